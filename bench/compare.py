@@ -72,12 +72,8 @@ class Change(NamedTuple):
 def ratios(document: Document) -> dict[Key, Ratios]:
     """The ratios of a document."""
     samples = {table.temperature: table.samples for table in document.tables}
-    keys = [
-        Key(table.temperature, "speed", row.name, table.baseline, False)
-        for table in document.tables
-        for row in table.rows
-        if row.name != table.baseline
-    ]
+    others = ((table, row.name) for table in document.tables for row in table.rows if row.name != table.baseline)
+    keys = [Key(table.temperature, "speed", name, table.baseline, False) for table, name in others]
     keys += [Key(0.0, each.measure, each.method, each.baseline, False) for each in GOALS if each.least is not None]
     keys += [Key(at, "speed", name, name + METER_OFF, True) for at, found in samples.items() for name in found]
     known = (key for key in keys if samples.get(key.temperature, {}).keys() >= {key.method, key.baseline})

@@ -20,21 +20,23 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from bench.common.shapes import CONTEXT, Shape, Trio
+from bench.common.command import CPU
+from bench.common.decoding import complete, config_of
+from bench.common.shapes import CONTEXT, Shape, Trio, small
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import Pair, PairSpec, custom_pair
-from mars_core.types import ModelRef, PromptConfig
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Trace
 
 PROMPT = 64  # tokens
+VOCABULARY, NOISE = 2048, 0.1  # of a small pair
 WORDS = 1024  # words of the tokenizer, or fewer for a smaller vocabulary; texts consist of them
 SHARPNESS = 24.0  # β, the logit of the most likely token
 RIVAL = (0.5, 1.0)  # a(x) is uniform between these
 CODE = 256  # channels, or fewer where a model is narrower
 FAINT = 0.01  # scale of the other channels, so that no weight is zero
 SELF = 16.0  # the score with which a head's entry attends to itself
-CPU = torch.device("cpu")
 SILU_RMS = 0.596  # root mean square of silu(g)·u for independent standard normal g and u
 
 
@@ -82,6 +84,17 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
         target_ref=refs[0], draft_ref=refs[1], context=CONTEXT, eos_ids=frozenset(),
         vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[2] if head is not None else None,
     )  # fmt: skip
+
+
+def small_pair() -> Pair:
+    """On a CPU, with a vocabulary of VOCABULARY tokens."""
+    return coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
+
+
+def small_run(tokens: int, rule: RuleConfig | None = None) -> Trace:
+    """A run of such a pair with a draft model at temperature 1."""
+    pair, drafter = small_pair(), DrafterConfig("model", k=5)
+    return complete(pair, config_of(pair, random_prompt(PROMPT, 0), drafter, 1.0, tokens, 0, rule))
 
 
 def save_models(

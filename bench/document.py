@@ -138,17 +138,15 @@ def report(document: Document) -> Report:
         f"EAGLE-3 trees: {options['tree']}; mars with θ = {options['theta']}",
         "ratios: medians over prompts and rounds (quartiles); drafts are greedy where not stated otherwise",
     ]
-    tables = [
-        Table(
-            ("method", "tokens/s (median)", f"× {table.baseline}", "τ", "tokens"),
-            [
-                (row.name, f"{median_speed(row.samples):.0f}", *table.speed_and_tau(row), sum(s.tokens for s in row.samples))
-                for row in table.rows
-            ],
-            f"Temperature {table.temperature:g}, K = {options['k']}",
-        )
-        for table in document.tables
-    ]  # fmt: skip
+    tables = []
+    for table in document.tables:
+        heads = ("method", "tokens/s (median)", f"× {table.baseline}", "τ", "tokens")
+        own = [
+            (f"{median_speed(row.samples):.0f}", *table.speed_and_tau(row), sum(s.tokens for s in row.samples))
+            for row in table.rows
+        ]
+        rows = [(row.name, *cells) for row, cells in zip(table.rows, own, strict=True)]
+        tables.append(Table(heads, rows, f"Temperature {table.temperature:g}, K = {options['k']}"))
     data = {"sample": Sample._fields, **asdict(document)}
     del data["machine"]
     return Report("Bundled pair, side by side", notes, list(figures(document)), tables, data, document.machine)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from bench.common.command import Command
-from bench.common.decoding import TREE, Differences, Ours, bundled, lossless
+from bench.common.decoding import TREE, Differences, Ours, bundled
 from bench.common.report import Report, Table
 from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.types import DrafterConfig, PromptConfig
@@ -51,10 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prompts = [*mixed, *problems[len(stories) :], *stories[len(problems) :]]
     for seed, text in enumerate(prompts[options.first :], start=options.first):
         for temperature in (0.0, 1.0):
-            methods = {
-                name: Ours(pair, lossless(drafter), drafter, temperature, options.max_new_tokens)
-                for name, drafter in DRAFTERS.items()
-            }
+            settings = (temperature, options.max_new_tokens)
+            methods = {name: Ours(pair, None, drafter, *settings) for name, drafter in DRAFTERS.items()}
             found.add(methods, PromptConfig(text), seed, continued=(CONTINUED,))
         command.save(report(found, facts), f"exact-{options.exact}", pair.device)
     return 0

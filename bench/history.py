@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from sqlalchemy import insert
 
-from bench.common.command import Command
+from bench.common.bounds import timed as median_s
+from bench.common.command import CPU, Command
 from bench.common.postgres import postgres
 from bench.common.report import Cell, Figure, Report, Table
 from mars_core.rules import RULES
@@ -29,7 +28,6 @@ from storage.lookup import new_id
 from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, Vote
 
-CPU = torch.device("cpu")
 MAX_MS = 100
 COMPARISONS_A_WRITE = 5000
 WORDS = 4000  # in the vocabulary of the prompts
@@ -55,12 +53,8 @@ class Invented:
             column.name: None if column.nullable else kinds.get(str(column.type).split("(")[0], "")
             for column in Run.__table__.columns
         }
-        self.run |= {
-            "rule_parameters": {"theta": 0.9},
-            "stop_reason": "eos",
-            "draft_mode": "chain",
-            "environment": {"device": "cpu"},
-        }
+        self.run |= {"rule_parameters": {"theta": 0.9}, "stop_reason": "eos", "draft_mode": "chain"}
+        self.run |= {"environment": {"device": "cpu"}}
         self.start = datetime(2026, 1, 1, tzinfo=UTC)
 
     def text(self, words: int) -> str:
@@ -96,11 +90,8 @@ class Invented:
         rule = NAMES[lane] if lane < 2 else self.rng.choice(NAMES)
         row = {"id": new_id(), "comparison_id": comparison["id"], "lane": lane, "execution_order": lane, "rule": rule}
         row |= {"target": self.rng.choice(TARGETS), "status": status, "created_at": comparison["created_at"]}
-        row |= {
-            "tokens_per_s": self.rng.uniform(5, 90),
-            "tau": self.rng.uniform(1, 5),
-            "new_tokens": self.rng.randint(1, 128),
-        }
+        row |= {"tokens_per_s": self.rng.uniform(5, 90), "tau": self.rng.uniform(1, 5)}
+        row |= {"new_tokens": self.rng.randint(1, 128)}
         return self.run | row | {"text": self.text(40), "prompt_ids": list(range(60))}
 
 
@@ -108,18 +99,14 @@ def fill(store: RunStore, comparisons: int) -> None:
     """Inserts the comparisons, one per second of created_at."""
     invented = Invented()
     for first in range(0, comparisons, COMPARISONS_A_WRITE):
-        tables = zip(
-            (Comparison, Run, Vote), invented.rows(first, min(COMPARISONS_A_WRITE, comparisons - first)), strict=True
-        )
+        rows = invented.rows(first, min(COMPARISONS_A_WRITE, comparisons - first))
         with store._write("Not filled") as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("PRAGMA cache_size = -500000")
-            for table, rows in tables:
-                if rows:
-                    connection.execute(insert(table), rows)
-                if table is Comparison:
-                    ids = [row["id"] for row in rows]
-            reindex(connection, ids)
+            for table, each in zip((Comparison, Run, Vote), rows, strict=True):
+                if each:
+                    connection.execute(insert(table), each)
+            reindex(connection, [row["id"] for row in rows[0]])
 
 
 def actions(store: RunStore, comparisons: int) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -166,12 +153,8 @@ def timed(store: RunStore, comparisons: int, rounds: int) -> dict[str, float]:
     """Median milliseconds of each action, after one warm-up call."""
     found = {}
     for name, act in actions(store, comparisons):
-        times = []
-        for _ in range(rounds + 1):
-            started = time.perf_counter()
-            act()
-            times.append(1000 * (time.perf_counter() - started))
-        found[name] = median(times[1:])
+        act()
+        found[name] = 1000 * median_s(act, CPU, rounds)
     return found
 
 
@@ -206,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows: list[list[Cell]] = [[action, *(each[action] for each in found.values())] for action in found[""]]
             tables.append(Table(("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"))
     title = f"History with {options.comparisons:,} comparisons"
-    return command.publish(Report(title, notes, figures, tables, data), "history", CPU)
+    return command.publish(Report(title, notes, figures, tables, data), "history")
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ import torch
 from torch import nn
 
 from bench.common.bounds import bandwidth
-from bench.common.command import Command
+from bench.common.command import CPU, Command
 from bench.common.report import Report, Table
 from mars_core.decoder.linear import PackedLinear
 
 SHAPES = ((512, 256), (1280, 256), (256, 640), (2048, 2048), (8192, 2048), (2048, 8192))  # out, in
 ROWS = (1, 6, 25, 512)
 COPIES = 12  # different matrices, so that none stays in the CPU caches
-CPU = torch.device("cpu")
 
 
 def microseconds(out: int, width: int, rows: int, turns: int) -> tuple[float, float]:
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table(("out × in", "rows", "torch, µs", "packed, µs", "ratio", "lower bound, µs"), rows)
     notes = [f"lower bound: the bytes of the weight over {bytes_a_s / 1e9:.0f} GB/s"]
     data = {"heads": table.heads, "rows": rows}
-    return command.publish(Report("Linear layers on a CPU, float32", notes, tables=[table], data=data), "linear", CPU)
+    return command.publish(Report("Linear layers on a CPU, float32", notes, tables=[table], data=data), "linear")
 
 
 if __name__ == "__main__":

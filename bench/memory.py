@@ -85,13 +85,10 @@ def report(found: Sequence[Usage]) -> Report:
     kinds = {"resident set": [each.resident for each in found]}
     if any(each.device for each in found):
         kinds["CUDA memory allocated"] = [each.device for each in found]
-    figures = [
-        Figure(
-            f"drift of the {name}, either way", 100 * abs(drift(values)), "%",
-            f"runs 20–40: {median(values[FIRST]) / 1e6:.1f} MB, last 20: {median(values[LAST]) / 1e6:.1f} MB", most=MAX_DRIFT,
-        )
-        for name, values in kinds.items()
-    ]  # fmt: skip
+    figures = []
+    for name, values in kinds.items():
+        note = f"runs 20–40: {median(values[FIRST]) / 1e6:.1f} MB, last 20: {median(values[LAST]) / 1e6:.1f} MB"
+        figures.append(Figure(f"drift of the {name}, either way", 100 * abs(drift(values)), "%", note, most=MAX_DRIFT))
     places = sorted({0, *range(9, len(found), 10), len(found) - 1})
     rows = [(str(at + 1), *(f"{values[at] / 1e6:.1f}" for values in kinds.values())) for at in places]
     notes = [f"{', '.join(DRAFTERS)} in turn, one process; sampled after every run and a garbage collection"]

@@ -19,13 +19,12 @@ from bench.common.decoding import bundled, complete, config_of
 from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report
 from bench.common.shapes import small
-from bench.coupled import save_models
+from bench.coupled import NOISE, VOCABULARY, save_models
 from mars_core.models import ModelPool
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore
 
 STREAM_MS, HISTORY_MS, MAP_MS = 100.0, 300.0, 300.0  # goals, at most
-VOCABULARY, NOISE = 2048, 0.1
 OBSERVE = """() => {
   window.longTasks = [];
   new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration)))

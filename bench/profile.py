@@ -71,16 +71,12 @@ class Clock:
             finally:
                 synchronise(self.device)
                 spent = time.perf_counter() - started
-                self.seconds[self._of_phase(part)] += spent - self.inside.pop()
+                passes = {TARGET: self.phase or DRAFT, DRAFT: PREFILL if self.phase == PREFILL else DRAFT}
+                self.seconds[passes.get(part, part)] += spent - self.inside.pop()
                 if self.inside:
                     self.inside[-1] += spent
 
         return wrapper
-
-    def _of_phase(self, part: str) -> str:
-        if part not in (TARGET, DRAFT):
-            return part
-        return PREFILL if self.phase == PREFILL else part if self.phase == TARGET else DRAFT
 
     def during(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any) -> Any:

@@ -43,13 +43,10 @@ def part(document: Document, link: str) -> str:
 
 def _tables(document: Document) -> Iterator[str]:
     """Side by side, without the runs with the meter off."""
+    shown = [[row for row in table.rows if not row.name.endswith(METER_OFF)] for table in document.tables]
     columns = [
-        [
-            " | ".join((_label(row.name), *table.speed_and_tau(row)))
-            for row in table.rows
-            if not row.name.endswith(METER_OFF)
-        ]
-        for table in document.tables
+        [" | ".join((_label(row.name), *table.speed_and_tau(row))) for row in rows]
+        for table, rows in zip(document.tables, shown, strict=True)
     ]
     heads = [f"temperature {table.temperature:g} | × `{table.baseline}` | τ" for table in document.tables]
     yield f"| {' | | '.join(heads)} |"

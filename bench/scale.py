@@ -12,20 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from sqlalchemy import Connection, func, insert, literal, select, update
 from sqlalchemy.orm import DeclarativeBase
 
 from bench.common.bounds import seconds
-from bench.common.command import Command
+from bench.common.command import CPU, Command
 from bench.common.decoding import TREE, bundled, complete, config_of
 from bench.common.report import Figure, Report
-from bench.common.shapes import small
-from bench.coupled import coupled_pair
+from bench.coupled import small_pair
 from bench.memory import peak_above
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
@@ -38,14 +37,12 @@ from mars_core.models import PairSpec
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore, write_csv, write_parquet
-from storage.database import clock, open_database, parse_url
+from storage.database import clock
 from storage.lookup import new_id
 from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
 from storage.traces.flat import flatten
 from storage.traces.packing import pack
-from storage.writers import WRITING
 
-VOCABULARY, NOISE, CPU = 2048, 0.1, torch.device("cpu")
 REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = 2.0, 16, 150_000, 400_000  # goals: at most, at most, at least, at least
 SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most
 BYTES = {128: 150, 512: 100}  # tokens of a run: bytes a token at most
@@ -83,18 +80,13 @@ def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, task
                 return
 
 
-def copy_tasks(url: str, study_id: str, done: int, tasks: int) -> None:
+def copy_tasks(store: RunStore, study_id: str, done: int, tasks: int) -> None:
     """Make tasks ``done`` to ``tasks`` copies of those before them."""
-    engine = open_database(parse_url(url))
     rng = random.Random(1)
-    with engine.connect().execution_options(**{WRITING: True}) as connection:
-        if engine.dialect.name == "sqlite":
-            connection.connection.cursor().execute("PRAGMA synchronous = OFF")
-        for start in range(done, tasks, TASKS_A_WRITE):
-            with connection.begin():
-                for task in range(start, min(start + TASKS_A_WRITE, tasks)):
-                    _copy_task(connection, study_id, task % done, task, rng)
-    engine.dispose()
+    for start in range(done, tasks, TASKS_A_WRITE):
+        with store._write("Not copied") as connection:
+            for task in range(start, min(start + TASKS_A_WRITE, tasks)):
+                _copy_task(connection, study_id, task % done, task, rng)
 
 
 def _copy_task(connection: Connection, study_id: str, source: int, task: int, rng: random.Random) -> None:
@@ -107,9 +99,8 @@ def _copy_task(connection: Connection, study_id: str, source: int, task: int, rn
         run_id = new_id()
         _copy(connection, Run, "id", row["run_ids"][0], {"id": run_id, "comparison_id": comparison_id})
         _copy(connection, RunTrace, "run_id", row["run_ids"][0], {"run_id": run_id})
-        connection.execute(
-            insert(StudyResult), dict(row) | {"task": task, "run_ids": [run_id]} | _varied(dict(row), rng)
-        )
+        copied = dict(row) | {"task": task, "run_ids": [run_id]} | _varied(dict(row), rng)
+        connection.execute(insert(StudyResult), copied)
     ended = {"done_at": clock(connection), "comparison_ids": [comparison_id]}
     connection.execute(update(StudyTask).where(here, StudyTask.task == task).values(ended))
 
@@ -134,12 +125,12 @@ def _varied(row: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
 
 def build(url: str, runs: int, tokens: int, base: int) -> str:
     """The id of a study of ``runs`` runs, of which ``base`` tasks were run and the others copied."""
-    pair = coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
+    pair = small_pair()
     plan = plan_of(pair.spec, runs // len(LANES), tokens)
     with RunStore(url) as store:
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
         run_tasks(store, study_id, plan, Session(pair), base)
-    copy_tasks(url, study_id, base, plan.tasks)
+        copy_tasks(store, study_id, base, plan.tasks)
     return study_id
 
 
@@ -159,9 +150,8 @@ def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figu
 def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
     """The time of saving one more run, and of reading it."""
     last = store.load(str(store.comparisons(limit=1)["id"].item()))
-    trace = max(
-        (run.trace for run in last.runs), key=lambda trace: len(trace.steps) * (trace.config.rule.name != "none")
-    )
+    drafted = [run.trace for run in last.runs if run.trace.config.rule.name != "none"]
+    trace = max(drafted, key=lambda trace: len(trace.steps))
     ids = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
     saved = [1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU) for id_ in ids]  # type: ignore[misc]
     read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in ids]  # type: ignore[misc]
@@ -175,24 +165,19 @@ def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
 def sizes(runs: int) -> Iterator[Figure]:
     """Bytes a token of the columnar values of the bundled pair's and of a random pair's runs."""
     story = held_out_requests(1)[0]
-    pairs = {
-        "bundled": (bundled(device="cpu", dtype="float32"), story),
-        "random": (coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32), "t1"),
-    }
+    pairs = {"bundled": (bundled(device="cpu", dtype="float32"), story), "random": (small_pair(), "t1")}
     shapes = {"chains, K = 5": (DRAFTER, "random"), "trees of 12": (DrafterConfig("eagle3", tree=TREE), "bundled")}
-    for name, (drafter, where) in shapes.items():
+    rule = RuleConfig("mars", {"theta": THETAS[1]})
+    for (name, (drafter, where)), (tokens, most), temperature in product(shapes.items(), BYTES.items(), (0.0, 1.0)):
         pair, prompt = pairs[where]
-        for tokens, most in BYTES.items():
-            for temperature in (0.0, 1.0):
-                rule = RuleConfig("mars", {"theta": THETAS[1]})
-                traces = [
-                    complete(pair, config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule=rule))
-                    for seed in range(runs)
-                ]
-                found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in traces]
-                longest = max(len(trace.tokens) for trace in traces)
-                title = f"bytes a token: {name}, temperature {temperature:g}, {longest} tokens"
-                yield Figure.of(title, found, "B", most=most if where == "random" else None)
+        configs = (
+            config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule) for seed in range(runs)
+        )
+        traces = [complete(pair, config) for config in configs]
+        found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in traces]
+        longest = max(len(trace.tokens) for trace in traces)
+        title = f"bytes a token: {name}, temperature {temperature:g}, {longest} tokens"
+        yield Figure.of(title, found, "B", most=most if where == "random" else None)
 
 
 def exported(store: RunStore, name: str, write: Callable[..., None], path: Path, least: int) -> Iterator[Figure]:
@@ -229,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
         figures = [*sizes(options.rounds), *examine(url, study_id, path.parent, options.rounds)]
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
-    return command.publish(Report(title, notes, figures), "scale", CPU)
+    return command.publish(Report(title, notes, figures), "scale")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 
@@ -37,14 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command.read(arguments)
     torch.set_num_threads(options.threads)
     pair, prompts = bundled(device="cpu"), mixed_prompts(min(12, options.pairs))
-    shares = {
-        f"{rule}, {drafter}, temperature {temperature:g}, run {run}": cost(
-            pair, rule, drafter, temperature, prompts, -(-options.pairs // len(prompts))
-        )
-        for run in (1, 2)
-        for temperature in (0.0, 1.0)
-        for rule, drafter in SETTINGS
-    }
+    shares, rounds = {}, -(-options.pairs // len(prompts))
+    for run, temperature, (rule, drafter) in product((1, 2), (0.0, 1.0), SETTINGS):
+        name = f"{rule}, {drafter}, temperature {temperature:g}, run {run}"
+        shares[name] = cost(pair, rule, drafter, temperature, prompts, rounds)
     figures = [Figure.of(name, values, "%", most=MAX_COST) for name, values in shares.items()]
     notes = [
         f"medians of pairs of runs with the meter on and off; {sum(bool(one.reached) for one in figures)} of {len(figures)} goals reached"

@@ -16,18 +16,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
 from bench.common.command import Command
-from bench.common.decoding import complete, config_of
 from bench.common.postgres import postgres
 from bench.common.report import Figure, Report
-from bench.common.shapes import small
-from bench.coupled import coupled_pair, random_prompt
-from mars_core.types import DrafterConfig, Trace
+from bench.coupled import small_run
+from mars_core.types import Trace
 from storage import RunStore, StorageError
 
-CPU = torch.device("cpu")
 MAX_SAVE_S = 1.0  # goal of one save, at most
 
 
@@ -39,12 +34,6 @@ class Done:
     save_s: list[float]
     read_s: list[float]
     failures: list[str]
-
-
-def a_trace(tokens: int) -> Trace:
-    """A run of a small random pair."""
-    pair = coupled_pair(small(2048), 0.1, CPU, torch.float32)
-    return complete(pair, config_of(pair, random_prompt(64, 0), DrafterConfig("model", k=5), 1.0, tokens, 0))
 
 
 def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> Done:
@@ -91,15 +80,13 @@ def figures(name: str, url: str, trace: Trace, processes: int, threads: int, sec
     failures = [message for one in found for message in one.failures]
     lost = sum(lost_of(url, trace, one.saved) for one in found)
     yield Figure(
-        f"{name}: runs that were saved and are not there, or not whole", lost, note=f"of {len(saves):,}", most=0
+        f"{name}: runs that were saved and are not there, or not whole", lost, "", f"of {len(saves):,}", most=0
     )
     yield Figure(
-        f"{name}: saves and reads that failed", len(failures), note="; ".join(sorted(set(failures))[:3]), most=0
+        f"{name}: saves and reads that failed", len(failures), "", "; ".join(sorted(set(failures))[:3]), most=0
     )
-    each = ", ".join(f"{len(one.save_s):,}" for one in found)
-    yield Figure(
-        f"{name}: longest save", max(saves), "s", f"comparison and run; by process {each} saves", most=MAX_SAVE_S
-    )
+    note = f"comparison and run; by process {', '.join(f'{len(one.save_s):,}' for one in found)} saves"
+    yield Figure(f"{name}: longest save", max(saves), "s", note, most=MAX_SAVE_S)
     yield Figure.of(f"{name}: save", saves, "s")
     yield Figure(f"{name}: saves", len(saves) / seconds, "/s")
     yield Figure.of(f"{name}: read", reads, "s")
@@ -122,7 +109,7 @@ def lost_of(url: str, trace: Trace, saved: dict[str, int]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.together", __doc__, seconds=60, processes=4, threads=4, max_new_tokens=128)
     options = command.read(arguments)
-    trace, found = a_trace(options.max_new_tokens), list[Figure]()
+    trace, found = small_run(options.max_new_tokens), list[Figure]()
     measured = partial(
         figures, trace=trace, processes=options.processes, threads=options.threads, seconds=options.seconds
     )
@@ -133,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     many = options.processes * options.threads
     notes = [] if url else ["PostgreSQL is not installed here."]
     title = f"{many} writers and {many} readers for {options.seconds} s, runs of {options.max_new_tokens} tokens"
-    return command.publish(Report(title, notes, found), "together", CPU)
+    return command.publish(Report(title, notes, found), "together")
 
 
 if __name__ == "__main__":

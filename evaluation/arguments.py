@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.servers import SERVER, Served
+from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
 from evaluation.suites.read import read_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -128,9 +127,8 @@ def read_served_options(options: argparse.Namespace, find_server: Callable[[str,
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is given. Raises ValueError."""
     for name in ("target", "draft", "head", "drafter", "tree", "skip_long"):
         if getattr(options, name):
-            raise ValueError(
-                f"--{name.replace('_', '-')} cannot be used with --server, which has models and a drafter of its own."
-            )
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} cannot be used with --server, which has models and a drafter of its own.")
     if not options.server:
         raise ValueError(
             "--baseline is given without --server; it is the server of the lane strict beside another one."
@@ -140,9 +138,8 @@ def read_served_options(options: argparse.Namespace, find_server: Callable[[str,
     served = Served(*server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency))))
     names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
     if PLAIN in names:
-        raise ValueError(
-            f"The rule {PLAIN} cannot be requested from a server; name a server that does not draft with --baseline."
-        )
+        why = "cannot be requested from a server; name a server that does not draft with --baseline"
+        raise ValueError(f"The rule {PLAIN} {why}.")
     drafter = DrafterConfig(SERVER, None, 0)
     lanes = _lanes(options, [name for name in names if name != SERVER], [drafter])
     lanes += (Lane(RuleConfig(SERVER), drafter),) * names.count(SERVER)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,28 +37,16 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluati
 
         return add_runs(given, prog, read_records)
     options = parser(prog).parse_args(given)
-    if options.command == "check":
-        return _check(options)
     try:
+        if options.command == "check":
+            from evaluation.lossless.command import check
+
+            return check(options, os.environ.get("MARS_SERVER_KEY", ""))
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             return _COMMANDS[options.command](options, store)
-    except ValueError as error:  # ModelError is one
-        _note(str(error))
-        return 2
-    except (StorageError, ServerError) as error:
-        _note(str(error))
-        return 1
-
-
-def _check(options: Namespace) -> int:
-    from evaluation.lossless.command import check
-    from evaluation.served.client import ServerError
-
-    try:
-        return check(options, os.environ.get("MARS_SERVER_KEY", ""))
-    except (ValueError, ServerError, OSError) as error:
-        _note(str(error))
-        return 2
+    except (ValueError, StorageError, ServerError, OSError) as error:  # ModelError is a ValueError
+        _note(error)
+        return 2 if options.command == "check" or isinstance(error, ValueError) else 1
 
 
 def _run(options: Namespace, store: RunStore) -> int:
@@ -133,10 +121,10 @@ def _work(options: Namespace, store: RunStore, study_id: str, session: Session) 
 def _ended(done: bool, study_id: str) -> int:
     from evaluation.study.launch import INTERRUPTED
 
-    if not done:
-        _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
-        return INTERRUPTED
-    return 0
+    if done:
+        return 0
+    _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
+    return INTERRUPTED
 
 
 def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
@@ -161,9 +149,9 @@ def _report(options: Namespace, store: RunStore) -> int:
 
     report = measure(store, _find(store, options.study))
     if options.markdown:
-        _note_paths(write_markdown(report, Path(options.markdown), store))
+        _note(*write_markdown(report, Path(options.markdown), store))
     if options.folder:
-        _note_paths(write_report(store, report, Path(options.folder)))
+        _note(*write_report(store, report, Path(options.folder)))
     if not options.markdown and not options.folder:
         _print(markdown_of(report))
     return 0
@@ -173,8 +161,7 @@ def _export(options: Namespace, store: RunStore) -> int:
     from evaluation.report.shapes import write_answers, write_lm_eval
 
     study_id, folder = _find(store, options.study), Path(options.folder)
-    _note_paths(write_lm_eval(store, study_id, folder))
-    _note_paths(write_answers(store, study_id, folder))
+    _note(*write_lm_eval(store, study_id, folder), *write_answers(store, study_id, folder))
     return 0
 
 
@@ -213,12 +200,10 @@ def _find(store: RunStore, name: str) -> str:
     studies = store.studies(limit=10_000)
     if name == "latest" and studies:
         return studies[0].id
-    found = [study.id for study in studies if study.id.startswith(name)] if name else []
-    if len(found) != 1:
-        raise ValueError(
-            f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one."
-        )
-    return found[0]
+    found = [study.id for study in studies if name and study.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    raise ValueError(f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one.")
 
 
 def _print(text: str) -> None:
@@ -226,10 +211,5 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def _note(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-
-
-def _note_paths(paths: Iterable[Path]) -> None:
-    for path in paths:
-        _note(str(path))
+def _note(*lines: object) -> None:
+    sys.stderr.writelines(f"{line}\n" for line in lines)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from evaluation.study.servers import SERVER, Served
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
@@ -38,16 +37,30 @@ def study_command(plan: Plan) -> str | None:
     drafting = {} if plan.served else _drafters(drafters)
     if planned != expressible or BASELINE not in values or drafting is None:
         return None
-    options = (_servers(plan.served) if plan.served else _study_models(plan.models)) | {
+    options = {
+        **(_servers(plan.served) if plan.served else _study_models(plan.models)),
         "suite": [suite.source or suite.name for suite in plan.suites],
         "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
         "set": [f"{rule}.{name}={_listed(each)}" for rule, found in values.items() for name, each in found.items()],
+        **drafting,
+        "temperature": _listed(plan.temperatures),
+        "seeds": plan.repeats,
+        "seed": plan.seed,
+        "max_new_tokens": plan.max_new_tokens,
+        "margin": f"{plan.margin:g}",
+        "top_k": plan.top_k or None,
+        "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
+        **_prompt(plan),
+        "limit": plan.limit,
+        "skip_long": plan.skip_long,
+        "execute_code": plan.execute_code,
+        "name": plan.name,
     }
-    return f"python -m evaluation run {shlex.join(_words(options | drafting | _study_settings(plan)))}"
+    return f"python -m evaluation run {shlex.join(_words(options))}"
 
 
 def _servers(served: Served) -> Options:
-    baseline = {"baseline": served.baseline_url, "baseline_model": served.baseline_model} if served.baseline_url else {}
+    baseline = {"baseline": served.baseline_url or None, "baseline_model": served.baseline_model or None}
     return {"server": served.url, "server_model": served.model, **baseline, "concurrency": _listed(served.concurrency)}
 
 
@@ -71,31 +84,13 @@ def _study_models(models: Models) -> Options:
     return {option: model_name(ref) for option, ref in named.items() if ref}
 
 
-def _study_settings(plan: Plan) -> Options:
-    return {
-        "temperature": _listed(plan.temperatures),
-        "seeds": plan.repeats,
-        "seed": plan.seed,
-        "max_new_tokens": plan.max_new_tokens,
-        "margin": f"{plan.margin:g}",
-        "top_k": plan.top_k or None,
-        "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
-        **_prompt(plan),
-        "limit": plan.limit,
-        "skip_long": plan.skip_long,
-        "execute_code": plan.execute_code,
-        "name": plan.name,
-    }
-
-
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
     """The commands that repeat runs, one per line; a comment for runs that cannot be repeated. ``configs`` by lane."""
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
         rules = [config.rule for config in configs if config.rule.name != BASELINE]  # strict is always included
         return _command("compare", _richest(configs), rules)
-    lines = [
-        f"# {_obstacle(config)}" if _obstacle(config) else _command("run", config, [config.rule]) for config in configs
-    ]
+    comments = [f"# {why}" if (why := _obstacle(config)) else "" for config in configs]
+    lines = (note or _command("run", config, [config.rule]) for note, config in zip(comments, configs, strict=True))
     return "\n".join(dict.fromkeys(lines))
 
 

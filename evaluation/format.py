@@ -69,20 +69,22 @@ def about(seconds: float) -> str:
 
 def memory(size: float) -> str:
     """Bytes in the nearest decimal unit."""
-    if math.isnan(size):
-        return MISSING
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= 0.9995 * scale:
-            return f"{number(size / scale)} {unit}"
-    return f"{number(size)} B"
+    return MISSING if math.isnan(size) else _scaled(size, ("GB", "MB", "kB")) or f"{number(size)} B"
 
 
 def parameters(size: int) -> str:
     """A parameter count: ``7.7 M``, ``4.02 B``."""
-    for unit, scale in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
-        if size >= 0.9995 * scale:
-            return f"{number(size / scale)} {unit}"
-    return count(size)
+    return _scaled(size, ("B", "M", "k")) or count(size)
+
+
+def _scaled(size: float, units: tuple[str, str, str]) -> str:
+    """In the unit of 1e9, 1e6 or 1e3; empty below."""
+    found = (
+        f"{number(size / scale)} {unit}"
+        for unit, scale in zip(units, (1e9, 1e6, 1e3), strict=True)
+        if size >= 0.9995 * scale
+    )
+    return next(found, "")
 
 
 def plural(amount: int, noun: str) -> str:

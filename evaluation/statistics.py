@@ -121,16 +121,14 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
     Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples without a value (0 / 0)
     are left out; the ends are nan for fewer than 2 prompts.
     """
-    return tuple(_between(float(value), row, prompts) for value, row in zip(values, resampled, strict=True))
-
-
-def _between(value: float, resampled: Array, prompts: int) -> Interval:
-    finite = resampled[np.isfinite(resampled)]
-    if prompts < 2 or not finite.size or not math.isfinite(value):
-        return Interval(value)
-    tail = tail_level(prompts)
-    low, high = np.quantile(finite, (tail, 1 - tail))
-    return Interval(value, float(low), float(high))
+    found = []
+    for value, row in zip(map(float, values), resampled, strict=True):
+        finite, interval = row[np.isfinite(row)], Interval(value)
+        if prompts > 1 and finite.size and math.isfinite(value):
+            tail = tail_level(prompts)
+            interval = Interval(value, *map(float, np.quantile(finite, (tail, 1 - tail))))
+        found.append(interval)
+    return tuple(found)
 
 
 @cache

@@ -57,15 +57,10 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
     traces = [_run(pair, item.question, rule, temperature, drafts, seed) for seed, item in enumerate(problems)]
     tokens = [token for trace in traces for token in trace.tokens]
     right = [trace.text.rstrip().endswith(f"#### {item.answer}") for trace, item in zip(traces, problems, strict=True)]
-    result = Measured(
-        rule,
-        temperature,
-        drafts,
-        accuracy=sum(right) / len(right),
-        tau=len(tokens) / sum(trace.summary.steps for trace in traces),
-        low_margin=sum(token.r > THETA for token in tokens) / len(tokens),
-        relaxed_share=sum(trace.summary.relaxed for trace in traces) / len(tokens),
-    )
+    steps, relaxed = (sum(getattr(trace.summary, name) for trace in traces) for name in ("steps", "relaxed"))
+    low = sum(token.r > THETA for token in tokens) / len(tokens)
+    settings = (rule, temperature, drafts)
+    result = Measured(*settings, sum(right) / len(right), len(tokens) / steps, low, relaxed / len(tokens))
     drafted = [step for trace in traces for step in trace.steps if step.nodes]
     kept = [sum(step.kept >= place for step in drafted) / len(drafted) for place in range(1, K + 1)]
     log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in kept))

@@ -35,18 +35,12 @@ def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> P
     )
     texts = (f"{item.request}\n{item.answer}" for item in islice(documents(seed), samples))
     core.train_from_iterator(texts, trainer)
-    core.post_processor = processors.TemplateProcessing(
-        single=f"{BEGIN} $A", special_tokens=[(BEGIN, core.token_to_id(BEGIN))]
-    )
+    begin = (BEGIN, core.token_to_id(BEGIN))
+    core.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
     return PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        bos_token=BEGIN,
-        eos_token=END,
-        pad_token=END,
-        model_max_length=context,
-        chat_template=_TEMPLATE,
+        tokenizer_object=core, bos_token=BEGIN, eos_token=END, pad_token=END, model_max_length=context, chat_template=_TEMPLATE,
         clean_up_tokenization_spaces=False,
-    )
+    )  # fmt: skip
 
 
 def split_document(item: Document) -> tuple[str, str]:

@@ -65,21 +65,20 @@ QUICK = Recipe(
 )  # fmt: skip
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Text = tuple[list[int], list[int]]  # token ids of prompt and answer
 
 
-def texts(
-    tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
-) -> Iterator[tuple[list[int], list[int]]]:
-    """The corpus, as token ids of prompts and answers."""
+def texts(tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0) -> Iterator[Text]:
+    """The corpus."""
     return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
-def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> tuple[list[int], list[int]]:
+def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> Text:
     given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
     return given, written
 
 
-def pack(recipe: Recipe, texts: Iterator[tuple[list[int], list[int]]]) -> Iterator[tuple[Tensor, Tensor]]:
+def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor]]:
     """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
     ids: list[int] = []
     weights: list[float] = []
@@ -95,21 +94,17 @@ def pack(recipe: Recipe, texts: Iterator[tuple[list[int], list[int]]]) -> Iterat
 
 def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> LlamaForCausalLM:
     torch.manual_seed(recipe.seed + layers)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=recipe.vocabulary,
-            hidden_size=recipe.hidden,
-            intermediate_size=recipe.intermediate,
-            num_hidden_layers=layers,
-            num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.key_value_heads,
-            max_position_embeddings=recipe.context,
-            tie_word_embeddings=True,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
+    config = LlamaConfig(
+        vocab_size=recipe.vocabulary, hidden_size=recipe.hidden, intermediate_size=recipe.intermediate, num_hidden_layers=layers,
+        num_attention_heads=recipe.heads, num_key_value_heads=recipe.key_value_heads, max_position_embeddings=recipe.context,
+        tie_word_embeddings=True, **special_ids(tokenizer),
+    )  # fmt: skip
+    return LlamaForCausalLM(config)
+
+
+def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """For the configuration of a model, and of its generation."""
+    return {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
 
 
 def optimise(
@@ -191,12 +186,7 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     """bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
     cast: Any = model.to  # its annotation allows devices only
     cast(torch.bfloat16).save_pretrained(folder)
-    GenerationConfig(
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        do_sample=False,
-    ).save_pretrained(folder)
+    GenerationConfig(**special_ids(tokenizer), do_sample=False).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

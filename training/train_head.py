@@ -29,7 +29,7 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.head_chain import unroll
 from training.tokenizer import split_document
-from training.train import Recipe, Stage, encoded, optimise, pack, texts
+from training.train import Recipe, Stage, Text, encoded, optimise, pack, texts
 
 log = logging.getLogger(__name__)
 _TEXT = replace(Recipe(), window=192, batch=32)
@@ -83,20 +83,14 @@ def build_head(target: LlamaForCausalLM, intermediate: int, seed: int) -> Eagle3
 
 
 def chain_loss(
-    head: Eagle3Head,
-    recipe: HeadRecipe,
-    ids: Tensor,
-    features: Tensor,
-    wanted: Tensor,
-    weights: Tensor,
-    anchors: Tensor,
-) -> Tensor:
+    head: Eagle3Head, recipe: HeadRecipe, ids: Tensor, features: Tensor, wanted: Tensor, weights: Tensor, anchors: Tensor
+) -> Tensor:  # fmt: skip
     """Forward KL, step by step: each a weighted mean over its rows, then a mean over steps.
 
     ids [B, N] as in ``unroll``; wanted [B, N, V]: the target's log-probabilities after reading an entry's token;
     weights [B, N]: of what an entry predicts.
     """
-    total, scale = torch.zeros(()), 1.0
+    scales, losses = [recipe.step_decay**step for step in range(recipe.steps)], []
     for step, logits in enumerate(unroll(head, ids, features, anchors, recipe.steps)):
         aim, weight = wanted, weights
         if step > 0:
@@ -104,10 +98,8 @@ def chain_loss(
             aim = wanted.gather(1, places[..., None].expand(-1, -1, wanted.shape[-1]))
             weight = weights.gather(1, places)
         divergence = (aim.exp() * (aim - logits.float().log_softmax(-1))).sum(-1)
-        total = total + scale * (divergence * weight).sum() / weight.sum()
-        scale *= recipe.step_decay
-    mean: Tensor = total / sum(recipe.step_decay**step for step in range(recipe.steps))
-    return mean
+        losses.append(scales[step] * (divergence * weight).sum() / weight.sum())
+    return torch.stack(losses).sum() / sum(scales)
 
 
 def train_head(
@@ -146,7 +138,7 @@ def study(target: LlamaForCausalLM, ids: Tensor, taps: tuple[int, ...]) -> tuple
 
 def answers(
     recipe: HeadRecipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, seed: int
-) -> Iterator[tuple[list[int], list[int]]]:
+) -> Iterator[Text]:
     """The corpus, where the target has answered ``own_share`` of the requests itself, greedily."""
     rng, stream = random.Random(seed), documents(seed)
     while True:
@@ -166,10 +158,9 @@ def greedy_answers(
     """The target's answer at temperature 0, up to and including its end token."""
     given = tokenizer(prompts, padding=True, padding_side="left", add_special_tokens=False, return_tensors="pt")
     writer: Any = target  # the annotation of generate does not allow it
-    output = writer.generate(
-        given.input_ids, attention_mask=given.attention_mask, max_new_tokens=tokens, do_sample=False
-    )
-    rows: list[list[int]] = output[:, given.input_ids.shape[1] :].tolist()
+    ids, seen = given.input_ids, given.attention_mask
+    output = writer.generate(ids, attention_mask=seen, max_new_tokens=tokens, do_sample=False)
+    rows: list[list[int]] = output[:, ids.shape[1] :].tolist()
     end = tokenizer.eos_token_id
     return [row[: row.index(end) + 1] if end in row else row for row in rows]
 

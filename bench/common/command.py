@@ -21,6 +21,7 @@ from bench.common.report import Report, save
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
 STARTED = datetime.now(UTC)
+CPU = torch.device("cpu")
 
 
 class Command(argparse.ArgumentParser):
@@ -33,30 +34,23 @@ class Command(argparse.ArgumentParser):
             kind = partial(at_least, least)
             self.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, help=f"default: {default}")
         self.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
-        self._given: Sequence[str] = ()
-        self._out = RESULTS
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        self._given = sys.argv[1:] if arguments is None else arguments
-        options = self.parse_args(arguments)
-        self._out = options.out
-        return options
+        self.line = " ".join([self.prog, *(sys.argv[1:] if arguments is None else arguments)])
+        self.options = self.parse_args(arguments)
+        return self.options
 
-    @property
-    def line(self) -> str:
-        """The command line."""
-        return " ".join([self.prog, *self._given])
-
-    def path(self, name: str, device: torch.device) -> Path:
+    def path(self, name: str, device: torch.device = CPU) -> Path:
         """The path of a result without its ending."""
-        return self._out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
+        folder: Path = self.options.out
+        return folder / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
 
-    def save(self, report: Report, name: str, device: torch.device) -> str:
+    def save(self, report: Report, name: str, device: torch.device = CPU) -> str:
         """Writes the result as JSON and Markdown. Returns the Markdown."""
         facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
         return save(replace(report, facts=facts), self.path(name, device))
 
-    def publish(self, report: Report, name: str, device: torch.device) -> int:
+    def publish(self, report: Report, name: str, device: torch.device = CPU) -> int:
         """Writes the result, also to standard output. Returns the exit status 0."""
         sys.stdout.write(self.save(report, name, device))
         return 0
@@ -89,10 +83,9 @@ def _commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    if shutil.which("git") is None:
-        return ""
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout if shutil.which("git") else ""
+    return found.strip()
 
 
 def _processor() -> str:

@@ -38,10 +38,10 @@ class Timed(NamedTuple):
 
 @dataclass(slots=True)
 class Ours:
-    """A method of ours, which records the times of its steps."""
+    """A method of ours, which records the times of its steps. ``rule``: None for the lossless one."""
 
     pair: Pair
-    rule: RuleConfig
+    rule: RuleConfig | None
     drafter: DrafterConfig
     temperature: float
     tokens: int
@@ -68,18 +68,14 @@ class Ours:
         return complete(self.pair, config).token_ids
 
 
-def lossless(drafter: DrafterConfig) -> RuleConfig:
-    """The lossless rule for a drafter."""
-    return RuleConfig("none" if drafter.kind == "none" else "strict")
-
-
 def config_of(
     pair: Pair, prompt: PromptConfig, drafter: DrafterConfig, temperature: float, tokens: int, seed: int,
     rule: RuleConfig | None = None,
 ) -> RunConfig:  # fmt: skip
     """A configuration, by default with the lossless rule for the drafter."""
+    lossless = RuleConfig("none" if drafter.kind == "none" else "strict")
     return run_config(
-        pair, prompt=prompt, rule=rule or lossless(drafter), drafter=drafter, sampling=Sampling(temperature),
+        pair, prompt=prompt, rule=rule or lossless, drafter=drafter, sampling=Sampling(temperature),
         max_new_tokens=tokens, seed=seed,
     )  # fmt: skip
 

@@ -95,15 +95,10 @@ def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str]
     """A table of figures, with columns for goals if there are any."""
     answers = {None: "–", True: "yes", False: "no"}
     goals = any(one.goal for one in figures)
-    rows = [
-        (
-            one.name,
-            f"{number(one.value)} {one.unit}".strip(),
-            *[one.goal or "–", answers[one.reached]] * goals,
-            one.note,
-        )
-        for one in figures
-    ]
+    rows = []
+    for one in figures:
+        goal = [one.goal or "–", answers[one.reached]] * goals
+        rows.append((one.name, f"{number(one.value)} {one.unit}".strip(), *goal, one.note))
     return Table(("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text)
 
 
@@ -148,9 +143,8 @@ def save(report: Report, path: Path) -> str:
     """Writes ``path``.json and ``path``.md. Returns the latter's text."""
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
     lists = json.dumps(data, indent=1, ensure_ascii=False)
-    text = re.sub(
-        r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), lists
-    )  # those of plain values on one line
+    # Those of plain values on one line.
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), lists)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from bench.common.decoding import DRAFTERS, TREE, Ours, lossless
+from bench.common.decoding import DRAFTERS, TREE, Ours
 from bench.common.measure import Method, Samples, interleaved
 from bench.common.shapes import PUBLIC, Trio, tiny
 from bench.coupled import coupled_pair, prompts
@@ -67,13 +67,10 @@ class Trial:
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
         return switched(pair, graphs=all(is_fast(each) for each in (pair.target, pair.draft) if each), exact=True)
 
-    def ours(
-        self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "strict", meter: bool = True
-    ) -> Ours:
-        """Decoding with the drafter of this name."""
-        drafter = self.drafters[name]
-        chosen = RuleConfig(rule) if rule != "strict" else lossless(drafter)
-        return Ours(pair, chosen, drafter, temperature, self.size.tokens, meter)
+    def ours(self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True) -> Ours:
+        """Decoding with the drafter of this name, by default losslessly."""
+        chosen = RuleConfig(rule) if rule else None
+        return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, meter)
 
     def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
         """Interleaves all methods, in this fraction of the remaining time."""

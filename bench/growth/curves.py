@@ -14,8 +14,9 @@ from bench.common.report import Report, Spread, Table, spread
 from bench.common.shapes import small
 from bench.coupled import coupled_pair, random_prompt
 from bench.memory import peak_above
-from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
-from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, scaled_axis, with_legend
+from evaluation.report.document.blocks import Drawing, Look, Mark, Panel
+from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, scaled_axis, upright, with_legend
+from evaluation.report.values import Interval
 from mars_core.models import ModelPool, Pair
 from mars_core.types import DrafterConfig, Summary, TreeShape
 
@@ -202,19 +203,17 @@ def _panel(curve: Curve, unit: str, lines: Sequence[tuple[Look, str, list[Spread
     x = scaled_axis(curve.axis, xs, 0.1, left + LEFT, right, _short, xs)
     y = scaled_axis(unit, list(map(math.log10, ends)), 0.1, BOTTOM, TOP, _short, ticks)
     y = y._replace(ticks=tuple(tick for tick in y.ticks if TOP <= tick[0] <= BOTTOM))
-    marks, paths = list[Mark](), list[tuple[str, str]]()
+    drawn = []
     for look, name, values in lines:
-        places = [
-            (x.at(at), *(_at(y, one) for one in (v.median, v.low, v.high))) for at, v in zip(xs, values, strict=True)
-        ]
-        marks += [Mark(look, at, middle, name, f"M{at:.1f} {low:.1f}V{high:.1f}") for at, middle, low, high in places]
-        paths.append((look.colour, "M" + "L".join(f"{at:.1f} {middle:.1f}" for at, middle, *_ in places)))
-    return Panel(left, right, x, y, tuple(marks), tuple(paths))
+        logs = [Interval(*(_log(one, y.low) for one in (v.median, v.low, v.high))) for v in values]
+        places = zip(map(x.at, xs), logs, strict=True)
+        drawn.append(tuple(Mark(look, at, y.at(log.value), name, upright(at, log, y)) for at, log in places))
+    return Panel(left, right, x, y, tuple(drawn))
 
 
-def _at(axis: Axis, value: float) -> float:
-    """Position in pixels; values without a logarithm are at the low end."""
-    return axis.at(math.log10(value)) if value > 0 else axis.start
+def _log(value: float, least: float) -> float:
+    """Values without a logarithm are at the low end of the axis."""
+    return math.log10(value) if value > 0 else least
 
 
 def _short(logarithm: float) -> str:

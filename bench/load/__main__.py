@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
-import torch
 
 from bench.common.command import Command
 from bench.common.page import served
@@ -147,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.load", __doc__, clients=50, runs=(1000, 2), max_new_tokens=32)
     options = command.read(arguments)
     found = measure(options.clients, options.runs, options.max_new_tokens)
-    return command.publish(report(*found), "load", torch.device("cpu"))
+    return command.publish(report(*found), "load")
 
 
 if __name__ == "__main__":

@@ -81,12 +81,16 @@ async def in_turn(url: str, requests: Sequence[Request]) -> list[Response]:
 
 async def lists(url: str, owners: Sequence[str]) -> list[list[str]]:
     """The ids of the comparisons visible to each owner."""
-    found: dict[str, list[str]] = {owner: [] for owner in owners}
+    found = []
     async with _client() as client:
         for owner in owners:
-            async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner):
-                found[owner] += [row["id"] for row in data[0]] if event == "complete" and data else []
-    return [found[owner] for owner in owners]
+            events = [
+                data
+                async for event, data in _call(client, url, "comparisons", {"limit": 200}, owner)
+                if event == "complete"
+            ]
+            found.append([row["id"] for data in events if data for row in data[0]])
+    return found
 
 
 def _client() -> httpx.AsyncClient:

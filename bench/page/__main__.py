@@ -23,7 +23,7 @@ from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report, spread_table
 from bench.page.stream import Shown, compare
 from mars_core.models import ModelPool
-from storage import RunStore, StoredComparison
+from storage import RunStore
 
 USABLE_S, OVER_GRADIO, TOKEN_MS, STREAMING = 5.0, 1.5, 300.0, 2.0  # goals, at most; the last one in %
 NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
@@ -93,15 +93,9 @@ def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tupl
             found = tuple(click(page) for _ in range(clicks))
         with RunStore(f"sqlite:///{name}/runs.db") as store:
             ids = reversed(list(store.comparisons(limit=clicks)["id"]))
-            runs = tuple(1000 * _wall_s(store.load(str(each))) for each in ids)
-    return start, found, runs
-
-
-def _wall_s(stored: StoredComparison) -> float:
-    """Seconds of all runs of a comparison."""
-    return sum(
-        s.wall_s for s in (*(run.trace.summary for run in stored.runs), *(each.summary for each in stored.repeats))
-    )
+            loaded = [store.load(str(each)) for each in ids]
+    runs = ([run.trace.summary for run in stored.runs] + [each.summary for each in stored.repeats] for stored in loaded)
+    return start, found, tuple(1000 * sum(summary.wall_s for summary in each) for each in runs)
 
 
 def imported(module: str) -> float:
@@ -151,10 +145,8 @@ def browser_parts(later: Sequence[Click], runs: Sequence[float]) -> dict[str, li
         "to the end: both runs, saved and painted": [one.done - one.token for one in later],
         "click to the end": [one.done for one in later],
         "both runs' own wall time, as stored": list(runs),
-        "click to the end over the runs' own time, %": [
-            100 * (one.done / own - 1) for one, own in zip(later, runs, strict=True)
-        ],
-    }
+        "click to the end over the runs' own time, %": [100 * (one.done / own - 1) for one, own in zip(later, runs, strict=True)],
+    }  # fmt: skip
 
 
 def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
@@ -163,14 +155,12 @@ def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
         "their steps, as the page takes them": [each.steps for each in shown],
         "streaming: rows of tokens": [each.rows for each in shown],
         "streaming: a lane's whole view at its end": [each.ended for each in shown],
-        "streaming: the rest (threads, views, JSON)": [
-            each.streaming - each.steps - each.rows - each.ended for each in shown
-        ],
+        "streaming: the rest (threads, views, JSON)": [each.streaming - each.steps - each.rows - each.ended for each in shown],
         "opening: finding the pair, configurations": [each.opening for each in shown],
         "warm-up": [each.warm_up for each in shown],
         "saving": [each.saving for each in shown],
         "closing: sentence, tables, figures": [each.closing for each in shown],
-    }
+    }  # fmt: skip
     return {name: [1000 * seconds for seconds in values] for name, values in parts.items()}
 
 

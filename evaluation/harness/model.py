@@ -16,10 +16,10 @@ from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import hash_string, simple_parse_args_string
 from tqdm.auto import tqdm
 
-from evaluation.harness.options import Generation, OptionError, Options, checked, read_generation, read_options, seed_of
+from evaluation.harness.options import Generation, OptionError, checked, read_generation, read_options, seed_of
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.models import ModelPool, Pair
+from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
@@ -38,7 +38,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError, ModelError, StorageError."""
         super().__init__()
         self.options = read_options(given)
-        self.pair = _load(self.options, self._join(self.options.device))
+        device = self._join(self.options.device)
+        with checked():
+            pool = ModelPool(
+                device=device, dtype=self.options.dtype, graphs=self.options.graphs, exact=self.options.exact
+            )
+            self.pair = pool.get(read_spec(self.options))
         self.tokenizer = self.pair.tokenizer
         self._device = self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
@@ -46,7 +51,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._store = None if self.options.db is None else RunStore(self.options.db)
         self._warm = False
         self.telemetry: list[Row] = []
-        self._check()
+        with checked():  # what is invalid for every task
+            validate(self._config("x", read_generation({}, None, 1), 0), self.pair)
 
     @classmethod
     def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> Self:
@@ -156,12 +162,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             validate_length(config, min(len(ids), space), self.max_length)
         return ids[-space:], max(0, len(ids) - space)
 
-    def _check(self) -> None:
-        """Raises OptionError for settings that are invalid for every task."""
-        config = self._config("x", read_generation({}, None, 1), 0)
-        with checked():
-            validate(config, self.pair)
-
     # lm-eval's model interface: tokenizer, process rank, metadata of the results.
 
     @property
@@ -224,9 +224,3 @@ _ONLY_ANSWERS = (
     "The model mars generates answers and does not compute log-likelihoods, which verification rules do not change: use a task with "
     "output_type generate_until, or lm-eval's model hf."
 )
-
-
-def _load(options: Options, device: str) -> Pair:
-    with checked():
-        pool = ModelPool(device=device, dtype=options.dtype, graphs=options.graphs, exact=options.exact)
-        return pool.get(read_spec(options))

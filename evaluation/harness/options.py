@@ -85,11 +85,7 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
         return keywords.get("default", False if flag else None)
     if kind is str:
         value = str(value)
-    elif (
-        isinstance(value, bool) is not (kind is bool)
-        or not isinstance(value, bool | int | float)
-        or value != int(value)
-    ):
+    elif isinstance(value, bool) is not (kind is bool) or not isinstance(value, int | float) or value != int(value):
         raise OptionError(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
     if value not in keywords.get("choices", [value]):
         raise OptionError(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")

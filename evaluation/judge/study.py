@@ -57,11 +57,10 @@ def read_settings(
     """
     if not (key := environment.get(KEY, "").strip()):
         return None
-    url, model = url or environment.get(URL, ""), model or environment.get(MODEL, "")
-    for name, value in ((URL, url), (MODEL, model)):
-        if not value:
-            raise ValueError(f"{KEY} is set and {name} is empty; name the judge's URL and model.")
-    return Settings(url, model, key)
+    found = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
+    if empty := [name for name, value in found.items() if not value]:
+        raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
+    return Settings(found[URL], found[MODEL], key)
 
 
 class Endpoint(Client):
@@ -74,9 +73,8 @@ class Endpoint(Client):
         try:
             content = answer["choices"][0]["message"]["content"]
         except (LookupError, TypeError):
-            raise ServerError(
-                "The judge's answer is not a chat completion: it has no choices[0].message.content."
-            ) from None
+            why = "it has no choices[0].message.content"
+            raise ServerError(f"The judge's answer is not a chat completion: {why}.") from None
         return content if isinstance(content, str) else ""
 
 
@@ -119,7 +117,9 @@ def judge_study(
     known = {(each.task, each.lane, each.swapped) for each in store.judgements(study_id) if each.judge == judge}
     jobs = [_Job(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
     missing = [job for job in jobs if (job.pair.task, job.pair.lane, job.swapped) not in known]
-    same = [job for job in missing if job.pair.rule == job.pair.baseline]
+    same, questions = (
+        [job for job in missing if (job.pair.rule == job.pair.baseline) is equal] for equal in (True, False)
+    )
 
     def save(job: _Job, choice: Preferred, text: str) -> None:
         pair = job.pair
@@ -130,7 +130,6 @@ def judge_study(
     progress = Progress(len(jobs), judged=len(jobs) - len(missing) + len(same))
     yield progress
     failures = 0
-    questions = [job for job in missing if job.pair.rule != job.pair.baseline]
     with closing(_ask_all(endpoint, questions, parallel)) as answers:
         for job, answer in answers:
             failures = failures + 1 if isinstance(answer, ServerError) else 0
@@ -190,11 +189,8 @@ def _part(name: str, text: str) -> str:
 def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
-    completed = {
-        (result.task, result.lane): result
-        for result in store.results(study_id)
-        if read_result(result.data).status is Status.COMPLETED
-    }
+    whole = (each for each in store.results(study_id) if read_result(each.data).status is Status.COMPLETED)
+    completed = {(result.task, result.lane): result for result in whole}
     wanted = [
         (result, completed[task, baseline])
         for (task, lane), result in completed.items()

@@ -22,6 +22,7 @@ from evaluation.served.client import Client, Server, ServerError, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
+TITLE = "Counters of /metrics"
 ENOUGH = 50  # drafts of a server whose counters are judged
 STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.NOT_KNOWN: 2}
 
@@ -44,9 +45,8 @@ def check(options: Namespace, key: str) -> int:
     servers = [client.server for client in (server, reference) if client]
     sys.stdout.write(page(servers, findings))
     if options.json:
-        Path(options.json).write_text(
-            json.dumps(_document(options, servers, findings), indent=2) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(_document(options, servers, findings), indent=2)
+        Path(options.json).write_text(text + "\n", encoding="utf-8")
     return STATUS[overall(findings)]
 
 
@@ -66,15 +66,12 @@ def _client(url: str, model: str | None, key: str, role: str) -> Client:
 
 
 def page(servers: Sequence[Server], findings: Sequence[Finding]) -> str:
-    lines = [
-        f"{role}  {each.base}, model {each.model}" for role, each in zip(("Server ", "Against"), servers, strict=False)
-    ]
+    roles = zip(("Server ", "Against"), servers, strict=False)
+    lines = [f"{role}  {each.base}, model {each.model}" for role, each in roles]
     lines += ["", f"Verdict  {overall(findings)}", ""]
     for finding in findings:
-        lines += [
-            f"{finding.check}: {finding.verdict}",
-            *wrap(finding.reason, 100, initial_indent="  ", subsequent_indent="  "),
-        ]
+        reason = wrap(finding.reason, 100, initial_indent="  ", subsequent_indent="  ")
+        lines += [f"{finding.check}: {finding.verdict}", *reason]
     return displayable("\n".join(lines)) + "\n"
 
 
@@ -95,18 +92,15 @@ def counters_of(server: Client) -> Counters | None:
 def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
     """What the requests of the check added to the counters; those of other clients in the meantime are in it."""
     if before is None or after is None or math.isnan(after.drafts):
-        return Finding(
-            "Counters of /metrics", Verdict.NOT_TESTED, "The server has no counters of speculative decoding."
-        )
-    drafts, drafted, accepted = (
-        int(getattr(after, name) - getattr(before, name)) for name in ("drafts", "drafted", "accepted")
-    )
+        return Finding(TITLE, Verdict.NOT_TESTED, "The server has no counters of speculative decoding.")
+    names = ("drafts", "drafted", "accepted")
+    drafts, drafted, accepted = (int(getattr(after, name) - getattr(before, name)) for name in names)
     earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
     places = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
     doubts = list(_doubts(drafts, drafted, accepted, places))
     verdict = Verdict.NOT_KNOWN if doubts else Verdict.LOSSLESS
     counted = f"{plural(drafts, 'draft')}, {count(accepted)} of {plural(drafted, 'drafted token')} accepted."
-    return Finding("Counters of /metrics", verdict, " ".join([counted, *doubts]))
+    return Finding(TITLE, verdict, " ".join([counted, *doubts]))
 
 
 def _doubts(drafts: int, drafted: int, accepted: int, places: list[int]) -> Iterator[str]:

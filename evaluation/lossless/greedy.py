@@ -53,11 +53,12 @@ def greedy_findings(server: Client, reference: Client | None, prompts: Sequence[
     if reference:
         findings.append(against("against the other server", [one(reference, prompt) for prompt in prompts]))
     title = "Temperature 0, against the log probabilities of the text"
-    scored = [_scored(reference or server, number, answer) for number, answer in enumerate(answers)]
-    if any(isinstance(each, str) for each in scored):
+    try:
+        scored = [_scored(reference or server, number, answer) for number, answer in enumerate(answers)]
+    except (ServerError, LookupError, TypeError, ValueError, AttributeError):
         reason = "The server does not report token ids and the log probabilities of a prompt (echo)."
         return [*findings, Finding(title, Verdict.NOT_TESTED, reason)]
-    return [*findings, _finding(title, [each for each in scored if not isinstance(each, str)])]
+    return [*findings, _finding(title, scored)]
 
 
 def difference(prompt: int, expected: Answer, found: Answer) -> Difference | None:
@@ -77,26 +78,22 @@ def difference(prompt: int, expected: Answer, found: Answer) -> Difference | Non
     return Difference(prompt, at, token, wanted, gap)
 
 
-def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | str | None:
+def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     """The token of an answer with the largest gap to the most probable one, by the log probabilities that a pass over the whole text
-    gives; None if every token is the most probable one; ``unknown`` if the server does not report them."""
+    gives; None if every token is the most probable one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the
+    server does not report them."""
     if not answer.prompt_ids or not answer.token_ids:
-        return "unknown"
+        raise LookupError("The server does not report token ids.")
     start, end = len(answer.prompt_ids), len(answer.prompt_ids) + len(answer.token_ids)
     body = {"model": judge.server.model, "prompt": [*answer.prompt_ids, *answer.token_ids], "max_tokens": 1}
-    try:
-        found = judge.post(COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=())
-        logprobs = found["choices"][0]["logprobs"]
-        rows = [
-            (logprobs["tokens"][at], float(logprobs["token_logprobs"][at]), logprobs["top_logprobs"][at])
-            for at in range(start, end)
-        ]
-        best = [max(top.items(), key=lambda item: float(item[1])) for _, _, top in rows]
-    except (ServerError, LookupError, TypeError, ValueError, AttributeError):
-        return "unknown"
-    gaps = [float(top) - own for (_, own, _), (_, top) in zip(rows, best, strict=True)]
-    worst = max(range(len(gaps)), key=gaps.__getitem__)
-    return Difference(prompt, worst, str(rows[worst][0]), str(best[worst][0]), gaps[worst]) if gaps[worst] > 0 else None
+    found = judge.post(COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=())
+    logprobs, rows = found["choices"][0]["logprobs"], []
+    for at in range(start, end):
+        best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
+        gap = float(top) - float(logprobs["token_logprobs"][at])
+        rows.append(Difference(prompt, at - start, str(logprobs["tokens"][at]), str(best), gap))
+    worst = max(rows, key=lambda row: row.gap)
+    return worst if worst.gap > 0 else None
 
 
 def _finding(title: str, found: Sequence[Difference | None]) -> Finding:

@@ -53,13 +53,10 @@ def sampled_findings(
     same = _same(ours, theirs, seed) if reference else []
     adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
+    reason = "The server does not report log probabilities under the names of its tokens."
+    findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
     if known:
         findings = [_finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))]
-    else:
-        verdict = Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN
-        findings = [
-            Finding(title, verdict, "The server does not report log probabilities under the names of its tokens.")
-        ]
     if reference:
         title = "Temperature 1, against the other server"
         findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
@@ -99,7 +96,7 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     for beginning, logprobs in zip(tested, at_once(next_token, tested), strict=True):
         found = counts[beginning]
         valid = logprobs and all(value < 0.01 for value in logprobs.values())  # rounding may exceed 0
-        if not valid or {_by_id(name) for name in (*logprobs, *found)} == {True, False}:
+        if not valid or len({name.startswith("token_id:") for name in (*logprobs, *found)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
@@ -119,10 +116,6 @@ def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
     """The values of the RANKS most probable tokens, then of all others together: [RANKS + 1] from [C], whose last one is a rest."""
     first = values[:-1][:RANKS]
     return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
-
-
-def _by_id(name: str) -> bool:
-    return name.startswith("token_id:")
 
 
 def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int) -> list[float]:
@@ -166,10 +159,8 @@ def _finding(title: str, draws: int, prompts: int, adjusted: Sequence[float], im
     sample = f"{draws} answers of {TOKENS} tokens to each of {plural(prompts, 'prompt')}"
     if p >= LEVEL and impossible < 2:
         return Finding(title, Verdict.LOSSLESS, f"{sample} have the expected distribution (smallest p {number(p)}).", p)
-    reasons = (
-        [f"another distribution (smallest p {number(p)}; {differ} of {prompts} prompts by themselves)"]
-        if p < LEVEL
-        else []
+    reasons = [f"another distribution (smallest p {number(p)}; {differ} of {prompts} prompts by themselves)"] * (
+        p < LEVEL
     )
-    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] if impossible else []
+    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(impossible)
     return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from evaluation.served.trace import ServedStep, ServedToken, served_trace, vllm_steps
-from evaluation.study.servers import SERVER
+from evaluation.study.plan import SERVER
 from mars_core.types import (
     UNKNOWN,
     DrafterConfig,
@@ -135,10 +135,8 @@ def read_sglang(row: Row) -> Read:
     def first(*names: str) -> Any:
         return next((found[name] for name in names if found.get(name) is not None), None)
 
-    passes, kept = (
-        found.get("spec_verify_ct"),
-        first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num"),
-    )
+    passes = found.get("spec_verify_ct")
+    kept = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
     drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
     counts = None
     if passes and kept is not None and drafted is not None:
@@ -162,10 +160,7 @@ def read_llama(row: Row) -> Read:
         counts = Counts(UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens")
     choice = row["choices"][0] if "choices" in row else {}
     text = row.get("content", choice.get("text", (choice.get("message") or {}).get("content"))) or ""
-    prompt_s, wall_s = (
-        sum(number(found.get(name)) for name in names) / 1000
-        for names in (("prompt_ms",), ("prompt_ms", "predicted_ms"))
-    )
+    prompt_s, predicted_s = (number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
     settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
     config = config_of(
         row.get("model", ""), "llama.cpp", prompt=prompt if isinstance(prompt, str) else "",
@@ -173,13 +168,11 @@ def read_llama(row: Row) -> Read:
     )  # fmt: skip
     trace = _run(
         config, str(text), (), str(choice.get("finish_reason", row.get("stop_type"))), counts,
-        new_tokens=found.get("predicted_n"), prompt_tokens=row.get("tokens_evaluated", found.get("prompt_n")), wall_s=wall_s,
+        new_tokens=found.get("predicted_n"), prompt_tokens=row.get("tokens_evaluated", found.get("prompt_n")),
+        wall_s=prompt_s + predicted_s,
     )  # fmt: skip
-    return (
-        replace(trace, summary=replace(trace.summary, prefill_s=prompt_s)),
-        None,
-        _source("an answer of llama.cpp", counts),
-    )
+    trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
+    return trace, None, _source("an answer of llama.cpp", counts)
 
 
 def _run(

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from evaluation.format import shorten
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import NAN, config_of, read_answer, read_line, read_llama, read_sglang
 from evaluation.served.trace import served_trace
-from evaluation.study.servers import SERVER
+from evaluation.study.plan import SERVER
 from mars_core.types import UNKNOWN, StopReason, Trace
 from storage.importing import Record
 
@@ -52,17 +53,15 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
     except json.JSONDecodeError:
         yield from ((f"line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     else:
-        yield from (
-            (f"entry {number}", row) for number, row in enumerate(whole if isinstance(whole, list) else [whole], 1)
-        )
-
-
-def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_constant)
+        rows = whole if isinstance(whole, list) else [whole]
+        yield from ((f"entry {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number of JSON")
+
+
+_json = partial(json.loads, parse_constant=_no_constant)
 
 
 def _record(row: Any, file: str) -> Record:

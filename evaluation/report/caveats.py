@@ -29,18 +29,13 @@ def warnings(
     suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     without_none = "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
-    return (
-        *([unfinished] if tasks < plan.tasks else []),
-        *_failed(grid),
-        *_longer(plan, suites),
-        *_many_tests(plan, suites),
-        *_few_or_unscored(suites),
-        *_unended(plan, suites),
-        *_rounding(grid),
-        *_environment(environment),
-        *_served(grid),
-        *([without_none] if plan.none is None else []),
+    of_rows = (
+        sentence for each in (_longer, _many_tests, _few_or_unscored, _unended) for sentence in each(plan, suites)
     )
+    return (
+        *[unfinished] * (tasks < plan.tasks), *_failed(grid), *of_rows, *_rounding(grid), *_environment(environment), *_served(grid),
+        *[without_none] * (plan.none is None),
+    )  # fmt: skip
 
 
 def lane_name(plan: Plan, lane: int) -> str:
@@ -67,12 +62,11 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     named = [
         f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
         for row in both[:NAMED]
-    ]
-    more = [f"{len(both) - NAMED} more"] if len(both) > NAMED else []
+    ] + [f"{len(both) - NAMED} more"] * (len(both) > NAMED)
     if both:
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates the time "
-            f"saved: {'; '.join([*named, *more])}."
+            f"saved: {'; '.join(named)}."
         )
 
 
@@ -96,9 +90,8 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         )
 
 
-def _few_or_unscored(rows: Sequence[Measured]) -> Iterator[str]:
-    groups = dict.fromkeys(row.group for row in rows if row.runs)
-    for group in groups:
+def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
+    for group in dict.fromkeys(row.group for row in rows if row.runs):
         if not any(row.scores for row in rows if row.group == group):
             yield f"Nothing on {group} could be scored, so there is no verdict on it; similarity to strict is not quality."
     few = {row.group: row.prompts for row in rows if 0 < row.prompts < FEW_PROMPTS}

@@ -109,9 +109,8 @@ def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     main = [""] * len(rows)
     for one in stored:
         main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
-    main_scores = np.full(shape, np.nan)
-    for row, name in enumerate(main):
-        main_scores[row] = scores[name][row] if name else np.nan
+    unscored = np.full(shape, np.nan)
+    main_scores = np.array([scores.get(name, unscored)[row] for row, name in enumerate(main)]).reshape(shape)
     tasks = tuple(map(plan.task, rows))
     return Grid(
         plan=plan,
@@ -122,14 +121,12 @@ def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         failed=place(completed) == 0,
         numbers={name: place(one.data[name] for one in stored) for name in RESULT}
         | {"ttft_s": place(one.data.get("ttft_s") for one in stored)}  # older studies lack it
-        | {
-            name: place(one.relative[name] if one.relative is not None else None for one in stored) for name in RELATIVE
-        },
+        | {name: place(None if one.relative is None else one.relative[name] for one in stored) for name in RELATIVE},
         drafted_at=place_by_depth("drafted_at"),
         kept_at=place_by_depth("kept_at"),
         scores=scores,
         main=tuple(main),
         main_scores=main_scores,
         run_ids={(rows[one.task], one.lane): one.run_ids for one in stored},
-        causes=tuple(cause for one in stored if one.relative is not None and (cause := one.relative["cause"])),
+        causes=tuple(cause for one in stored if one.relative and (cause := one.relative["cause"])),
     )

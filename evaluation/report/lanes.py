@@ -117,9 +117,8 @@ def _numbers(total: Columns, metrics: Mapping[str, Array]) -> Columns:
             "tau_ratio": tau / (total["baseline_new_tokens"] / total["baseline_steps"]),
             "length_ratio": total["new_tokens"] / total["baseline_new_tokens"],
             "log_likelihood": likelihood,
-            "log_likelihood_difference": likelihood
-            - total["baseline_log_likelihood"] / total["baseline_likely_tokens"],
-        }
+            "log_likelihood_difference": likelihood - total["baseline_log_likelihood"] / total["baseline_likely_tokens"],
+        }  # fmt: skip
         if "none_wall_s" in total:
             found["speedup"] = rate / (total["none_new_tokens"] / total["none_wall_s"])
         found |= {name[:-2]: total[name[:-2]] / runs for name, runs in total.items() if name.endswith("_n")}
@@ -149,12 +148,8 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
         seeds=len({grid.tasks[row].repeat for row in cell.rows[used]}),
         runs=int(used.sum()),
         failed=int(grid.failed[cell.rows, lane].sum()),
-        acceptance_rate=over(
-            float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed, cell.total("drafted", lane)
-        ),
-        acceptance_by_position=tuple(
-            float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
-        ),
+        acceptance_rate=over(float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed, cell.total("drafted", lane)),
+        acceptance_by_position=tuple(float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried),
         relaxed_share=over(relaxed, tokens),
         unended=1 - over(cell.total("ended", lane), float(used.sum())),
         same=_share(cell, "same", lane, used),
@@ -163,7 +158,7 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
         tv_token=over(cell.total("tv_sum", lane), tokens),
         scores={metric: _score(cell, lane, metric, spread) for metric in cell.scores},
         **{name: spread.get(name, Interval()) for name in PLAIN},
-    )
+    )  # fmt: skip
 
 
 def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:

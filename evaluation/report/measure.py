@@ -104,15 +104,13 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 
     Sorted by lost score, then share of runs that differ, position of the first difference, summed TV, and order in the plan.
     """
-    rows = [
-        row for lane in range(len(grid.plan.lanes)) if grid.baseline(lane) != lane for row in _prompts_of(grid, lane)
-    ]
-    return tuple(sorted(rows, key=_badness))
 
+    def badness(row: PromptRow) -> tuple[float, float, float, float]:
+        divergence = math.inf if row.divergence is None else row.divergence
+        return -row.lost, -row.differ / row.runs, divergence, 0.0 if math.isnan(row.tv_sum) else -row.tv_sum
 
-def _badness(row: PromptRow) -> tuple[float, float, float, float]:
-    divergence = math.inf if row.divergence is None else row.divergence
-    return -row.lost, -row.differ / row.runs, divergence, 0.0 if math.isnan(row.tv_sum) else -row.tv_sum
+    lanes = (lane for lane in range(len(grid.plan.lanes)) if grid.baseline(lane) != lane)
+    return tuple(sorted((row for lane in lanes for row in _prompts_of(grid, lane)), key=badness))
 
 
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
@@ -141,22 +139,11 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
         suite, entry = items[int(item)]
         pairs = tuple(zip(grid.run_ids[worst[number], baseline], grid.run_ids[worst[number], lane], strict=False))
         yield PromptRow(
-            suite=suite,
-            category=entry.category,
-            item=entry.id,
-            prompt=entry.turns[0][:BEGINNING],
-            temperature=float(temperature),
-            lane=lane,
-            runs=int(runs[number]),
-            differ=int(differ[number]),
-            gained=float(gained[number]),
-            lost=float(lost[number]),
+            suite, entry.category, entry.id, entry.turns[0][:BEGINNING], float(temperature), lane, int(runs[number]), int(differ[number]),
+            gained=float(gained[number]), lost=float(lost[number]), tv_sum=float(tv[number]), length_ratio=float(length_ratio[number]),
             divergence=int(earliest[number]) if np.isfinite(earliest[number]) else None,
-            tv_sum=float(tv[number]),
-            length_ratio=float(length_ratio[number]),
-            worst=pairs[0] if pairs else ("", ""),
-            turns=pairs,
-        )
+            worst=pairs[0] if pairs else ("", ""), turns=pairs,
+        )  # fmt: skip
 
 
 def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
@@ -164,10 +151,8 @@ def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
     rules = dict.fromkeys(lane.name for lane in plan.lanes if lane.name != BASELINE)
     pairs = [(vote, {vote.left_rule, vote.right_rule}) for vote in store.votes()]
     votes = [vote for vote, pair in pairs if BASELINE in pair and pair & rules.keys()]
-    records = {
-        record.id: record
-        for record in store.records([run for vote in votes for run in (vote.left_run, vote.right_run)])
-    }
+    runs = [run for vote in votes for run in (vote.left_run, vote.right_run)]
+    records = {record.id: record for record in store.records(runs)}
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         if all(_uses_models(plan.models, records[run]) for run in (vote.left_run, vote.right_run)):
@@ -197,13 +182,11 @@ def _vote_row(rule: str, counts: Mapping[str, int]) -> VoteRow:
 
 def _uses_models(models: Models, run: RunRecord) -> bool:
     """Whether a run used the target of the study, and its drafter if it had one."""
+
+    def same(one: ModelRef, other: ModelRef) -> bool:
+        """The same name, and the same revision where both are known."""
+        return one.name == other.name and (None in (one.revision, other.revision) or one.revision == other.revision)
+
     drafter = run.config.drafter.model
-    drafts = drafter is None or any(_same_model(drafter, other) for other in (models.draft, models.head))
-    return _same_model(run.config.target, models.target) and drafts
-
-
-def _same_model(one: ModelRef | None, other: ModelRef | None) -> bool:
-    """The same name, and the same revision where both are known."""
-    if one is None or other is None:
-        return one is other
-    return one.name == other.name and (None in (one.revision, other.revision) or one.revision == other.revision)
+    drafts = drafter is None or any(same(drafter, other) for other in (models.draft, models.head) if other)
+    return same(run.config.target, models.target) and drafts

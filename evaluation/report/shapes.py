@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -49,7 +50,8 @@ def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
 
 
 def _samples(answered: Answered, suite: int) -> list[Sample]:
-    """One for every document and filter; a document without a score has filter ``none`` and no metric."""
+    """One for every document and filter; a document without a score has filter ``none`` and no metric. ``mars``: by seed; ``run_ids``
+    are those of the database, one per turn."""
     found = []
     for number, item, answers in answered.items(suite):
         filters = dict.fromkeys(name.partition(",")[2] for answer in answers for name in answer.result.scores)
@@ -75,7 +77,11 @@ def _sample(answered: Answered, number: int, item: Item, answers: Sequence[Answe
         "doc_hash": _hash(json.dumps(document, indent=2, ensure_ascii=False)),
         "prompt_hash": _hash(item.turns[0]),
         "target_hash": _hash(target),
-        "mars": [_telemetry(answer) for answer in answers],
+        "mars": [
+            {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
+            | _finite(answer, TELEMETRY)
+            for answer in answers
+        ],
     } | values
 
 
@@ -90,12 +96,6 @@ def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
     return {metric: fmean(values) for metric, values in found.items()}
 
 
-def _telemetry(answer: Answer) -> dict[str, Any]:
-    """Telemetry of one seed; ``run_ids`` are those of the database, one per turn."""
-    ids = {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
-    return ids | _finite(answer, TELEMETRY)
-
-
 def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
     values = {name: getattr(answer.result, name) for name in names}
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
@@ -108,11 +108,12 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
     counts = {name: len({sample["doc_id"] for sample in found}) for name, found in tasks.items()}
     sizes = {suite.name: len(suite.items) for suite in plan.suites}
     metrics = {name: {metric for sample in found for metric in sample["metrics"]} for name, found in tasks.items()}
-    hashes = ("doc_hash", "prompt_hash", "target_hash")
+    hashes = itemgetter("doc_hash", "prompt_hash", "target_hash")
+    config = {"output_type": "generate_until", "repeats": plan.repeats, "num_fewshot": 0}
     return {
         "results": {name: _task(name, found, counts[name]) for name, found in tasks.items()},
         "group_subtasks": {name: [] for name in tasks},
-        "configs": {name: _task_config(answered, name) for name in tasks},
+        "configs": {name: {"task": name, **config, "generation_kwargs": _generation(answered)} for name in tasks},
         "versions": dict.fromkeys(tasks, VERSION),
         "n-shot": dict.fromkeys(tasks, 0),
         "higher_is_better": {name: dict.fromkeys(sorted(found), True) for name, found in metrics.items()},
@@ -120,23 +121,13 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
         "config": _config(answered),
         "date": answered.saved_at.timestamp(),
         "transformers_version": answered.environment.get("transformers", ""),
-        "task_hashes": {
-            name: _hash("".join(each[part] for each in found for part in hashes)) for name, found in tasks.items()
-        },
+        "task_hashes": {name: _hash("".join(map("".join, map(hashes, found)))) for name, found in tasks.items()},
         "model_source": "mars",
         "model_name": answered.name,
         "model_name_sanitized": answered.name,
         "system_instruction": plan.system or None,
         "system_instruction_sha": _hash(plan.system) if plan.system else None,
-        "fewshot_as_multiturn": None,
-        "chat_template": None,
-        "chat_template_sha": None,
-    }
-
-
-def _task_config(answered: Answered, name: str) -> dict[str, Any]:
-    config = {"task": name, "output_type": "generate_until", "repeats": answered.plan.repeats, "num_fewshot": 0}
-    return config | {"generation_kwargs": _generation(answered)}
+    } | dict.fromkeys(("fewshot_as_multiturn", "chat_template", "chat_template_sha"))
 
 
 def _config(answered: Answered) -> dict[str, Any]:

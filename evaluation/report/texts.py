@@ -44,20 +44,16 @@ def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]
 
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
     """The texts of these prompts, if all their runs are stored: of the first turn that differs, else the first turn."""
-    records = records_of(
-        store, list(dict.fromkeys(run for row in rows for turn in row.turns or (row.worst,) for run in turn))
-    )
+    turns = {row.worst: row.turns or (row.worst,) for row in rows}
+    records = records_of(store, list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)))
     found = {}
-    for row in rows:
-        turns = row.turns or (row.worst,)
-        if any(run not in records for turn in turns for run in turn):
-            continue
-        pairs = [(records[baseline], records[rule]) for baseline, rule in turns]
-        parted = (number for number, (baseline, rule) in enumerate(pairs) if baseline.text != rule.text)
-        number = next(parted, 0)
-        baseline, rule = pairs[number]
-        turn = number + 1 if len(turns) > 1 else 0
-        found[row.worst] = Texts(baseline.text, rule.text, rule.comparison_id, turn, (baseline.id, rule.id))
+    for worst, ids in turns.items():
+        if all(run in records for pair in ids for run in pair):
+            pairs = [(records[baseline], records[rule]) for baseline, rule in ids]
+            turn = next((at for at, (baseline, rule) in enumerate(pairs) if baseline.text != rule.text), 0)
+            baseline, rule = pairs[turn]
+            number = turn + 1 if len(pairs) > 1 else 0
+            found[worst] = Texts(baseline.text, rule.text, rule.comparison_id, number, (baseline.id, rule.id))
     return found
 
 

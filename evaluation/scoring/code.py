@@ -13,6 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from evaluation.scoring.sandbox import runs
@@ -75,9 +76,8 @@ def passes(item: Item, text: str) -> bool | None:
 @lru_cache(maxsize=1024)
 def _sound(item: Item) -> bool:
     """Whether the examples of a prompt agree with the reference solution; some of HumanEval's do not, and are then ignored."""
-    return (
-        bool(item.tests.strip()) or not item.references or any(_passes(item, solution) for solution in item.references)
-    )
+    alone = item.tests.strip() or not item.references
+    return bool(alone) or any(_passes(item, solution) for solution in item.references)
 
 
 def _passes(item: Item, text: str) -> bool:
@@ -118,10 +118,8 @@ def _task(prompt: str) -> _Task:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
-    functions = _functions(code)
-    if not functions:
-        return _Task("", "", "")
-    return _Task(code, functions[-1].name, _examples(ast.get_docstring(functions[-1]) or ""))
+    found = _functions(code)[-1:]
+    return _Task(code, found[0].name, _examples(ast.get_docstring(found[0]) or "")) if found else _Task("", "", "")
 
 
 def _examples(docstring: str) -> str:
@@ -130,31 +128,23 @@ def _examples(docstring: str) -> str:
         found = doctest.DocTestParser().get_examples(docstring)
     except ValueError:  # a line that resembles an example
         return ""
-    rows = [(example.source, _want(example), _error(example)) for example in found]
+    # The name of an expected exception is without its module.
+    errors = [(example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in found]
+    rows = [(example.source, _want(example), error) for example, error in zip(found, errors, strict=True)]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
 
 
 def _want(example: doctest.Example) -> str:
     """The expected output. HumanEval also has ``f(1) == 2`` without an output line, which must be true."""
-    compared = (
-        (tree := _tree(example.source))
-        and isinstance(tree.body[-1], ast.Expr)
-        and isinstance(tree.body[-1].value, ast.Compare)
-    )
+    last = tree.body[-1] if (tree := _tree(example.source)) else None
+    compared = isinstance(last, ast.Expr) and isinstance(last.value, ast.Compare)
     return example.want.strip() or ("True" if compared else "")
-
-
-def _error(example: doctest.Example) -> str:
-    """The name of the expected exception."""
-    return (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2]
 
 
 def _ends(prompt: str) -> Iterator[str]:
     """The rest of the prompt from each line that may begin code."""
-    starts = [
-        match.start() for match in re.finditer(r"^", prompt, re.MULTILINE) if _BEGINS.match(prompt, match.start())
-    ]
-    return (prompt[start:] for start in starts[:_MAX_TRIES])
+    lines = (match.start() for match in re.finditer(r"^", prompt, re.MULTILINE))
+    return (prompt[start:] for start in islice((line for line in lines if _BEGINS.match(prompt, line)), _MAX_TRIES))
 
 
 def _code_in(text: str) -> str:

@@ -9,22 +9,16 @@ import importlib
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 _INSTALL = "install the extra eval (make eval in a checkout)"
+_OF_THE_METRIC = ("metric", "aggregation", "higher_is_better")  # not arguments of exact_match
 _PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # package names that differ from the module's
 _TASKS = {  # filter → the YAML that defines it
     "strict-match": "gsm8k/gsm8k.yaml",
     "flexible-extract": "gsm8k/gsm8k.yaml",
     "custom-extract": "mmlu_pro/_default_template_yaml",
 }
-
-
-class _Grader(NamedTuple):
-    """An ensemble of filters, and the keyword arguments of exact_match."""
-
-    filters: Any
-    options: dict[str, Any]
 
 
 def library(module: str) -> Any:
@@ -42,12 +36,12 @@ def library(module: str) -> Any:
 
 def exact_match(text: str, reference: str, filter_name: str) -> bool:
     """lm-eval's ``exact_match,<filter_name>`` of one answer; the filter is one of _TASKS."""
-    grader = _grader(filter_name)
+    filters, options = _grader(filter_name)
     instance = library("lm_eval.api.instance").Instance("generate_until", {}, (), 0, resps=[text])
-    grader.filters.apply([instance])
+    filters.apply([instance])
     compare = library("lm_eval.api.metrics").exact_match_fn
     given = instance.filtered_resps[filter_name]
-    return bool(compare(predictions=[given], references=[reference], **grader.options)["exact_match"])
+    return bool(compare(predictions=[given], references=[reference], **options)["exact_match"])
 
 
 def boxed(text: str, reference: str) -> bool:
@@ -82,14 +76,13 @@ def _in_box(math: Any, text: str) -> str | None:
 
 
 @cache
-def _grader(filter_name: str) -> _Grader:
-    """Reads the grader from the installed package; only the first ``exact_match`` of the task is used."""
+def _grader(filter_name: str) -> tuple[Any, dict[str, Any]]:
+    """An ensemble of filters and the keyword arguments of exact_match, from the installed package; only the first ``exact_match`` of the
+    task is used."""
     folder = Path(library("lm_eval.tasks").__file__).parent
     task = library("lm_eval.tasks._yaml_loader").load_yaml(folder / _TASKS[filter_name], resolve_func=False)
     steps = next(entry["filter"] for entry in task["filter_list"] if entry["name"] == filter_name)
     parts = [(step["function"], {name: value for name, value in step.items() if name != "function"}) for step in steps]
     match = next(entry for entry in task["metric_list"] if entry["metric"] == "exact_match")
-    options = {
-        name: value for name, value in match.items() if name not in ("metric", "aggregation", "higher_is_better")
-    }
-    return _Grader(library("lm_eval.filters").build_filter_ensemble(filter_name, parts), options)
+    options = {name: value for name, value in match.items() if name not in _OF_THE_METRIC}
+    return library("lm_eval.filters").build_filter_ensemble(filter_name, parts), options

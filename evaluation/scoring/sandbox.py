@@ -1,14 +1,8 @@
 """Runs untrusted code that can only compute. Linux with libseccomp; elsewhere it raises ValueError.
 
 The code runs in a separate process with ``CPU_S`` seconds of one core, ``WALL_S`` seconds in total, ``MEMORY`` bytes of address space, an
-empty working folder, and an environment without the variables of this process. A seccomp filter, which cannot be removed again, refuses
-every system call that computing does not need: sockets, and so the network; opening files for writing, removing or changing them;
-starting, signalling or tracing processes and threads; administration calls, even for root. Its output is discarded;
-the only result is whether it ran to its end. The process is killed when the one that started it ends.
-
-Limitations: the code can read what this user can read (but cannot send it anywhere); it can use its core and its memory until its time is
-over; it shares a process with the tests, so code that is written to cheat can pass them; and an error in the kernel's handling of the
-allowed calls, or in the processor, can be exploited. For adversarial code, use a virtual machine.
+empty working folder, and an environment without the variables of this process, under the seccomp filter of ``confined``. Its output is
+discarded; the only result is whether it ran to its end. What it can still do: docs/evaluation.md.
 """
 
 from __future__ import annotations

@@ -77,9 +77,8 @@ def read_stream(answer: httpx.Response, started: float) -> Generator[int, None, 
     for event in _events(answer, started):
         if "error" in event and not event.get("choices"):
             error = event["error"]
-            raise Broken(
-                f"ended its answer with an error: {error.get('message') if isinstance(error, dict) else error}"
-            )
+            message = error.get("message") if isinstance(error, dict) else error
+            raise Broken(f"ended its answer with an error: {message}")
         name = str(event.get("id") or name)
         usage = dict(event.get("usage") or usage)
         extra |= {key: value for key, value in event.items() if key not in _KNOWN and value is not None}
@@ -130,14 +129,9 @@ def _positions(logprobs: Any) -> list[Position]:
     if not logprobs:
         return []
     if "content" in logprobs:
-        return [
-            _position(
-                each["token"],
-                each["logprob"],
-                [(top["token"], top["logprob"]) for top in each.get("top_logprobs") or ()],
-            )
-            for each in logprobs["content"] or ()
-        ]
+        given = [(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()]
+        pairs = [(each, [(top["token"], top["logprob"]) for top in tops]) for each, tops in given]
+        return [_position(each["token"], each["logprob"], tops) for each, tops in pairs]
     tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
     rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
     return [_position(token, value, list((top or {}).items())) for token, value, top in rows]

@@ -56,9 +56,8 @@ class Server:
         if url.scheme not in ("http", "https") or not url.host:
             raise ValueError(f"The {self.role}'s URL is {self.url!r}; it must begin with http:// or https://.")
         if url.userinfo or url.query or url.fragment:
-            raise ValueError(
-                f"The {self.role}'s URL contains a password or a query; it must have only host, port and path."
-            )
+            why = "contains a password or a query; it must have only host, port and path"
+            raise ValueError(f"The {self.role}'s URL {why}.")
 
     @property
     def base(self) -> str:
@@ -81,9 +80,9 @@ class Client:
         self.server = server
         self._sleep = sleep
         self._refused: set[str] = set()
-        headers = {"Content-Type": "application/json"}
-        if server.key:
-            headers["Authorization"] = f"Bearer {server.key}"
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {server.key}"} if server.key else {}
+        )
         limits = httpx.Limits(max_connections=None)
         self._http = httpx.Client(timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits)
 

@@ -12,16 +12,13 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, Server, ServerDown, ServerError, with_model
 from evaluation.served.trace import answer_trace, served_trace
 from evaluation.study.engine import config_of
-from evaluation.study.plan import BASELINE, Plan, Task
-from evaluation.study.servers import SERVER
+from evaluation.study.plan import BASELINE, SERVER, Plan, Task
 from mars_core.types import RunConfig, StopReason, Trace
 
 KEY = "MARS_SERVER_KEY"  # of the environment
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
-_PLAIN: dict[str, Any] = {
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-}  # else vLLM takes those of the model's generation_config.json
+# Else vLLM takes those of the model's generation_config.json.
+_PLAIN: dict[str, Any] = {"min_p": 0.0, "repetition_penalty": 1.0}
 _PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE)
 
 
@@ -48,13 +45,11 @@ class ServedEngine:
         """Detects the plugin: vLLM's metrics then have ``vllm:mars_enabled``."""
         for url, client in self._clients.items():
             try:
-                found = _PLUGIN.search(client.metrics())
-            except ServerDown:
-                raise
-            except ServerError:
-                continue
-            if found:
-                self.plugins[url] = found[1]
+                if found := _PLUGIN.search(client.metrics()):
+                    self.plugins[url] = found[1]
+            except ServerError as error:  # without /metrics
+                if isinstance(error, ServerDown):
+                    raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
-from mars_core.types import ModelRef, RunConfig
+from mars_core.types import RunConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -28,12 +28,11 @@ def check(plan: Plan, session: Session) -> None:
         for item in suite.items:
             length = session.count_tokens(plan.prompt(item))
             if length + plan.max_new_tokens > session.pair.context:
-                name, hint = f"Item {item.id} of suite {suite.name}", " --skip-long leaves such items out."
-                if plan.varied is not None:
-                    name, hint = f"Prompt {item.id}", ""
+                sweep = plan.varied is not None
+                name = f"Prompt {item.id}" if sweep else f"Item {item.id} of suite {suite.name}"
                 raise ValueError(
-                    f"{name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together "
-                    f"they must be at most {session.pair.context}, the context of these models.{hint}"
+                    f"{name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together they must be at most "
+                    f"{session.pair.context}, the context of these models.{'' if sweep else ' --skip-long leaves such items out.'}"
                 )
 
 
@@ -70,10 +69,7 @@ def check_models(plan: Plan, pair: Pair) -> None:
     planned = (plan.models.target, plan.models.draft, plan.models.head)
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:
+            old, new = (f"{ref.name} ({ref.revision or 'no revision'})" if ref else "no model" for ref in (before, now))
             raise ValueError(
-                f"The study was planned with {_name(before)}, but this is {_name(now)}; the results would not be comparable."
+                f"The study was planned with {old}, but this is {new}; the results would not be comparable."
             )
-
-
-def _name(ref: ModelRef | None) -> str:
-    return "no model" if ref is None else f"{ref.name} ({ref.revision or 'no revision'})"

@@ -91,15 +91,12 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
     """The first turn of a task in a lane. ``session``: None for a study on servers."""
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
     settings: dict[str, Any] = {
-        "sampling": plan.sampling(task),
-        "max_new_tokens": plan.max_new_tokens,
-        "seed": plan.seed_of(task),
-    }
-    settings |= {"prompt": prompt, "rule": chosen.rule, "drafter": chosen.drafter}
+        "prompt": prompt, "rule": chosen.rule, "drafter": chosen.drafter, "sampling": plan.sampling(task),
+        "max_new_tokens": plan.max_new_tokens, "seed": plan.seed_of(task),
+    }  # fmt: skip
     if plan.served:
         url, model = plan.served.of(baseline=chosen.rule.name == BASELINE)
-        load = str(plan.served.load(task.repeat))
-        environment = {"app": __version__, "server": url, "concurrency": load}
+        environment = {"app": __version__, "server": url, "concurrency": str(plan.served.load(task.repeat))}
         return RunConfig(target=ModelRef(model), environment=environment, **settings)
     from mars_core.session import run_config  # imported here because it loads transformers
 

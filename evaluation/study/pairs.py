@@ -98,9 +98,8 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     strict = None if baseline is None else results.get((rule.task, baseline))
     if strict is None or rule.relative is None:
         return None
-    task, own, reference, relative = (
-        plan.task(rule.task), read_result(rule.data), read_result(strict.data), read_relative(rule.relative)
-    )  # fmt: skip
+    task, relative = plan.task(rule.task), read_relative(rule.relative)
+    own, reference = read_result(rule.data), read_result(strict.data)
     cell = cell_of(plan, task.temperature, plan.lanes[rule.lane])
     right, strict_right = (None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (own, reference))
     return Paired(
@@ -136,10 +135,8 @@ def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
 
 def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
     """Sweeps, latest first, including those of earlier releases; without those that this version cannot read."""
-    heads = [
-        SweepHead(head.id, head.created_at, head.name, head.done, head.tasks, "task")
-        for head in store.studies(limit, sweeps=True)
-    ]
+    found = store.studies(limit, sweeps=True)
+    heads = [SweepHead(head.id, head.created_at, head.name, head.done, head.tasks, "task") for head in found]
     for stored in store.sweeps(limit):
         with suppress(ValueError, TypeError, KeyError):
             plan = _old_plan(stored.plan)
@@ -149,9 +146,11 @@ def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
 
 
 def _read_old(stored: StoredSweep) -> Sweep:
+    measured = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
     try:
         plan = _old_plan(stored.plan)
-        pairs = tuple(_old_pair(result) for result in stored.results)
+        unknown = [{name: math.nan for name in measured if pair[name] is None} for pair in stored.results]
+        pairs = tuple(Paired(runs=(), **pair | nans) for pair, nans in zip(stored.results, unknown, strict=True))
     except (TypeError, KeyError) as error:
         raise ValueError(f"The sweep was saved by another version of this program; {error} does not fit.") from None
     return Sweep(stored.id, plan, pairs, stored.status)
@@ -164,9 +163,3 @@ def _old_plan(stored: Mapping[str, Any]) -> Plan:
     models = Models(given["pair"], ModelRef(given.pop("pair")))
     given |= {name: tuple(given[name]) for name in ("temperatures", "stop")}
     return sweep_plan(models, cases, grid, sweep_name(grid, cases), **given)
-
-
-def _old_pair(stored: Mapping[str, Any]) -> Paired:
-    numbers = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
-    unknown = {name: math.nan for name in numbers if stored[name] is None}
-    return Paired(runs=(), **{**stored, **unknown})

@@ -6,17 +6,18 @@ same prompt and seed, so every number of a lane is paired with its baseline's. A
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from evaluation.study.servers import SERVER, Served
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
+SERVER = "server"  # the drafter of served runs, and their rule where none was requested or it is not known
+MAX_CONCURRENCY = 1024
 LARGEST_SEED = 2**53 - 1  # exact as a float64
 MAX_LANES = 64
 MAX_SWEEP_LANES = 1024
@@ -64,6 +65,39 @@ class Task(NamedTuple):
     item: int
     repeat: int
     temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """``baseline_url``: of the strict lanes, if it is another server.
+
+    ``concurrency``: numbers of requests in flight; the repeats of the study have these values in turn. Raises ValueError.
+    """
+
+    url: str
+    model: str
+    baseline_url: str = ""
+    baseline_model: str = ""
+    concurrency: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        for load in self.concurrency:
+            if not 1 <= load <= MAX_CONCURRENCY:
+                raise ValueError(f"concurrency is {load}; it must be 1 to {MAX_CONCURRENCY:,}.")
+
+    def of(self, *, baseline: bool) -> tuple[str, str]:
+        """URL and model of a lane."""
+        return (self.baseline_url, self.baseline_model) if baseline and self.baseline_url else (self.url, self.model)
+
+    def load(self, repeat: int) -> int:
+        """Requests in flight during a repeat."""
+        return self.concurrency[repeat % len(self.concurrency)]
+
+    def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
+        """Groups of tasks that have the same requests in flight: the first task after each, and their number. ``tasks``: of a repeat."""
+        whole = len(self.concurrency) == 1
+        for repeat in range(1 if whole else repeats):
+            yield tasks * (repeats if whole else repeat + 1), self.load(repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +174,9 @@ class Plan:
         wanted = self.lanes[lane]
         if wanted.rule.name == BASELINE:
             return None
+        strict = (number for number, lane in enumerate(self.lanes) if lane.rule.name == BASELINE)
         return next(
-            number
-            for number, other in enumerate(self.lanes)
-            if other.rule.name == BASELINE and (wanted.rule.name == PLAIN or wanted.drafter == other.drafter)
+            number for number in strict if wanted.rule.name == PLAIN or wanted.drafter == self.lanes[number].drafter
         )
 
     @property
@@ -162,14 +195,20 @@ def read_plan(stored: Mapping[str, Any]) -> Plan:
 
 
 def _check(plan: Plan) -> None:
-    _check_suites(plan)
+    if not plan.suites:
+        raise ValueError("The list of suites is empty; give at least one.")
+    names = [suite.name for suite in plan.suites]
+    for suite in plan.suites:
+        if names.count(suite.name) > 1:
+            raise ValueError(f"Two suites are called {suite.name!r}; each needs a different name.")
+        if not suite.items:
+            raise ValueError(f"The suite {suite.name!r} has no item; it needs at least 1.")
     _check_lanes(plan)
     _check_range("repeats", plan.repeats, 1, 1000)
     loads = len(plan.served.concurrency) if plan.served else 1
     if not loads or plan.repeats % loads:
-        raise ValueError(
-            f"The number of seeds is {plan.repeats}; it must be a multiple of {loads}, the values of concurrency."
-        )
+        seeds = f"The number of seeds is {plan.repeats}"
+        raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     if not 0.5 <= plan.margin <= 1:
         raise ValueError(
@@ -183,18 +222,6 @@ def _check(plan: Plan) -> None:
         _check_range("temperature", temperature, 0, 100)
     _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MAX_TASKS)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
-
-
-def _check_suites(plan: Plan) -> None:
-    if not plan.suites:
-        raise ValueError("The list of suites is empty; give at least one.")
-    names = [suite.name for suite in plan.suites]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"Two suites are called {twice!r}; each needs a different name.")
-    for suite in plan.suites:
-        if not suite.items:
-            raise ValueError(f"The suite {suite.name!r} has no item; it needs at least 1.")
 
 
 def _check_lanes(plan: Plan) -> None:

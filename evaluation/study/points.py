@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from evaluation.report.values import Interval as Interval
@@ -133,35 +134,17 @@ _PLAN: dict[str, Callable[[Plan], Any]] = {
     "sampling_top_k": lambda plan: plan.top_k,
     "sampling_top_p": lambda plan: plan.top_p,
 }
-_POINT: dict[str, Callable[[Point], Any]] = {
-    "temperature": lambda point: point.cell.temperature,
-    "k": lambda point: point.cell.k,
-    "value": lambda point: point.cell.value,
-    "comparisons": lambda point: point.n,
-    "speedup": lambda point: point.speedup.value,
-    "speedup_low95": lambda point: point.speedup.low,
-    "speedup_high95": lambda point: point.speedup.high,
-    "tokens_per_s_median": lambda point: point.tokens_per_s,
-    "strict_tokens_per_s_median": lambda point: point.strict_tokens_per_s,
-    "tau": lambda point: point.tau,
-    "strict_tau": lambda point: point.strict_tau,
-    "tau_ratio": lambda point: point.tau_ratio,
-    "differ_share": lambda point: point.differ.value,
-    "differ_low95": lambda point: point.differ.low,
-    "differ_high95": lambda point: point.differ.high,
-    "first_divergence_median": lambda point: point.divergence,
-    "relaxed_share": lambda point: point.relaxed_share,
-    "tv_mean": lambda point: point.tv,
-    "length_ratio": lambda point: point.length_ratio,
-    "scored": lambda point: point.scored,
-    "score": lambda point: point.score.value,
-    "score_low95": lambda point: point.score.low,
-    "score_high95": lambda point: point.score.high,
-    "strict_score": lambda point: point.strict_score.value,
-    "strict_score_low95": lambda point: point.strict_score.low,
-    "strict_score_high95": lambda point: point.strict_score.high,
-    "score_loss": lambda point: point.score_loss,
-}
+_POINT = {  # column → attribute of a Point
+    "temperature": "cell.temperature", "k": "cell.k", "value": "cell.value", "comparisons": "n",
+    "speedup": "speedup.value", "speedup_low95": "speedup.low", "speedup_high95": "speedup.high",
+    "tokens_per_s_median": "tokens_per_s", "strict_tokens_per_s_median": "strict_tokens_per_s",
+    "tau": "tau", "strict_tau": "strict_tau", "tau_ratio": "tau_ratio",
+    "differ_share": "differ.value", "differ_low95": "differ.low", "differ_high95": "differ.high", "first_divergence_median": "divergence",
+    "relaxed_share": "relaxed_share", "tv_mean": "tv", "length_ratio": "length_ratio",
+    "scored": "scored", "score": "score.value", "score_low95": "score.low", "score_high95": "score.high",
+    "strict_score": "strict_score.value", "strict_score_low95": "strict_score.low", "strict_score_high95": "strict_score.high",
+    "score_loss": "score_loss",
+}  # fmt: skip
 _PAIR = (
     "comparison", "temperature", "k", "value", "repeat", "strict_tokens_per_s", "tokens_per_s", "speedup", "strict_tokens",
     "tokens", "strict_steps", "steps", "relaxed", "tv_sum", "divergence", "cause", "strict_right", "right",
@@ -172,12 +155,12 @@ PAIR_HEADS = ("sweep", "rule", "parameter", *_PAIR, "seed", "prompt", "reference
 
 def points_table(sweep: Sweep) -> Iterator[Sequence[Any]]:
     """Header, and one row per setting, in the order of the table on the page."""
-    found = points(sweep.plan, sweep.pairs)
+    found, read = points(sweep.plan, sweep.pairs), attrgetter(*_POINT.values())
     best = [frozenset(optimal(found, cost)) for cost in Cost]
-    shared = [read(sweep.plan) for read in _PLAN.values()]
+    shared = [value(sweep.plan) for value in _PLAN.values()]
     yield POINT_HEADS
     for index, point in enumerate(found):
-        yield [sweep.id, *shared, *(read(point) for read in _POINT.values()), *(index in chosen for chosen in best)]
+        yield [sweep.id, *shared, *read(point), *(index in chosen for chosen in best)]
 
 
 def pairs_table(sweep: Sweep) -> Iterator[Sequence[Any]]:

@@ -96,7 +96,8 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
     steps = [step for trace in traces for step in trace.steps]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
     places = range(1, max(depths, default=0) + 1)
-    sums: dict[str, Any] = {name: _total([getattr(summary, name) for summary in summaries]) for name in _COUNTS}
+    counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
+    sums: dict[str, Any] = {name: NAN if UNKNOWN in each else sum(each) for name, each in counts.items()}
     sums |= {name: math.fsum(getattr(summary, name) for summary in summaries) for name in _SUMS}
     return Result(
         status=last.status,
@@ -113,10 +114,6 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
     )
 
 
-def _total(counts: Sequence[int]) -> float:
-    return NAN if UNKNOWN in counts else sum(counts)
-
-
 def refused(error: ValueError) -> Result:
     """The result of a lane that could not be started."""
     return Result(Status.FAILED, error=str(error), turns=0)
@@ -128,15 +125,14 @@ def relative_of(
     """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute BLEU, chrF and ROUGE-L too."""
     position, found = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
-    close = overlap(_text(traces), _text(baseline)) if likeness else Overlap(math.nan, math.nan, math.nan)
+    texts = ("\n".join(map(answer, each)) for each in (traces, baseline))
+    close = overlap(*texts) if likeness else Overlap(math.nan, math.nan, math.nan)
     return Relative(
         same=found is None,
         same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,
         divergence=None if found is None or not known else position,
         cause="" if found is None else str(found.cause),
-        bleu=close.bleu,
-        chrf=close.chrf,
-        rouge_l=close.rouge_l,
+        **close._asdict(),
     )
 
 
@@ -151,7 +147,3 @@ def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple
             return before + found.position, found
         before += len(left.tokens)
     return before, None
-
-
-def _text(traces: Sequence[Trace]) -> str:
-    return "\n".join(answer(trace) for trace in traces)

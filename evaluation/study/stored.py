@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_fields = cache(get_type_hints)
 
 
 def plain(value: Any) -> dict[str, Any]:
@@ -49,16 +50,7 @@ def _read(kind: Any, value: Any) -> Any:
         return tuple(_read(arguments[0], each) for each in value)
     if get_origin(kind) is Mapping:
         return {name: _read(arguments[1], each) for name, each in value.items()}
-    if is_dataclass(kind):
-        return _dataclass(kind, value)
+    if is_dataclass(kind) and isinstance(kind, type):
+        kinds = _fields(kind)
+        return kind(**{name: _read(kinds[name], each) for name, each in value.items()})
     return kind(value) if issubclass(kind, Enum) or (kind is float and isinstance(value, str)) else value
-
-
-def _dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
-    kinds = _fields(kind)
-    return kind(**{name: _read(kinds[name], each) for name, each in value.items()})
-
-
-@cache
-def _fields(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)

@@ -50,21 +50,21 @@ class Grid:
 
 def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "sweep", **settings: Any) -> Plan:
     """The study of a grid. ``settings``: further fields of Plan. Raises ValueError with one sentence."""
-    _check_cases(cases)
+    if not cases:
+        raise ValueError("There is no prompt; give at least one, one per line.")
+    for number, case in enumerate(cases, start=1):
+        if not case.prompt.strip():
+            raise ValueError(f"Prompt {number} is empty; each needs at least 1 character.")
     _check_grid(grid)
     if (repeats := settings.get("repeats", 1)) > MAX_REPEATS:
         raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MAX_REPEATS}.")
-    items = (
-        Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference))
-        for number, case in enumerate(cases, start=1)
-    )
+    given = enumerate(cases, start=1)
+    items = (Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference)) for number, case in given)
     metrics = (ANSWER,) if any(case.reference for case in cases) else ()
     suite = Suite(SUITE, tuple(items), metrics=metrics)
     plan = Plan(name, models, (suite,), tuple(_lanes(grid)), varied=grid.parameter, **settings)
-    if runs_planned(plan) > MAX_RUNS:
-        raise ValueError(
-            f"The sweep has {runs_planned(plan):,} runs; it must be at most {MAX_RUNS:,}: use fewer prompts or values."
-        )
+    if (runs := runs_planned(plan)) > MAX_RUNS:
+        raise ValueError(f"The sweep has {runs:,} runs; it must be at most {MAX_RUNS:,}: use fewer prompts or values.")
     return plan
 
 
@@ -137,28 +137,18 @@ def sweep_name(grid: Grid, cases: Sequence[Case]) -> str:
     return f"{grid.rule}{varied}, {prompts}: {' '.join(cases[0].prompt.split())}"[:120]
 
 
-def _check_cases(cases: Sequence[Case]) -> None:
-    if not cases:
-        raise ValueError("There is no prompt; give at least one, one per line.")
-    for number, case in enumerate(cases, start=1):
-        if not case.prompt.strip():
-            raise ValueError(f"Prompt {number} is empty; each needs at least 1 character.")
-
-
 def _check_grid(grid: Grid) -> None:
     others = [name for name, rule in RULES.items() if rule.modes and name != BASELINE]
     if grid.rule not in others:
-        what = {BASELINE: "is the baseline", PLAIN: "has no drafts"}
-        why = what.get(grid.rule, "is unknown")
+        why = {BASELINE: "is the baseline", PLAIN: "has no drafts"}.get(grid.rule, "is unknown")
         raise ValueError(f"The rule is {grid.rule!r}, which {why}; it must be one of {', '.join(others)}.")
     names = [parameter.name for parameter in RULES[grid.rule].parameters]
     if grid.parameter not in (names or [""]):
         expected = f"one of {', '.join(names)}" if names else "empty: this rule has none"
         raise ValueError(f"The parameter of rule {grid.rule} is {grid.parameter!r}; it must be {expected}.")
     if grid.others and grid.parameter in grid.others:
-        raise ValueError(
-            f"{grid.parameter} is varied and also fixed at {grid.others[grid.parameter]:g}; leave one out."
-        )
+        fixed = grid.others[grid.parameter]
+        raise ValueError(f"{grid.parameter} is varied and also fixed at {fixed:g}; leave one out.")
     if grid.drafter.kind == PLAIN:
         raise ValueError("The drafter is none; a sweep compares rules for drafted tokens, so choose another drafter.")
     if grid.drafter.tree and grid.ks:

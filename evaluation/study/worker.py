@@ -89,9 +89,8 @@ class Worker:
                 continue
             self._renewed_at = time.monotonic()
             try:
-                for lane in range(
-                    0 if warm else len(self.plan.lanes)
-                ):  # kernels, caches and CUDA graphs exist before timed runs
+                # Kernels, caches and CUDA graphs exist before timed runs.
+                for lane in range(0 if warm else len(self.plan.lanes)):
                     self.engine.warm_up(config_of(self.plan, self.session, self.plan.task(claim.task), lane))
                     yield None
                 warm = True

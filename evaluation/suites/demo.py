@@ -12,13 +12,8 @@ from mars_core.demo.corpus import held_out, held_out_requests
 ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
 _REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
-_REQUESTABLE = (
-    *_NAMES,
-    *lexicon.TREASURES,
-    *lexicon.ANIMALS,
-    *lexicon.PLACES,
-    *(pronouns["child"] for pronouns in lexicon.PRONOUNS.values()),
-)
+_CHILDREN = [pronouns["child"] for pronouns in lexicon.PRONOUNS.values()]
+_REQUESTABLE = (*_NAMES, *lexicon.TREASURES, *lexicon.ANIMALS, *lexicon.PLACES, *_CHILDREN)
 _WORD = re.compile(rf"\b({'|'.join(sorted(map(re.escape, _REQUESTABLE), key=len, reverse=True))})\b")
 
 

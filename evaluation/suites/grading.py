@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
@@ -54,20 +54,13 @@ _MAX_FORMULA = 200  # characters
 _MAX_PHRASE = 16  # words
 
 
-@dataclass(frozen=True, slots=True)
 class _Group:
     """The items of one category. ``name``: category and, of a file with one category, the suite's name; lower case."""
 
-    name: str
-    items: Sequence[Item]
-
-    @property
-    def references(self) -> list[str]:
-        return [reference for item in self.items for reference in item.references if reference.strip()]
-
-    @property
-    def prompts(self) -> list[str]:
-        return [item.turns[-1] for item in self.items]
+    def __init__(self, name: str, items: Sequence[Item]) -> None:
+        self.name, self.items = name, items
+        self.references = [reference for item in items for reference in item.references if reference.strip()]
+        self.prompts = [item.turns[-1] for item in items]
 
 
 def with_metrics(suite: Suite) -> Suite:
@@ -97,14 +90,12 @@ def _by_category(name: str, items: Sequence[Item]) -> dict[str, Metrics]:
 
 
 def _of_group(group: _Group, named: Metrics | None) -> Metrics:
-    by_name = _by_name(group)
-    if _mostly(bool, (item.tests for item in group.items)):
-        return _CODE
-    if _CODE in (named, by_name) and any(map(has_tests, group.items)):
+    found = _by_name(group) if named is None else named
+    tested = _CODE in (named, _by_name(group)) and any(map(has_tests, group.items))
+    if tested or _mostly(bool, (item.tests for item in group.items)):
         return _CODE
     if not group.references or named == ():
         return ()
-    found = by_name if named is None else named
     if found is None or found == _CODE:
         found = _by_references(group)
     return _WORKED[::-1] if found == _WORKED and not _mostly(_has_mark, group.prompts) else found
@@ -174,11 +165,8 @@ def _is_latex(group: _Group) -> bool:
 def _is_other_script(group: _Group) -> bool:
     """Whether references and prompts are in different scripts."""
     pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
-    other = [
-        _script(prompt) != _script(reference) and not _is_number(reference) and len(reference) > 8
-        for prompt, reference in pairs
-    ]
-    return sum(other) >= 0.8 * len(pairs) > 0
+    texts = [pair for pair in pairs if not _is_number(pair[1]) and len(pair[1]) > 8]
+    return sum(_script(prompt) != _script(reference) for prompt, reference in texts) >= 0.8 * len(pairs) > 0
 
 
 def _script(text: str) -> str:

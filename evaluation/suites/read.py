@@ -41,14 +41,9 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
     if limit is not None and limit < 1:
         raise ValueError(f"limit is {limit}; it must be at least 1, or omitted.")
     suite = BUILT_IN[source]() if source in BUILT_IN else _read(_file(source), source)
-    return suite if limit is None else _first(suite, limit)
-
-
-def _first(suite: Suite, limit: int) -> Suite:
-    """The first items; a mixed suite keeps the metrics used by them."""
     items = suite.items[:limit]
-    metrics = union(items) if union(suite.items) else suite.metrics
-    return replace(suite, items=items, metrics=metrics)
+    # A mixed suite keeps the metrics that its first items use.
+    return replace(suite, items=items, metrics=union(items) if union(suite.items) else suite.metrics)
 
 
 def _file(source: str) -> Path:
@@ -60,9 +55,8 @@ def _file(source: str) -> Path:
             return path
     except (OSError, ValueError):  # not a valid file name
         pass
-    raise ValueError(
-        f"There is no suite {source!r}: it is not a file, and the built-in suites are {', '.join(BUILT_IN)}."
-    )
+    built_in = ", ".join(BUILT_IN)
+    raise ValueError(f"There is no suite {source!r}: it is not a file, and the built-in suites are {built_in}.")
 
 
 def _read(path: Path, source: str) -> Suite:
@@ -113,11 +107,11 @@ def _name(path: Path) -> str:
 def _item(line: bytes, number: int) -> Item:
     """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError without file and line."""
     row = _object(line)
-    key = _key(row, _ID)
-    name = str(number) if key is None else _name_in(row, key)
+    key, given = _found(row, _ID)
+    name = _name_in(key, given) if key else str(number)
     if not name.strip():
         raise ValueError(f"{key} is an empty text; it must be a number or a text")
-    category = _name_in(row, "category").strip() if row.get("category") is not None else ""
+    category = _name_in(*_found(row, ("category",))).strip()
     return Item(name, _turns(row), _references(row), category, _tests(row))
 
 
@@ -139,17 +133,16 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
 
-def _name_in(row: Mapping[str, Any], key: str) -> str:
-    if isinstance(row[key], bool) or not isinstance(row[key], int | str):
-        raise ValueError(f"{key} is {_kind(row[key])}; it must be a number or a text")
-    return _text(key, str(row[key]))
+def _name_in(key: str, value: Any) -> str:
+    if key and (isinstance(value, bool) or not isinstance(value, int | str)):
+        raise ValueError(f"{key} is {_kind(value)}; it must be a number or a text")
+    return _text(key, str(value)) if key else ""
 
 
 def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
-    key = _key(row, _TURNS)
-    if key is None:
+    key, given = _found(row, _TURNS)
+    if not key:
         raise ValueError("there are no turns; a line needs turns (a list of texts) or prompt (a text)")
-    given = row[key]
     turns = [given] if isinstance(given, str) else given
     if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
         raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts")
@@ -163,13 +156,10 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The references of the row, including empty ones."""
-    key = _key(row, _REFERENCE)
-    if key is None:
-        return ()
-    given = row[key]
-    if not isinstance(given, list):
-        return (_reference(key, given),)
-    return tuple(_reference(f"{key}[{place}]", value) for place, value in enumerate(given))
+    key, given = _found(row, _REFERENCE)
+    if isinstance(given, list):
+        return tuple(_reference(f"{key}[{place}]", value) for place, value in enumerate(given))
+    return (_reference(key, given),) if key else ()
 
 
 def _reference(name: str, value: Any) -> str:
@@ -184,11 +174,8 @@ def _reference(name: str, value: Any) -> str:
 
 def _tests(row: Mapping[str, Any]) -> str:
     """The row's own tests; HumanEval's ``check`` is called with the entry point."""
-    key = _key(row, _TESTS)
-    if key is None:
-        return ""
-    given = row[key]
-    lines = [given] if isinstance(given, str) else given
+    key, given = _found(row, _TESTS)
+    lines = [given or ""] if isinstance(given, str | None) else given
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise ValueError(f"{key} is {_kind(given)}; it must be Python, as a text or a list of lines")
     tests = _text(key, "\n".join(lines))
@@ -200,9 +187,9 @@ def _tests(row: Mapping[str, Any]) -> str:
     return f"{tests}\n\ncheck({entry})\n"
 
 
-def _key(row: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """The first of the names that the row has with a value."""
-    return next((name for name in names if row.get(name) is not None), None)
+def _found(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
+    """The first of the names that the row has with a value, and the value; an empty name and None if there is none."""
+    return next(((name, row[name]) for name in names if row.get(name) is not None), ("", None))
 
 
 def _text(name: str, text: str) -> str:

@@ -18,8 +18,7 @@ def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
     """``unit``: of ``AXES``. Hollow marks are extrapolated."""
     tokens = _panel(plan, unit, 0, "Tokens a target pass", [each.tokens for each in plan], colour)
     speed = _panel(plan, unit, PANEL, "Speed-up over decoding without drafts", [each.speedup for each in plan], colour)
-    y = speed.y.at(1.0)
-    speed = speed._replace(margin=(f"M{speed.x.start} {y:.1f}H{speed.right}", speed.right, y - 4, "without drafts"))
+    speed = speed._replace(level=("y", speed.y.at(1.0), "without drafts"))
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
     shown = keys if plan[-1].extrapolated else keys[:1]
     return with_legend(f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown)
@@ -30,14 +29,8 @@ def _panel(plan: Sequence[Planned], unit: str, left: int, name: str, values: Seq
     x: Axis = scaled_axis(AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes)
     write = ratio if left else number
     y = scaled_axis(name, [*values, 1.0], 0.08, BOTTOM, TOP + 4, write)
-    marks = tuple(
-        Mark(
-            Look(colour, hollow=each.extrapolated),
-            x.at(each.size),
-            y.at(value),
-            f"{unit} = {each.size}: {write(value)}",
-        )
-        for each, value in zip(plan, values, strict=True)
-    )
-    curve = "L".join(f"{mark.x:.1f} {mark.y:.1f}" for mark in marks)
-    return Panel(left, left + PANEL - RIGHT, x, y, marks, ((colour, f"M{curve}"),))
+    marks = []
+    for each, value in zip(plan, values, strict=True):
+        text, look = f"{unit} = {each.size}: {write(value)}", Look(colour, hollow=each.extrapolated)
+        marks.append(Mark(look, x.at(each.size), y.at(value), text))
+    return Panel(left, left + PANEL - RIGHT, x, y, (tuple(marks),))

@@ -94,15 +94,15 @@ class Axis(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes, from ``left`` to ``right``. Lines are colours with SVG path data."""
+    """One pair of axes, from ``left`` to ``right``. A line joins the marks of each series if they are ``joined``."""
 
     left: float
     right: float
     x: Axis
     y: Axis
-    marks: tuple[Mark, ...]
-    lines: tuple[tuple[str, str], ...] = ()
-    margin: tuple[str, float, float, str] = ("", 0, 0, "")  # path data of its line, position and text of its label
+    series: tuple[tuple[Mark, ...], ...]
+    joined: bool = True
+    level: tuple[str, float, str] = ("", 0, "")  # a line across at a value of the axis x or y: axis, pixel, label
 
 
 class Drawing(NamedTuple):

@@ -14,7 +14,6 @@ from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
-from evaluation.study.servers import Served
 from evaluation.suites.item import Suite
 
 CHARTS = "What speed costs"
@@ -51,18 +50,16 @@ def facts(report: Report) -> tuple[str, ...]:
     unfinished = (
         f"Not finished: {count(report.tasks_done)} of {count(plan.tasks)} tasks; every number may still change."
     )
+    two = plan.served and plan.served.baseline_url
+    baseline = f"; strict is {plan.served.baseline_model} of {two}" if plan.served and two else ""
     return (
-        *([unfinished] if report.tasks_done < plan.tasks else []),
+        *[unfinished] * (report.tasks_done < plan.tasks),
         f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
         f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
         f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
-        *([f"Runs of the server {plan.served.url}{_baseline(plan.served)}"] if plan.served else []),
+        *([f"Runs of the server {plan.served.url}{baseline}"] if plan.served else []),
         f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, {plural(plan.tasks, 'task')}",
     )
-
-
-def _baseline(served: Served) -> str:
-    return f"; strict is {served.baseline_model} of {served.baseline_url}" if served.baseline_url else ""
 
 
 def _drafters(plan: Plan) -> str:

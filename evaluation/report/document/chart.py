@@ -171,20 +171,17 @@ def _over_parameter(
     x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
     y = scaled_axis(title, _ends(every, margin), 0.08, BOTTOM, TOP + 4, write)
     strict = right - STRICT / 2
-    marks, lines = [], []
+    drawn = []
+
+    def mark(series: Series, point: Point, at: float) -> Mark:
+        return series.mark(point, at, y.at(read(point).value), upright(at, read(point), y))
+
     for number, series in enumerate(varied):
         shift = DODGE * (number - (len(varied) - 1) / 2)
-        places = [(point, x.at(point.x) + shift) for point in series.points]
-        curve = "L".join(f"{at:.1f} {y.at(read(point).value):.1f}" for point, at in places)
-        lines.append((series.colour, f"M{curve}"))
-        places += [(series.strict, strict + shift)] if series.strict else []
-        for point, at in places:
-            marks.append(series.mark(point, at, y.at(read(point).value), _upright(at, read(point), y)))
-    panel = Panel(left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(marks), tuple(lines))
-    if margin is None:
-        return panel
-    line = f"M{left + LEFT} {y.at(margin):.1f}H{right}"
-    return panel._replace(margin=(line, right, y.at(margin) - 4, f"margin {write(margin)}"))
+        drawn.append(tuple(mark(series, point, x.at(point.x) + shift) for point in series.points))
+        drawn += [(mark(series, series.strict, strict + shift),)] if series.strict else []
+    level = ("", 0.0, "") if margin is None else ("y", y.at(margin), f"margin {write(margin)}")
+    return Panel(left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(drawn), level=level)
 
 
 def _tradeoff_drawing(chart: Chart) -> Drawing:
@@ -193,13 +190,12 @@ def _tradeoff_drawing(chart: Chart) -> Drawing:
     recoveries = _ends((point.recovery for point, _ in points), chart.margin)
     x = scaled_axis("Recovery", recoveries, 0.05, LEFT, 2 * PANEL - RIGHT, short_percent)
     y = scaled_axis(chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times)
-    level, marks = x.at(chart.margin), []
+    marks = []
     for point, series in points:
         at, height = x.at(point.recovery.value), y.at(point.speedup.value)
-        bars = _upright(at, point.speedup, y) + _across(height, point.recovery, x)
-        marks.append(series.mark(point, at, height, bars))
-    margin = (f"M{level:.1f} {TOP}V{BOTTOM}", level - 4, TOP + 10, f"margin {short_percent(chart.margin)}")
-    panel = Panel(0, 2 * PANEL - RIGHT, x, y, tuple(marks), margin=margin)
+        marks.append(series.mark(point, at, height, upright(at, point.speedup, y) + _across(height, point.recovery, x)))
+    level = ("x", x.at(chart.margin), f"margin {short_percent(chart.margin)}")
+    panel = Panel(0, 2 * PANEL - RIGHT, x, y, (tuple(marks),), joined=False, level=level)
     return with_legend(f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart.series))
 
 
@@ -221,7 +217,8 @@ def with_legend(title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[L
     return Drawing(title, 2 * PANEL, height, (TOP, BOTTOM), panels, legend)
 
 
-def _upright(x: float, interval: Interval, y: Axis) -> str:
+def upright(x: float, interval: Interval, y: Axis) -> str:
+    """Path data of an interval; empty where there is none."""
     return "" if any(map(math.isnan, interval)) else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
 
 

@@ -64,9 +64,7 @@ def _markdown() -> Environment:
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     loader = ChoiceLoader([PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)])
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
-    environment.filters["block"] = lambda block: type(
-        block
-    ).__name__.lower()  # as in the templates: paragraph, listing, table, …
+    environment.filters["block"] = lambda block: type(block).__name__.lower()  # paragraph, listing, table, …
     return environment
 
 

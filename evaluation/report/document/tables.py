@@ -145,8 +145,7 @@ def position_section(report: Report) -> Section:
 
 def _position(place: int) -> Column:
     def cell(row: Row) -> Cell:
-        rates = row.measured.acceptance_by_position
-        return Cell(percent(rates[place]) if place < len(rates) else MISSING)
+        return Cell(next(map(percent, row.measured.acceptance_by_position[place:]), MISSING))
 
     return Head(str(place + 1), f"draft position {place + 1}"), cell
 
@@ -178,15 +177,8 @@ def load_section(report: Report) -> Section | None:
     names = ("Requests in flight", "Rule", "Answers", "Answers/s", "Tokens/s", "First token", "", "Answer", "")
     rows = []
     for row in report.loads:
-        name = report.plan.lanes[row.lane].name
-        rates = map(number, (row.answers_per_s, row.tokens_per_s))
-        texts = (
-            count(row.concurrency),
-            name,
-            count(row.answers),
-            *rates,
-            *map(duration, (*row.ttft_s, *row.latency_s)),
-        )
+        rates, times = map(number, (row.answers_per_s, row.tokens_per_s)), map(duration, (*row.ttft_s, *row.latency_s))
+        texts = (count(row.concurrency), report.plan.lanes[row.lane].name, count(row.answers), *rates, *times)
         rows.append(tuple(map(Cell, texts)))
     heads = tuple(Head(name or "95 %", "median" if name in ("First token", "Answer") else "") for name in names)
     table = Table("Throughput and latency by requests in flight", heads, tuple(rows))
@@ -220,29 +212,26 @@ def _overview(report: Report, temperature: float) -> Table:
         by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
     for rows in filter(None, groups):
         most = max((row.prompts, row.seeds) for row in rows)
-        scored = any(row.scores for row in rows)
+        names = ("Speed-up", "τ", "Recovery")[: 3 if any(row.scores for row in rows) else 2]
         over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-        heads += [Head(name, "", over) for name in ("Speed-up", "τ", "Recovery")[: 3 if scored else 2]]
+        heads += [Head(name, "", over) for name in names]
         found = {row.lane: row for row in rows}
         for lane, written in by_lane.items():
-            written += _overview_cells(report, found.get(lane), scored)
+            one = found.get(lane)
+            own = one and [
+                spread(one.speedup_over(report.plan), ratio),
+                spread(one.tau),
+                cells.recovery_cell(one.main_score),
+            ]
+            written += (own or [Cell(MISSING)] * 3)[: len(names)]
         notes += [_less(lanes[row.lane], row) for row in rows if row.failed or (row.prompts, row.seeds) != most]
     more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
     note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
     return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)
 
 
-def _overview_cells(report: Report, row: Measured | None, scored: bool) -> list[Cell]:
-    if row is None:
-        return [Cell(MISSING)] * (3 if scored else 2)
-    recovery = [cells.recovery_cell(row.main_score)] if scored else []
-    return [spread(row.speedup_over(report.plan), ratio), spread(row.tau), *recovery]
-
-
 def _less(lane: Lane, row: Measured) -> str:
     """The note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
-    return (
-        f"{lane.name} {lane.drafts}".strip()
-        + f" on {row.group}: {cells.amount(row).text}, {count(row.runs)} runs{failed}"
-    )
+    name = f"{lane.name} {lane.drafts}".strip()
+    return f"{name} on {row.group}: {cells.amount(row).text}, {count(row.runs)} runs{failed}"

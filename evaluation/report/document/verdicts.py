@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Head, Paragraph, Section
+from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin, percent
 from evaluation.report.document.tables import Row, group_column, make_table
-from evaluation.report.values import ALL, Outcome, Report, Score, Verdict
-from evaluation.study.plan import Plan
+from evaluation.report.values import ALL, Interval, Outcome, Report
 
+UNFINISHED = "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
+UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
@@ -29,55 +31,45 @@ def verdict_section(report: Report) -> Section:
         f"A rule keeps the answers right where its recovery, the mean score over strict's on the same prompts, seeds and drafts, is at "
         f"least {margin(report.plan.margin)}; in the 95 % intervals the seeds of a prompt do not count as further prompts."
     )
-    every = _judged(report)
-    if not every:
-        return Section("verdict", "Verdict", (Paragraph(_nothing(report.plan), "note"),), lead)
-    single = [row for row in every if row.measured.group != ALL] or every
-    return Section("verdict", "Verdict", (_summary(single), make_table(LABEL, COLUMNS, every)), lead)
+    if every := _judged(report):
+        single = [each for each in every if each.row.measured.group != ALL] or every
+        blocks: tuple[Block, ...] = (
+            _summary(single, report.plan.margin),
+            make_table(LABEL, COLUMNS, (each.row for each in every)),
+        )
+    else:
+        scored = any(suite.metrics for suite in report.plan.suites)
+        blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"),)
+    return Section("verdict", "Verdict", blocks, lead)
 
 
-def _judged(report: Report) -> list[Row]:
+class _Judged(NamedTuple):
+    row: Row
+    outcome: Outcome
+    recovery: Interval
+
+
+def _judged(report: Report) -> list[_Judged]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    whole, lanes = report.whole_groups, report.plan.lanes
-    rows = [Row(one, lanes[one.lane], one.main_score) for one in report.measured if one.group in whole]
-    return sorted((row for row in rows if row.score and row.score.verdict), key=_badness)
+    found = []
+    for one in report.measured:
+        score = one.main_score
+        if one.group in report.whole_groups and score and score.verdict:
+            found.append(_Judged(Row(one, report.plan.lanes[one.lane], score), score.verdict.outcome, score.recovery))
+    return sorted(
+        found, key=lambda each: (ORDER.index(each.outcome), math.isnan(each.recovery.value), each.recovery.value)
+    )
 
 
-def _badness(row: Row) -> tuple[int, float]:
-    recovery = _score(row).recovery.value
-    return ORDER.index(_verdict(row).outcome), math.inf if math.isnan(recovery) else recovery
-
-
-def _score(row: Row) -> Score:
-    assert row.score is not None
-    return row.score
-
-
-def _verdict(row: Row) -> Verdict:
-    verdict = _score(row).verdict
-    assert verdict is not None
-    return verdict
-
-
-def _summary(rows: Sequence[Row]) -> Paragraph:
+def _summary(judged: Sequence[_Judged], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(_verdict(row).outcome for row in rows)
+    amounts = Counter(each.outcome for each in judged)
     outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
     tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
+    (measured, lane, _), _, recovery = judged[0]
+    group = "all suites" if measured.group == ALL else measured.group
     text = (
-        f"Recovery ≥ {margin(_verdict(rows[0]).margin)} in {plural(len(rows), 'setting')} (rule × drafter × suite × temperature): "
-        f"{outcomes}. Worst: {_name(rows[0])} with {beside(_score(rows[0]).recovery, percent)}."
+        f"Recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): {outcomes}. "
+        f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {beside(recovery, percent)}."
     )
     return Paragraph(text, tone)
-
-
-def _name(row: Row) -> str:
-    """The setting: ``mars(theta=0.9), model K=5, gsm8k, T = 1``."""
-    group = "all suites" if row.measured.group == ALL else row.measured.group
-    return f"{row.lane.name}, {row.lane.drafts}, {group}, T = {row.measured.temperature:g}"
-
-
-def _nothing(plan: Plan) -> str:
-    if any(suite.metrics for suite in plan.suites):
-        return "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
-    return "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."

@@ -175,6 +175,9 @@ def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
         root = ElementTree.fromstring(written)
         titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
         assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
+        assert written.count('stroke-opacity="0.6"') == (8 if "parameter" in picture.name else 0), "lines"
+        (level,) = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
+        assert level == ("H" if "parameter" in picture.name else "V") and written.count(">margin 98 %<") == 1
         assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
         assert all(re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "") for title in titles)
         assert "nan" not in written

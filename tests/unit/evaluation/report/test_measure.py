@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, bootstrap
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import binomtest, bootstrap, norm
 
+from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, Interval, Measured, Outcome, Report
 from evaluation.statistics import tail_level
@@ -152,6 +155,42 @@ def test_right_answers_are_counted_and_tested_in_pairs(report: Report, frame: pd
     assert (score.mcnemar.gained, score.mcnemar.lost) == (gained.sum(), lost.sum())
     assert score.mcnemar.p == pytest.approx(binomtest(int(gained.sum()), int(gained.sum() + lost.sum())).pvalue)
     assert score.recovery.low < score.recovery.value < score.recovery.high
+
+
+@pytest.mark.parametrize("lane", [MARS, HARM])
+def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(
+    lane: int,
+) -> None:
+    """From results.csv alone, as docs/statistics.md says it."""
+    store: Any = FakeStore(plan := study_plan(items=60, repeats=2, temperatures=(0.0,)), drawn_results(plan))
+    table = pd.read_csv(io.StringIO(csv_text(results_table(store, "study"))))
+    by = table[table.suite == "sums"].pivot(index=["lane", "item"], columns="repeat", values=f"score:{NUMBERS}")
+    rule, strict = by.loc[lane], by.loc[STRICT]
+    gained, lost = (int(((rule - strict) == sign).to_numpy().sum()) for sign in (1, -1))
+    both, n = int((rule * strict).to_numpy().sum()), len(rule)
+    r, b = rule.sum(axis=1), strict.sum(axis=1)
+    seen = r.sum() / b.sum()
+    effect = (((r - seen * b) ** 2).sum() + (b**2).sum() / n) / (seen * (gained + lost) + b.sum() / n)
+
+    def deviation(ratio: float) -> float:
+        def loss(more: float) -> float:
+            cells = (ratio - (1 + ratio) * more, more, 1 - ratio + ratio * more)
+            return -sum(c * math.log(max(cell, 1e-300)) for c, cell in zip((both, gained, lost), cells, strict=True))
+
+        ends = (max(0.0, 1 - 1 / ratio), ratio / (1 + ratio))
+        more = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
+        return math.sqrt(max(1, effect) * (both + gained + lost) * ratio * (more + 1 - ratio + ratio * more))
+
+    def excess(ratio: float) -> float:
+        return abs(r.sum() - ratio * b.sum()) / deviation(ratio) - norm.ppf(0.975)
+
+    found = row_of(measure(store, "study"), lane, temperature=0.0).scores[NUMBERS]
+    expected = (seen, brentq(excess, 0.2, seen - 1e-9), brentq(excess, seen + 1e-9, 3))
+    assert found.recovery == pytest.approx(expected, rel=1e-4)
+    assert found.verdict
+    assert found.verdict.outcome is (
+        Outcome.SUPPORTED if expected[1] >= 0.98 else Outcome.NOT_SUPPORTED if expected[2] < 0.98 else Outcome.TOO_FEW
+    )
 
 
 def test_harm_is_caught_at_every_temperature_and_suite(report: Report) -> None:

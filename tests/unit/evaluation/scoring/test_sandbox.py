@@ -82,9 +82,7 @@ def test_refusals_are_the_sandboxes_and_no_accident() -> None:
 def test_time_is_over_for_code_that_does_not_end(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "CPU_S", 1)
     monkeypatch.setattr(sandbox, "WALL_S", 1.5)
-    begun = time.monotonic()
     assert not runs(code)
-    assert time.monotonic() - begun < 10
 
 
 _LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"

@@ -1,15 +1,38 @@
-"""A server that answers, streams, refuses a field, is killed, is slow, or answers nonsense."""
+"""A server that answers, streams, refuses a field, is killed, is slow, or answers nonsense; its run as a trace that claims nothing else."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.trace import ServedStep, ServedToken, answer_trace, served_trace, vllm_steps
+from evaluation.study.result import relative_of, result_of
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
+from mars_core.telemetry import first_divergence
+from mars_core.types import (
+    UNKNOWN,
+    Cause,
+    DrafterConfig,
+    ModelRef,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    StopReason,
+    Trace,
+)
+from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
+from tests.traces import same
 from tests.unit.evaluation.judge.server import Reply, serve
+from tests.unit.storage.exports import save
 
 PROMPT = "A story about Greta in a village, please."
 KEY = "sk-secret-9876"
@@ -59,12 +82,6 @@ def test_a_chat_is_a_chat(serving: Serving) -> None:
     trace = run(serving.session, PromptConfig(PROMPT, "Be brief."), RuleConfig())
     assert (answer.text, answer.token_ids, answer.prompt_ids) == (trace.text, trace.token_ids, trace.prompt_ids)
     assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
-
-
-def test_models_and_metrics_are_read(serving: Serving) -> None:
-    with Client(Server(serving.url.removesuffix("/v1"))) as client:
-        assert client.models() == (MODEL,)
-        assert "vllm:mars_enabled" in client.metrics()
 
 
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
@@ -160,3 +177,172 @@ def test_a_url_that_is_not_one_is_refused_and_no_password_repeated() -> None:
         with pytest.raises(ValueError, match="contains a password or a query") as raised:
             Server(url)
         assert "secret" not in str(raised.value)
+
+
+CONFIG = RunConfig(
+    PromptConfig("Tell a story about a restless boy called Sam.", chat=False), ModelRef("m"), DrafterConfig("server", None, 0),
+    RuleConfig("server"), Sampling(), max_new_tokens=40,
+)  # fmt: skip
+STRICT, MARS = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.5})
+
+
+def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace, Trace]:
+    """The run as the server reports it, and as it was."""
+    runs: list[Trace] = []
+    serving.change = lambda trace: runs.append(trace) or trace  # type: ignore[func-returns-value]
+    xargs = {"mars_rule": rule.name} | {f"mars_{name}": value for name, value in rule.parameters.items()}
+    with Client(Server(serving.url, MODEL)) as client:
+        answer = client.complete(CONFIG.prompt.text, max_tokens=CONFIG.max_new_tokens, xargs=xargs, **settings)
+    return answer_trace(replace(CONFIG, rule=rule), answer), runs[0]
+
+
+def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
+    return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
+
+
+@pytest.mark.parametrize("rule", [STRICT, MARS])
+def test_what_the_server_reports_is_what_the_run_was(serving: Serving, rule: RuleConfig) -> None:
+    trace, run = answered(serving, rule)
+    assert (trace.text, trace.token_ids, trace.prompt_ids) == (run.text, run.token_ids, run.prompt_ids)
+    assert trace.stop_reason is run.stop_reason and trace.status is Status.COMPLETED
+    ours, theirs = trace.summary, run.summary
+    assert (ours.new_tokens, ours.prompt_tokens) == (theirs.new_tokens, theirs.prompt_tokens)
+    assert ours.log_likelihood == pytest.approx(theirs.log_likelihood)
+    for one, other in zip(trace.tokens, run.tokens, strict=True):
+        assert (one.position, one.piece, one.start, one.end) == (other.position, other.piece, other.start, other.end)
+    assert ours.wall_s >= ours.ttft_s > 0 and ours.tokens_per_s == pytest.approx(ours.new_tokens / ours.wall_s)
+
+
+def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: Serving) -> None:
+    trace, run = answered(serving, STRICT)
+    kept = [step.kept for step in run.steps]
+    assert kept[0] > 0  # else the first token alone comes from the prefill
+    assert [step.kept for step in trace.steps] == [kept[0] - 1, *kept[1:]]
+    assert [step.drafted for step in trace.steps] == [
+        run.steps[0].drafted - 1,
+        *(step.drafted for step in run.steps[1:]),
+    ]
+    assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
+    ours, theirs = trace.summary, run.summary
+    assert (ours.steps, ours.tau, ours.recovered) == (theirs.steps, theirs.tau, theirs.recovered)
+    assert (ours.drafted, ours.accepted, ours.relaxed) == (theirs.drafted - 1, theirs.accepted - 1, 0)
+    assert ours.acceptance_rate == pytest.approx((theirs.accepted - 1) / (theirs.drafted - 1))
+
+
+def test_which_kept_tokens_were_relaxed_is_unknown_without_a_trace_of_the_plugin(serving: Serving) -> None:
+    trace, run = answered(serving, MARS)
+    assert run.summary.relaxed > 0
+    assert (trace.summary.accepted, trace.summary.relaxed) == (UNKNOWN, UNKNOWN)
+    assert math.isnan(trace.summary.relaxed_share) and trace.summary.acceptance_rate > 0
+    result = result_of([trace], {})
+    assert math.isnan(result.relaxed) and sum(result.kept_at) == sum(step.kept for step in trace.steps)
+
+
+def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> None:
+    serving.token_ids = serving.steps = False
+    trace, run = answered(serving, STRICT, logprobs=0)
+    assert trace.text == run.text and len(trace.tokens) == 1 and trace.tokens[0].id == UNKNOWN
+    summary = asdict(trace.summary)
+    known = {"new_tokens", "prompt_tokens", "wall_s", "ttft_s", "tokens_per_s", "acceptance_by_position"}
+    assert (summary["new_tokens"], summary["prompt_tokens"]) == (len(run.tokens), len(run.prompt_ids))
+    for name, value in summary.items():
+        assert name in known or value == UNKNOWN or math.isnan(value), name
+    result = result_of([trace], {})
+    assert all(math.isnan(getattr(result, name)) for name in ("steps", "drafted", "accepted", "relaxed", "tv_sum"))
+    assert (result.drafted_at, result.kept_at) == ((), ())
+
+
+def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> None:
+    traces = [answered(serving, MARS)[0]]
+    serving.steps = False
+    traces += [answered(serving, MARS)[0], answered(serving, STRICT, logprobs=0)[0]]
+    traces.append(of("", error="It failed."))
+    loaded = [run.trace for run in store.load(save(store, *traces)).runs]
+    assert all(same(one, other) for one, other in zip(loaded, traces, strict=True))
+
+
+def test_steps_of_the_plugin_name_relaxed_and_rejected_tokens() -> None:
+    tokens = [ServedToken(number, piece) for number, piece in enumerate(["a", "b", "c", "d", "e"])]
+    steps = [
+        ServedStep(0, 0, 1),
+        ServedStep(3, 2, 3, 0, (1, 2, 9), (False, True, False), (4.0, 3.0, 2.0), (1.0, 2.9, 1.0), (1, 8, 3), (0, 2, 9)),
+        ServedStep(1, 1, 1, 0, (4,), (False,), (5.0,), (1.0,), (4,), (0,)),
+    ]
+    trace = served_trace(
+        replace(CONFIG, rule=MARS), text="abcde", tokens=tokens, stop_reason=StopReason.LENGTH, steps=steps
+    )
+    outcomes = [token.outcome.value for step in trace.steps for token in step.tokens]
+    assert outcomes == ["bonus", "accepted", "relaxed", "rejected", "recovered", "accepted"]
+    relaxed, rejected, recovered = trace.steps[1].tokens[1:]
+    assert (relaxed.own, relaxed.rank, relaxed.gap, relaxed.r) == (8, 2, pytest.approx(0.1), pytest.approx(2.9 / 3))
+    assert (rejected.id, rejected.position, recovered.id, recovered.position) == (9, 3, 3, 3)
+    assert [node.outcome for node in trace.steps[1].nodes] == [Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED]
+    summary = trace.summary
+    assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
+    assert summary.acceptance_by_position == (1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("drafted", "accepted", "tokens", "steps"),
+    [
+        ([3, 3], [3, 1], 7, [(3, 3, 5, 1), (3, 1, 2, 0)]),
+        ([3, 3], [3, 3], 7, [(3, 3, 5, 1), (3, 2, 2, 0)]),  # the limit ended the last step
+        ([3], [3], 1, [(3, 0, 1, 1)]),
+        ([3, 3], [3, 1], 8, None),  # a step that drafted nothing is not among them
+        ([3, 3], [3, 1], 5, None),
+        ([3], [4], 6, None),
+        ([3, 3], [3], 7, None),
+        (["3"], [3], 5, None),
+        ([3.0], [3.0], 5, None),
+        ([10**12], [3], 5, None),
+        ([], [], 1, None),
+    ],
+)
+def test_steps_of_vllm_explain_every_token_or_are_unknown(
+    drafted: list[Any], accepted: list[Any], tokens: int, steps: list[tuple[int, ...]] | None
+) -> None:
+    found = vllm_steps({"per_step_drafted": drafted, "per_step_accepted": accepted}, tokens)
+    assert found == (steps and [ServedStep(*step) for step in steps])
+    assert vllm_steps(None, tokens) is vllm_steps({}, tokens) is vllm_steps([1], tokens) is None
+
+
+def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
+    ids = of("ab", ServedToken(1), ServedToken(2)), of("ac", ServedToken(1), ServedToken(3))
+    pieces = (
+        of("ab", ServedToken(piece="a"), ServedToken(piece="b")),
+        of("ac", ServedToken(1, "a"), ServedToken(3, "c")),
+    )
+    for one, other in (ids, pieces):
+        found = first_divergence(one, other)
+        assert found is not None and (found.position, found.cause) == (1, Cause.UNKNOWN)
+        assert relative_of([other], [one], None, likeness=False).divergence == 1
+    texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
+    relative = relative_of([texts[1]], [texts[0]], None, likeness=False)
+    assert (relative.same, relative.divergence, relative.cause) == (False, None, "unknown")
+    assert relative_of([texts[0]], [texts[0]], None, likeness=False).same
+
+
+def test_pieces_that_are_not_the_text_leave_it_whole() -> None:
+    trace = of(
+        "aé!", ServedToken(1, "a"), ServedToken(2, "bytes:\\xc3"), ServedToken(3, "bytes:\\xa9"), ServedToken(4, "!")
+    )
+    assert [(token.start, token.end) for token in trace.tokens] == [(0, 1), (1, 1), (1, 1), (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop", "reason", "status"),
+    [
+        ("length", None, StopReason.LENGTH, Status.COMPLETED),
+        ("stop", None, StopReason.EOS, Status.COMPLETED),
+        ("stop", 2, StopReason.EOS, Status.COMPLETED),
+        ("stop", "###", StopReason.STOP_STRING, Status.COMPLETED),
+        ("content_filter", None, StopReason.ERROR, Status.FAILED),
+    ],
+)
+def test_the_end_of_an_answer_is_that_of_the_run(finish: str, stop: Any, reason: StopReason, status: Status) -> None:
+    usage = {"completion_tokens": 3, "prompt_tokens": "many"}
+    trace = answer_trace(
+        CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, {"stop_reason": stop, "metrics": ["x"]})
+    )
+    assert (trace.stop_reason, trace.status, bool(trace.error)) == (reason, status, status is Status.FAILED)
+    assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (3, UNKNOWN)

@@ -17,9 +17,8 @@ from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.report.values import Report
-from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.plan import Lane, Models, Plan, Served
 from evaluation.study.result import read_result
-from evaluation.study.servers import Served
 from evaluation.suites.read import read_suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
 from storage import StoredResult
@@ -112,7 +111,7 @@ def test_a_report_says_what_is_not_certain_on_servers() -> None:
 def test_the_command_repeats_the_plan() -> None:
     suites = tuple(read_suite(name, 2) for name in ("demo_arithmetic", "demo_stories"))
     models = Models("server", ModelRef("big"))
-    plan = replace(PLAN, suites=suites, models=models, limit=2, seed=7, max_new_tokens=9, stop=("#",))
+    plan = replace(PLAN, suites=suites, models=models, limit=2, seed=7, margin=0.9, max_new_tokens=9, stop=("#",))
     command = study_command(plan)
     assert command is not None
     words = shlex.split(command)

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import evaluation.served.client as client
 from evaluation.cli import main
 from evaluation.report.measure import measure
 from evaluation.report.values import Measured
-from evaluation.study.plan import Plan, read_plan
+from evaluation.study.plan import Plan, Served, read_plan
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.servers import Served
 from mars_core.types import RuleConfig, Status
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
@@ -101,6 +99,7 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     with RunStore(url) as store:
         loads = [record.config.environment["concurrency"] for one in results for record in store.records(one.run_ids)]
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
+    assert plan.served and [*plan.served.waves(2, plan.items)] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
 def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
@@ -219,10 +218,3 @@ def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path
     (results, *_) = tmp_path.rglob("results_*.json")
     pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
     assert pooled["new_tokens"] > 0 and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
-
-
-def test_a_plan_on_servers_survives_json(serving: Serving, url: str) -> None:
-    plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url, "--plan-only")
-    assert read_plan(json.loads(json.dumps(plan.as_dict()))) == plan
-    with pytest.raises(ValueError, match="The drafter is 'server'"):
-        replace(plan, served=None)

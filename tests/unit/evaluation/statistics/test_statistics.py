@@ -1,0 +1,211 @@
+"""The bootstrap, shares, means of ratios, tests of pairs and of draws: against SciPy, plain loops and what each promises."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, fisher_exact, multinomial, norm, t
+
+from evaluation import statistics as module
+from evaluation.report.values import Interval
+from evaluation.statistics import (
+    fit_p,
+    holm,
+    mcnemar,
+    mean_ratio,
+    percentile_intervals,
+    resampled_totals,
+    same_p,
+    share_interval,
+    sign_flips,
+    tail_level,
+    wilson,
+)
+
+COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
+
+
+def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
+    """``percentile_intervals`` of one number; ``resampled`` [B]."""
+    (found,) = percentile_intervals(np.array([value]), resampled[None], prompts)
+    return found
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = resampled_totals(COLUMNS, 33, 2)
+    monkeypatch.setattr(module, "BLOCK", 7 * 40)
+    assert resampled_totals(COLUMNS, 33, 2) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("prompts", [2, 10, 300])
+def test_levels_are_wider_for_few_prompts(prompts: int) -> None:
+    expected = norm.cdf(-t.ppf(0.975, prompts - 1) * math.sqrt(prompts / (prompts - 1)))
+    assert tail_level(prompts) == pytest.approx(expected)
+    assert tail_level(prompts) < 0.025
+
+
+def test_one_prompt_has_no_interval() -> None:
+    found = percentile_interval(1.5, np.full(10, 1.5), 1)
+    assert found.value == 1.5
+    assert math.isnan(found.low) and math.isnan(found.high)
+
+
+@pytest.mark.parametrize("prompts", [20, 60])
+def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
+    """Tokens over seconds, where long answers are slower: the truth is 1 by symmetry."""
+    generator, held = np.random.default_rng(9), []
+    for _ in range(250):
+        size = generator.gamma(3.0, size=(prompts, 1))
+        columns = size * generator.lognormal(0, 0.2, size=(prompts, 2))
+        totals, resampled = columns.sum(axis=0), resampled_totals(columns, 300, 0)
+        found = percentile_interval(totals[0] / totals[1], resampled[:, 0] / resampled[:, 1], prompts)
+        held.append(found.low <= 1 <= found.high)
+    assert 0.90 <= np.mean(held) <= 0.985
+
+
+def test_a_share_of_single_runs_is_wilsons() -> None:
+    for hits in (0, 3, 11, 20):
+        found = share_interval(np.repeat([1.0, 0.0], [hits, 20 - hits]), np.arange(20))
+        assert found == pytest.approx((hits / 20, *wilson(hits, 20)))
+
+
+@pytest.mark.parametrize("right", [0, 7, 10])
+def test_seeds_that_agree_are_one_run(right: int) -> None:
+    hits = np.repeat([1.0, 0.0], [right * 4, (10 - right) * 4])
+    assert share_interval(hits, np.repeat(np.arange(10), 4)) == pytest.approx((right / 10, *wilson(right, 10)))
+
+
+def test_seeds_that_vary_less_than_independent_runs_count_no_more_than_those() -> None:
+    hits, prompt = np.tile([1.0, 0.0], 10), np.repeat(np.arange(10), 2)
+    assert share_interval(hits, prompt) == pytest.approx((0.5, *wilson(10, 20)))
+
+
+def test_nothing_has_no_share() -> None:
+    assert all(map(math.isnan, share_interval(np.empty(0), np.empty(0, dtype=np.intp))))
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_what_scipy_computes(tried: tuple[int, int]) -> None:
+    expected = binomtest(*tried).proportion_ci(0.95, method="wilson")
+    assert wilson(*tried) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert all(map(math.isnan, wilson(0, 0)))
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5), (0, -1)])
+def test_impossible_counts_are_refused(successes: int, trials: int) -> None:
+    with pytest.raises(ValueError, match="successes is"):
+        wilson(successes, trials)
+
+
+def test_the_interval_is_students_of_the_logarithms() -> None:
+    ratios = [1.1, 1.4, 1.2, 0.9]
+    logs = np.log(ratios)
+    low, high = t.interval(0.95, 3, loc=logs.mean(), scale=logs.std(ddof=1) / 2)
+    assert mean_ratio(ratios) == pytest.approx((math.exp(logs.mean()), math.exp(low), math.exp(high)))
+
+
+def test_one_ratio_has_no_interval() -> None:
+    value, low, high = mean_ratio([1.25])
+    assert value == 1.25 and math.isnan(low) and math.isnan(high)
+
+
+@pytest.mark.parametrize("ratios", [[], [0.0], [1.0, -1.0], [math.nan], [math.inf]])
+def test_ratios_must_be_positive(ratios: list[float]) -> None:
+    with pytest.raises(ValueError, match="must be positive numbers, at least one"):
+        mean_ratio(ratios)
+
+
+P = np.array([0.5, 0.3, 0.15, 0.05])
+
+
+def test_fit_is_the_exact_multinomial_test() -> None:
+    """Against the sum over all outcomes with a statistic as large."""
+    observed = np.array([2, 1, 2, 1])
+    outcomes = np.array([(a, b, c, 6 - a - b - c) for a in range(7) for b in range(7 - a) for c in range(7 - a - b)])
+
+    def statistic(counts: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.nansum(counts * np.log(counts / (6 * P)), axis=-1)
+
+    extreme = outcomes[statistic(outcomes) >= statistic(observed) - 1e-9]
+    expected = multinomial(6, P).pmf(extreme).sum()
+    assert fit_p([observed], [P], seed=0) == pytest.approx(expected, abs=0.05)
+
+
+def test_one_stratum_of_two_categories_is_fishers_test() -> None:
+    table = np.array([[14, 6], [7, 13]])
+    category = np.repeat([0, 1, 0, 1], table.ravel())
+    second = np.repeat([0, 1], table.sum(1))
+    found = same_p(np.zeros(40, np.intp), [category], second, seed=0)
+    assert found == pytest.approx(fisher_exact(table).pvalue, abs=0.01)
+
+
+def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
+    """200 samples of each kind; at the 5 % level more than 19 rejections have a probability of 0.2 %."""
+    generator = np.random.default_rng(1)
+    fits, pairs = [], []
+    for seed in range(200):
+        first, then = generator.choice(2, 60), generator.choice(4, 60, p=P)
+        fits.append(fit_p([np.bincount(then[first == at], minlength=4) for at in (0, 1)], [P, P], seed))
+        pairs.append(same_p(first, [4 * first + then], np.repeat([0, 1], 30), seed))
+    assert sum(p < 0.05 for p in fits) <= 19
+    assert sum(p < 0.05 for p in pairs) <= 19
+    assert min(fits) > 1e-4 and min(pairs) > 1e-4
+
+
+def test_another_distribution_is_found_and_a_first_token_alone_is_not_evidence() -> None:
+    generator = np.random.default_rng(2)
+    other = np.array([0.1, 0.7, 0.15, 0.05])
+    assert fit_p([np.bincount(generator.choice(4, 100, p=other), minlength=4)], [P], seed=0) == 1 / 50_000
+    first = np.repeat([0, 1, 0, 1], [40, 60, 60, 40])  # differs between the samples: a stratum
+    second = np.repeat([0, 1], 100)
+    same = 4 * first + generator.choice(4, 200, p=P)
+    assert same_p(first, [same], second, seed=0) > 0.05
+    shifted = 4 * first + np.where(second, generator.choice(4, 200, p=other), same % 4)
+    assert same_p(first, [shifted], second, seed=0) < 1e-4
+
+
+def test_a_draw_of_probability_0_is_the_least_p() -> None:
+    assert fit_p([np.array([40, 1])], [np.array([1.0, 0.0])], seed=0) == 1 / 50_000
+    assert fit_p([np.array([40, 0])], [np.array([1.0, 0.0])], seed=0) == 1.0
+
+
+COUNTS = st.integers(0, 200)
+
+
+def exact_mcnemar(gained: int, lost: int) -> float:
+    """p of runs that all belong to prompts of their own."""
+    return mcnemar(np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)).p
+
+
+@given(COUNTS, COUNTS)
+def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost: int) -> None:
+    expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert exact_mcnemar(gained, lost) == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
+def test_sign_flips_are_the_share_of_all_sign_patterns(differences: list[int]) -> None:
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    assert sign_flips(np.array(differences)) == pytest.approx(
+        np.mean([found >= abs(sum(differences)) for found in sums])
+    )
+
+
+def test_holm_is_the_textbook_case() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([]) == ()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_lies_between_the_plain_value_and_bonferroni(values: list[float]) -> None:
+    for plain, adjusted in zip(values, holm(values), strict=True):
+        assert plain <= adjusted <= min(1.0, len(values) * plain)

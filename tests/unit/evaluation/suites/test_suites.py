@@ -1,0 +1,299 @@
+"""What a suite file may look like, the one sentence for what it may not, and what scores a suite that does not say it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.scoring.metrics import metrics_of, scores
+from evaluation.suites import read
+from evaluation.suites.item import Item
+from evaluation.suites.read import read_suite
+from mars_core.demo.corpus import held_out
+from tests.unit.evaluation.suites.files import field_file, row, write
+
+
+def test_arithmetic_asks_the_held_out_problems_and_their_solutions_are_right() -> None:
+    suite = read_suite("demo_arithmetic")
+    assert [item.turns[0] for item in suite.items] == [problem.question for problem in held_out()]
+    for item, problem in zip(suite.items, held_out(), strict=True):
+        assert set(scores(suite, item, [problem.solution], execute_code=False).values()) == {1.0}
+        assert set(scores(suite, item, [f"#### {problem.answer + 1}"], execute_code=False).values()) == {0.0}
+
+
+def test_stories_want_all_that_is_asked_for() -> None:
+    suite = read_suite("demo_stories")
+    assert len({item.turns for item in suite.items}) == len(suite.items) > 200
+    item = next(item for item in suite.items if item.turns[0] == "A story about Hana in a village, please.")
+    assert item.references == ("Hana", "village")
+    for text, right in (("Hana left the village.", 1.0), ("Hana left.", 0.0), ("Hanako saw villages.", 0.0), ("", 0.0)):
+        assert scores(suite, item, [text], execute_code=False) == {"contains,all": right}
+
+
+def test_story_that_goes_on_need_only_name_its_hero() -> None:
+    suite = read_suite("demo_stories")
+    going_on = [item for item in suite.items if item.turns[0].startswith("Continue")]
+    assert going_on and all(len(item.references) == 1 for item in going_on)
+
+
+WORKED = ("exact_match,strict-match", "exact_match,flexible-extract")
+WORKED_UNASKED = WORKED[::-1]
+NUMBERS, BOXED, PHRASES = ("exact_match,flexible-extract",), ("exact_match,boxed",), ("contains,none",)
+TRANSLATION, SUMMARY, GENERIC = ("bleu,none", "chrf,none"), ("rougeL,none",), ("rougeL,none", "bleu,none", "chrf,none")
+GERMAN, ENGLISH = "Der Hund schläft heute den ganzen Tag im Garten.", "The dog sleeps in the garden all day today."
+LONG = "The committee met on Tuesday and agreed on a plan. It will be published next week, a speaker said."
+
+FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
+    "boxed solution": ("x", [row(1, "Solve.", ["We have $x=\\boxed{\\frac{3}{5}}$."], "algebra")], BOXED),
+    "boxed solution, as lines": ("x", [row(1, "Solve.", ["First $a$.", "So $\\boxed{2}$.", "Done."], "math")], BOXED),
+    "LaTeX answers among numbers": ("x", [row(n, "?", a, "math") for n, a in enumerate(("2", "11", "\\frac12", "7"))], BOXED),
+    "LaTeX answers by subject": (
+        "math500",
+        [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra"), row(3, "?", "\\text{Evelyn}", "Algebra")],
+        BOXED,
+    ),
+    "LaTeX answers by subject, no name": ("x", [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra")], BOXED),
+    "LaTeX without a word of mathematics": ("x", [row(1, "?", "$\\frac{1}{2}$"), row(2, "?", "\\sqrt{3}")], BOXED),
+    "numbers in a box": ("x", [row(n, "Put the answer in \\boxed{}.", n) for n in range(3)], (*BOXED, *NUMBERS)),
+    "numbers": ("x", [row(n, "How many?", [f"{n},000"]) for n in range(1, 4)], NUMBERS),
+    "shares": ("x", [row(1, "How much?", "45%"), row(2, "How much?", "45,5 %")], PHRASES),
+    "GSM8K's answers": ("x", [row(1, "End in ####.", ["2+2=4", "#### 4"])], WORKED),
+    "GSM8K's answers, not asked for": ("x", [row(1, "How many?", "2+2=4\n#### 4")], WORKED_UNASKED),
+    "translation by category": ("x", [row(1, "Translate German to English: Hund.", "Dog.", "translation")], TRANSLATION),
+    "translation by prompt": ("x", [row(1, f"Translate into German: {ENGLISH}", GERMAN)], TRANSLATION),
+    "translation by Chinese prompt": ("x", [row(1, f"请把下面的句子翻译成中文。\n{ENGLISH}", "狗今天整天在花园里睡觉。")], TRANSLATION),
+    "translation by language pair": ("x", [row(1, ENGLISH, GERMAN, "eng_Latn-deu_Latn")], TRANSLATION),
+    "translation by file name": ("wmt14_de_en", [row(1, GERMAN, [ENGLISH])], TRANSLATION),
+    "translation by pair in the file name": ("flores.en-ja", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
+    "translation by script": ("x", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
+    "summaries": ("x", [row(1, f"{LONG} " * 9, [LONG], "summarization")], SUMMARY),
+    "summaries by prompt": ("x", [row(1, f"Summarize: {LONG}", LONG)], SUMMARY),
+    "phrases": ("x", [row(1, "Who?", ["Ada Lovelace", "Lovelace"], "qa"), row(2, "When?", "10 December 1815", "qa")], PHRASES),
+    "passages": ("x", [row(1, f"{LONG}\nQuestion: When?", "On Tuesday", "rag")], PHRASES),
+    "long answers": ("x", [row(1, "Why?", [LONG])], GENERIC),
+    "letters": ("x", [row(1, "Which? (A) a (B) b", "B")], ("contains,none", "exact_match,custom-extract")),
+    "nothing to hold against": ("x", [row(1, "Who?", None, "qa")], ()),
+    "MT-bench": ("x", [row(1, ["a", "b"], ["4", "5"], "math")], ()),
+    "long answers about code": ("x", [row(1, "Why?", [LONG], "coding")], GENERIC),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(tmp_path: Path, case: str) -> None:
+    name, rows, metrics = FILES[case]
+    suite = read_suite(write(tmp_path / f"{name}.jsonl", rows))
+    assert suite.metrics == metrics
+    for item in suite.items:
+        assert metrics_of(suite, item) == metrics
+        found = scores(suite, item, item.references[-1:], execute_code=False)
+        found.pop("exact_match,custom-extract", None)  # wants a sentence
+        assert set(found.values()) == ({1.0} if metrics else set())
+        wrong = scores(suite, item, ["I cannot say."], execute_code=False)
+        assert all(value < 0.5 for value in wrong.values())
+
+
+def test_item_out_of_the_store_is_the_item() -> None:
+    assert Item("1", ("?",), metrics=["bleu,none"]) == Item("1", ("?",), metrics=("bleu,none",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("gsm8k", WORKED),
+        ("humaneval", ("pass@1,none",)),
+        ("mt_bench", ()),
+        ("alpaca", GENERIC),
+        ("qa", ()),  # the file has no references
+        ("sum", SUMMARY),
+    ],
+)
+def test_files_of_the_field_are_known(name: str, metrics: tuple[str, ...]) -> None:
+    assert read_suite(field_file(name)).metrics == metrics
+
+
+def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) -> None:
+    """As Spec-Bench's one file."""
+    rows = [
+        row(81, ["Write.", "Again."], None, "writing"),
+        row(121, ["2+2?", "And 3 more?"], ["4, since 2 and 2 are 4.", "7."], "math"),
+        row(161, f"Translate German to English: {GERMAN}", [ENGLISH], "translation"),
+        row(241, f"Summarize: {LONG}", [LONG], "summarization"),
+        row(321, "Who?", ["Ada Lovelace"], "qa"),
+        row(401, "How many?", ["1+1=2", "#### 2"], "math_reasoning"),
+        row(481, f"{LONG}\nWhen?", ["Tuesday"], "rag"),
+    ]
+    suite = read_suite(write(tmp_path / "spec_bench" / "question.jsonl", rows))
+    found = {item.category: metrics_of(suite, item) for item in suite.items}
+    graded = {"translation": TRANSLATION, "summarization": SUMMARY, "math_reasoning": WORKED_UNASKED}
+    assert found == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
+    assert {name for metrics in found.values() for name in metrics} == set(suite.metrics)
+
+
+def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path: Path) -> None:
+    rows = [
+        row(1, "?", ["1+1=2", "#### 2"]),
+        row(2, "?", ["#### 2", "#### 3"]),
+        row(3, "?", ["So", "$\\boxed{1}$"]),
+        row(4, "?", ["\\boxed{1}", "\\boxed{2}"]),
+        row(5, "?", ["Ada", "", "Lovelace"]),
+        row(6, ["?", "?"], ["", "#### 2"]),
+    ]
+    suite = read_suite(write(tmp_path / "x.jsonl", rows))
+    assert [item.references for item in suite.items] == [
+        ("1+1=2\n#### 2",),
+        ("#### 2", "#### 3"),
+        ("So\n$\\boxed{1}$",),
+        ("\\boxed{1}", "\\boxed{2}"),
+        ("Ada", "Lovelace"),
+        ("", "#### 2"),
+    ]
+
+
+def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", [row(7, ["Hi.", "And?"], category="chat"), {"prompt": "Say a."}])
+    suite = read_suite(path)
+    assert [(item.id, item.turns, item.category) for item in suite.items] == [
+        ("7", ("Hi.", "And?"), "chat"),
+        ("2", ("Say a.",), ""),  # without an id: its line
+    ]
+    assert (suite.name, suite.source, suite.metrics) == ("mine", path, ())
+    assert suite.sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def test_byte_order_mark_empty_lines_and_carriage_returns_make_no_difference(tmp_path: Path) -> None:
+    plain, dressed = tmp_path / "a" / "s.jsonl", tmp_path / "b" / "s.jsonl"
+    rows = [row(1, "One\u2028line\x85of\x0ctext"), row(2, "Zwei")]
+    write(plain, rows)
+    dressed.parent.mkdir()
+    dressed.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n\r\n").rstrip())
+    assert read_suite(str(plain)).items == read_suite(str(dressed)).items
+
+
+def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
+    path = write(tmp_path / "flores" / "question.jsonl", [row(1, "Hi.")])
+    assert read_suite(path).name == "flores"
+    assert read_suite(str(tmp_path / "flores")).items == read_suite(path).items
+
+
+def test_limit_takes_the_first_items_and_changes_no_metric(tmp_path: Path) -> None:
+    rows = [row(1, "x?", "4"), row(2, "y?", "\\frac{1}{2}"), row(3, "z?", "\\sqrt{2}")]
+    path = write(tmp_path / "some.jsonl", rows)
+    whole, part = read_suite(path), read_suite(path, 1)
+    assert part.items == whole.items[:1]
+    assert part.metrics == whole.metrics == ("exact_match,boxed",)
+    assert read_suite(path, 99) == whole
+
+
+def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
+    rows = [row(1, ["a", "b"], category="writing"), row(2, "c", "word", "qa"), row(3, "d", "#### 3", "math")]
+    path = write(tmp_path / "mix.jsonl", rows)
+    assert len(read_suite(path).metrics) == 3
+    assert read_suite(path, 2).metrics == ("contains,none",)
+    assert read_suite(path, 1).metrics == ()
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_limit_below_one_is_refused(limit: int) -> None:
+    with pytest.raises(ValueError, match=r"limit is .* at least 1"):
+        read_suite("demo_stories", limit)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    pass\n"},
+        {"unique_id": "test/1", "problem": "1+1?", "solution": "\\boxed{2}", "answer": "2", "level": 1},
+        {"question": "1+1?", "answer": "#### 2"},
+        {"id": "a", "instruction": "Add.", "input": "1 1", "output": "2"},
+        {"question_id": 1, "turns": ["a"], "reference": [1, 2.5, "c", None], "category": None},
+    ],
+)
+def test_exports_of_the_field_are_read(tmp_path: Path, given: dict[str, object]) -> None:
+    suite = read_suite(write(tmp_path / "x.jsonl", [given]))
+    assert suite.items[0].turns[0].strip() and suite.items[0].references
+
+
+def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
+    given = {
+        "prompt": "def f(): ...",
+        "test": "def check(candidate):\n    assert candidate() == 1\n",
+        "entry_point": "f",
+    }
+    suite = read_suite(
+        write(tmp_path / "x.jsonl", [given, {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}])
+    )
+    assert suite.items[0].tests.endswith("check(f)\n")
+    assert suite.items[1].tests == "assert g()\nassert 1"
+    assert suite.metrics == ("pass@1,none",)
+
+
+HOSTILE = {
+    "not JSON": b'{"turns": ["a"]',
+    "must be one JSON object, not a list of 1": b'[{"turns": ["a"]}]',
+    "must be one JSON object, not null": b"null",
+    "is not UTF-8": b'{"turns": ["\xff"]}',
+    "NaN is not a JSON number": b'{"turns": ["a"], "reference": NaN}',
+    "nested too deeply": b'{"turns": ' + b"[" * 200_000,
+    "there are no turns": b'{"question_id": 1}',
+    "turns is a list of 0": b'{"turns": []}',
+    r"turns\[1\] is an empty text": b'{"turns": ["a", " "]}',
+    r"turns\[0\] is 5": b'{"turns": [5]}',
+    "turns is an object": b'{"turns": {"a": 1}}',
+    "turns is a list of 65": json.dumps({"turns": ["a"] * 65}).encode(),
+    "turns has a lone surrogate at character 2": b'{"turns": ["a\\ud800"]}',
+    r"reference\[0\] is an object": b'{"turns": ["a"], "reference": [{}]}',
+    "reference is true": b'{"turns": ["a"], "reference": true}',
+    "reference is inf": b'{"turns": ["a"], "reference": 1e999}',
+    "category is a list of 1": b'{"turns": ["a"], "category": ["b"]}',
+    "question_id is true": b'{"turns": ["a"], "question_id": true}',
+    "tests is 5": b'{"turns": ["a"], "tests": 5}',
+    "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
+    "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
+}
+
+
+@pytest.mark.parametrize(("why", "line"), HOSTILE.items())
+def test_bad_line_is_refused_in_one_sentence_with_file_and_line(tmp_path: Path, why: str, line: bytes) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b'{"turns": ["first"], "question_id": 1}\n\n' + line + b"\n")
+    with pytest.raises(ValueError, match=why) as caught:
+        read_suite(str(path))
+    sentence = str(caught.value)
+    assert (
+        sentence.startswith(f"{path}, line 3: ")
+        and sentence.endswith(".")
+        and "\n" not in sentence
+        and len(sentence) < 400
+    )
+
+
+def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "long.jsonl", [row(1, "a"), row(2, "b" * 200)])
+    monkeypatch.setattr(read, "MAX_LINE", 150)
+    with pytest.raises(ValueError, match="line 2: the line has more than 150 bytes"):
+        read_suite(path)
+    monkeypatch.setattr(read, "MAX_ITEMS", 0)
+    with pytest.raises(ValueError, match="line 1: a suite may have 0 items"):
+        read_suite(path)
+    monkeypatch.setattr(read, "MAX_FILE", 100)
+    with pytest.raises(ValueError, match="bytes; a suite may have 100"):
+        read_suite(path)
+
+
+def test_empty_file_and_no_file_are_said(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(b"\n \n")
+    with pytest.raises(ValueError, match="has no item"):
+        read_suite(str(tmp_path / "empty.jsonl"))
+    for name in ("nowhere.jsonl", "", "a\x00b", str(tmp_path), "x" * 5000):
+        with pytest.raises(ValueError, match="demo_arithmetic, demo_stories"):
+            read_suite(name)
+
+
+def test_empty_references_are_none(tmp_path: Path) -> None:
+    suite = read_suite(write(tmp_path / "x.jsonl", [row(1, "a", ""), row(2, "b", ["", " "]), row(3, "c", [])]))
+    assert [item.references for item in suite.items] == [(), (), ()]
+    assert suite.metrics == ()
