@@ -90,14 +90,12 @@ def lane_label(config: RunConfig) -> str:
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """The rules of the runs of one comparison with what else sets them apart: drafts of their own, a given beginning."""
-    drafts = {config.drafter for config in configs if config.drafter.kind != "none"}
-    return tuple(_full_label(config, drafts=len(drafts) > 1) for config in configs)
-
-
-def _full_label(config: RunConfig, *, drafts: bool = True) -> str:
-    own = _draft(config.drafter) if drafts else []
-    given = [f"continued at {len(config.prefix)}"] if config.prefix else []
-    return ", ".join([lane_label(config), *own, *given])
+    differ = len({config.drafter for config in configs if config.drafter.kind != "none"}) > 1
+    given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
+    return tuple(
+        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *own])
+        for config, own in zip(configs, given, strict=True)
+    )
 
 
 def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ from typing import Any
 import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from evaluation import format as format_
 from evaluation.format import displayable
+from ui.kit import labels
 from ui.kit.assets import script
 
 
@@ -52,12 +54,13 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     finalize=_finalize,
 )
+_TEMPLATES.globals |= {"format": format_, "labels": labels}
 
 
 def render(template: str, /, **values: Any) -> str:
-    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. Whatever text the
-    values hold is escaped and displayable; a form field that must hold it unchanged has ``{{ value | e }}``, a ``data-value``
-    ``'{{ value | tojson }}'`` in single quotes."""
+    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. It has ``format``
+    (evaluation.format) and ``labels`` (ui.kit.labels) to write values with. Whatever text they hold is escaped and displayable; a form
+    field that must hold it unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single quotes."""
     html = _TEMPLATES.get_template(template).render(values)
     return html.encode("utf-8", "xmlcharrefreplace").decode("utf-8")  # a lone surrogate cannot be sent
 

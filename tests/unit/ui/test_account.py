@@ -20,7 +20,7 @@ from tests.unit.ui import places
 from tests.unit.ui.places import HOSTILE, client_of, failing
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
-from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
+from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
 from ui.tabs.account.panel import build_account
@@ -65,8 +65,9 @@ def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Service
     mine, other = look(place, Asking()), look(place, Asking(TWO))
     assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     assert "Nothing of yours" in other.counts and not other.anything
-    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
-    assert "no personal data" in consent_text(1)
+    for days, words in ((30, "stored for 30 days"), (None, "until you delete them")):
+        line = consent_line(replace(place, retention_days=days))
+        assert line is not None and words in line.value and "no personal data" in line.value
 
 
 def test_who_one_is_here_is_told(place: Services) -> None:
@@ -112,13 +113,13 @@ def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> 
     kept = keep(place, Asking(), HOSTILE)
     mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
     press = {"action": "share", "kind": "comparison", "id": kept}
-    assert not opened(mine.store, Shared.COMPARISON, kept, public=True).shared
+    assert not share_of(mine, Shared.COMPARISON, kept).shared
     made = act_share(mine, press)
     assert made.shared and place.store.through(made.token).load(kept).prompt.text == HOSTILE
-    assert opened(mine.store, Shared.COMPARISON, kept, public=True).token == ""  # told once
+    assert share_of(mine, Shared.COMPARISON, kept).token == ""  # told once
     refused = act_share(other, press)
     assert refused.token == "" and "There is no comparison" in refused.message
-    assert opened(other.store, Shared.COMPARISON, kept, public=True) == HIDDEN
+    assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
     (row,) = look(place, Asking()).shares
     assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
     assert look(place, Asking(TWO)).shares == ()
@@ -138,9 +139,9 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place:
     wrong = act_share(mine, share | {"kind": HOSTILE, "id": kept})
     assert_inert(wrong.html())
     assert wrong.token == "" and "must be one of" in wrong.message
-    assert opened(store, Shared.COMPARISON, kept, public=False) == HIDDEN
+    assert share_of(replace(mine, public=False), Shared.COMPARISON, kept) == HIDDEN
     token = mine.store.share(Shared.COMPARISON, kept)
-    assert opened(store.through(token), Shared.COMPARISON, kept, public=True) == HIDDEN
+    assert share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, kept) == HIDDEN
 
 
 def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     made = read_panel(act_share(mine, {"action": "share", "kind": "comparison", "id": kept}).html())
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
     assert set(json.loads(address)) == {"comparison", "share"} and not made.one(".mars-share-link").hidden
-    again = read_panel(opened(mine.store, Shared.COMPARISON, kept, public=True).html())
+    again = read_panel(share_of(mine, Shared.COMPARISON, kept).html())
     assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
     ended = read_panel(act_share(mine, {"action": "unshare", "kind": "comparison", "id": kept}).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text

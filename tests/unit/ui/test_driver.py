@@ -78,7 +78,7 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
             return str(error.message)
         return str(last["state"])
     if way == "vote":
-        strip = list(write_answers(services, Rounds(), form, services.key))[-1].strip
+        strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
     elif way == "continue":
         strip = list(run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key))[-1].strip
     else:

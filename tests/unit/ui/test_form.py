@@ -13,9 +13,9 @@ from tests.panels import read_panel
 from tests.unit.ui.places import FORM
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
 from ui.settings.form import Form, read_drafter
 from ui.settings.presets import PRESETS, presets_for
-from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
 EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
 
@@ -83,7 +83,7 @@ def test_counts_step_by_one() -> None:
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
     for key, preset in PRESETS.items():
         drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-        assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4, key
+        assert drafter.kind == preset.fields["drafter"] and 1 <= len(preset.rules) <= 4, key
         for rule, parameters in preset.rules:
             RULES[rule].values(parameters)
 

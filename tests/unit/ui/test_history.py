@@ -14,20 +14,18 @@ import pytest
 
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import CATALOG
 from mars_core.types import Exchange, PassShape, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest
+from tests.unit.ui.places import HOSTILE, failing, keep, latest, place_of
 from ui.api.documents import comparison_document
-from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
-from ui.result.stored_runs import StoredRuns
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
@@ -50,7 +48,7 @@ from ui.token_view.tiles import lane_check
 
 @pytest.fixture
 def history(store: RunStore, page: gr.Blocks) -> History:  # noqa: ARG001
-    return History(store, address_component(), StoredRuns(Services(ModelPool(device="cpu"), store)))
+    return History(place_of(store), address_component())
 
 
 def shown(updates: dict[Any, Any], component: Any) -> Any:

@@ -15,7 +15,8 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.tabs.study.quality_form import SUITES, StudyForm, estimated, read_study
+from ui.tabs.study.lists import estimated
+from ui.tabs.study.quality_form import SUITES, StudyForm
 from ui.tabs.study.quality_tab import resumable, resumed, started
 from ui.tabs.study.running import TIME_IS_UP, Progress
 
@@ -85,7 +86,7 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
 
 def test_code_is_not_executed_from_the_page(services: Services) -> None:
     assert not any(PASS in BUILT_IN[name]().metrics for name in SUITES)
-    plan = replace(read_study(FORM, services.catalog[0]), execute_code=True)
+    plan = replace(FORM.plan(services.catalog[0]), execute_code=True)
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
         list(resumed(services, "visitor", study))

@@ -25,8 +25,8 @@ EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
     "act", "apply", "arrange", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go",
     "lambda", "load", "look", "move", "run", "with_theta", "more", "narrow",
-    "new_seed", "open_sweep", "press", "read", "redraw",
-    "refresh", "resume", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
+    "new_seed", "open_sweep", "press", "read", "redraw", "length", "go_on",
+    "refresh", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 OURS = frozenset((
