@@ -109,27 +109,6 @@ def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
-def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
-    kept = keep(place, Asking(), HOSTILE)
-    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
-    press = {"action": "share", "kind": "comparison", "id": kept}
-    assert not share_of(mine, Shared.COMPARISON, kept).shared
-    made = act_share(mine, press)
-    assert made.shared and place.store.through(made.token).load(kept).prompt.text == HOSTILE
-    assert share_of(mine, Shared.COMPARISON, kept).token == ""  # told once
-    refused = act_share(other, press)
-    assert refused.token == "" and "There is no comparison" in refused.message
-    assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
-    (row,) = look(place, Asking()).shares
-    assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
-    assert look(place, Asking(TWO)).shares == ()
-    assert act(place, Asking(TWO), {"action": "unshare", "kind": "comparison", "id": kept}).state == "failed"
-    assert place.store.through(made.token).count() == 1
-    assert act(place, Asking(), {"action": "unshare", "kind": "comparison", "id": kept}).shares == ()
-    with pytest.raises(StorageError):
-        place.store.through(made.token)
-
-
 def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
     kept = keep(place, Asking())
     mine = place.seen_by(Asking())
@@ -160,15 +139,32 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
 
 
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
-    kept = keep(place, Asking())
-    mine = place.seen_by(Asking())
-    made = read_panel(act_share(mine, {"action": "share", "kind": "comparison", "id": kept}).html())
+    """By its owner alone: beside what is shared, or in the panel."""
+    kept = keep(place, Asking(), HOSTILE)
+    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
+    press, end = ({"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare"))
+    assert not share_of(mine, Shared.COMPARISON, kept).shared
+    link = act_share(mine, press)
+    made = read_panel(link.html())
+    assert link.shared and place.store.through(link.token).load(kept).prompt.text == HOSTILE
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
     assert set(json.loads(address)) == {"comparison", "share"} and not made.one(".mars-share-link").hidden
     again = read_panel(share_of(mine, Shared.COMPARISON, kept).html())
     assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
-    ended = read_panel(act_share(mine, {"action": "unshare", "kind": "comparison", "id": kept}).html())
+    refused = act_share(other, press)
+    assert refused.token == "" and "There is no comparison" in refused.message
+    assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
+    (row,) = look(place, Asking()).shares
+    assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
+    assert look(place, Asking(TWO)).shares == () and act(place, Asking(TWO), end).state == "failed"
+    assert place.store.through(link.token).count() == 1
+    ended = read_panel(act_share(mine, end).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
+    token = act_share(mine, press).token
+    assert act(place, Asking(), end).shares == ()
+    for gone in (token, link.token):
+        with pytest.raises(StorageError):
+            place.store.through(gone)
 
 
 def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(store: RunStore, page: gr.Blocks) -> None:

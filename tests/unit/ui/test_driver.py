@@ -17,7 +17,6 @@ from tests.traces import same
 from tests.unit.ui.places import FORM as WHOLE
 from tests.unit.ui.places import failing, latest
 from ui.api.endpoints import Api
-from ui.jobs.admission import JobError
 from ui.jobs.driver import Batch, Ready, Saved, Started, drive
 from ui.jobs.queue import Queue
 from ui.jobs.services import Services
@@ -172,14 +171,6 @@ def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Se
     assert others == [Ready, Started, Saved, Started, Saved] and services.queue.running == 0
 
 
-def test_an_error_of_who_iterates_saves_the_run_and_frees_the_slot(services: Services) -> None:
-    with pytest.raises(KeyError), closing(jobs(services)) as events:
-        next(event for event in events if isinstance(event, Wrote))
-        raise KeyError
-    (run,) = latest(services.store).runs
-    assert run.trace.status is Status.CANCELLED and run.trace.tokens and services.queue.running == 0
-
-
 def test_batches_are_one_comparison_each_and_share_the_time(services: Services, traces: tuple[Trace, ...]) -> None:
     """As a study of several prompts has it."""
     times: list[float] = []
@@ -205,14 +196,3 @@ def test_after_a_stop_no_further_batch_begins(services: Services, traces: tuple[
     batch = Batch((traces[0].config,), (0,))
     events = list(jobs(replace(services, accelerator=Scripted(script)), batch, batch))
     assert sum(isinstance(event, Ready) for event in events) == 1 == services.store.count()
-
-
-def test_nobody_else_than_the_visitor_stops_a_job_that_waits(services: Services) -> None:
-    with services.queue.ticket("other", runs=1, tokens=1):
-        with closing(jobs(services)) as events:
-            services.stops.request("somebody")
-            assert "1 before you" in str(next(events))
-            services.stops.request("visitor")
-            with pytest.raises(JobError, match="Stopped while waiting") as stopped:
-                list(events)
-        assert stopped.value.state == "cancelled" and services.queue.waiting == 0

@@ -229,14 +229,6 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
         view.news(reports, study_id, ("", "", ""))
 
 
-def test_a_report_is_measured_once(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
-    for known in (study, study, open_study):
-        reports.known(known)
-    assert clock.measured == 2
-    with pytest.raises(StorageError):
-        reports.known(ABSENT)
-
-
 def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunStore, study: str) -> None:
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     value, views = chosen_prompt(reports, study, runs[1])

@@ -9,7 +9,6 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from mars_core.types import Trace
 from storage import RunStore
 from tests.traces import make_trace, same
 from tests.unit.ui.places import FORM, failing
@@ -115,11 +114,3 @@ def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> Non
     assert found is not None and same(found, make_trace(seed=0, new_tokens=12))
     assert runs.read("anna", shown._replace(share="no such link"), 2) is found, "the one in memory"
     assert visitors(services.store).read("anna", shown._replace(share="no such link"), 2) is None
-
-
-def test_few_traces_are_in_memory(services: Services) -> None:
-    _, ids = save(services.store, range(stored_runs.MOST + 3))
-    runs, shown = StoredRuns(services), ShownRuns(dict(enumerate(ids)))
-    found: list[Trace | None] = [runs.read(None, shown, lane) for lane in shown.runs]
-    assert all(found)
-    assert runs.read(None, shown, len(ids) - 1) is found[-1] and runs.read(None, shown, 0) is not found[0]

@@ -18,10 +18,10 @@ from mars_core.types import Status
 from storage import RunStore, Search, Source, StorageError
 from tests.unit.ui.places import lose_device, said
 from ui.jobs.services import Services
+from ui.tabs.study.lists import estimated, numbers
 from ui.tabs.sweep.form import (
     SweepForm,
     examples,
-    numbers,
     other_parameters,
     read_cases,
     suggestion,
@@ -174,33 +174,21 @@ def test_prompts_are_lines_or_blocks_with_answers() -> None:
     assert read_cases("a\nb\n---\nc\n => 4\n---\n\n") == (Case("a\nb"), Case("c", "4"))
     for cases in ((Case("a"), Case("b", "2")), (Case("a\nb"), Case("c", "4"))):
         assert read_cases(write_cases(cases)) == cases
-
-
-def test_examples_have_answers_and_go_on() -> None:
     first, second = examples(0), examples(1)
-    assert len(set(first + second)) == 16 and all(case.reference.isdecimal() for case in first)
+    assert len(set(first + second)) == 16 and all(case.reference.isdecimal() for case in first) and examples(10**6)
     assert read_cases(write_cases(first)) == first
-    assert examples(10**6)
 
 
-def test_lists_may_hold_ranges() -> None:
-    assert numbers("0.8:0.9:0.05, 1; 2", "θ") == (0.8, 0.85, 0.9, 1.0, 2.0)
-    assert numbers("", "θ") == ()
-
-
-def test_suggested_values_are_the_rules_own(services: Services) -> None:
+def test_suggested_values_are_the_rules_own_and_the_estimate_counts_what_is_run(services: Services) -> None:
+    assert numbers("0.8:0.9:0.05, 1; 2", "θ") == (0.8, 0.85, 0.9, 1.0, 2.0) and numbers("", "θ") == ()
+    assert estimated(services, replace(FORM, ks="3 5", repeats=2)) == (
+        "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 24 runs, at most 384 new tokens."
+    )
     for rule, parameter in [(name, each) for name, found in RULES.items() for each in found.parameters]:
         others = other_parameters(rule, parameter.name)
         form = replace(FORM, rule=rule, parameter=parameter.name, values=suggestion(parameter), others=others)
         plan = form.plan(services.catalog[0])
         assert len(values_of(plan)) >= 2 and parameter.default in values_of(plan)
-
-
-def test_the_estimate_counts_what_is_run(services: Services) -> None:
-    plan = replace(FORM, ks="3 5", repeats=2).plan(services.catalog[0])
-    assert FORM.estimate(plan, services) == (
-        "2 prompts × 2 repeats × 2 K × 2 values = 16 comparisons with strict, 24 runs, at most 384 new tokens."
-    )
 
 
 def test_the_table_has_every_setting_and_its_pairs_lead_to_history(ran: Ran) -> None:

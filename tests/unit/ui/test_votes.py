@@ -18,9 +18,9 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM, client_of, failing, keep, records
+from tests.unit.ui.places import FORM, client_of, failing, records
 from ui.jobs.services import Services
-from ui.kit.labels import lane_label, rule_label
+from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
@@ -163,28 +163,13 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert tally(services.store.vote_counts()) == ()
 
 
-def test_runs_that_cannot_be_saved_get_no_vote(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
-    last = frames(services, rounds)[-1]
-    assert last.round == "" and last.strip.state == "failed" and "The disk is full." in plain(last.strip.parts)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"k": 1.5}, "K is 1.5"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("strict", {}))}, "two rules that differ; both are Strict."),
-        ({"lanes": (LaneForm("mars", {"theta": 0.9}),) * 2}, "both are MARS θ = 0.9."),
-    ],
-)
-def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    services: Services, rounds: Rounds, change: dict[str, object], words: str
-) -> None:
-    last = frames(services, rounds, replace(FORM, **change))[-1]  # type: ignore[arg-type]
-    assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rounds: Rounds) -> None:
+    for form, words in (
+        (replace(FORM, pair="no such pair"), "The model pair is 'no such pair'"),
+        (replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2), "two rules that differ; both are MARS θ = 0.9."),
+    ):
+        last = frames(services, rounds, form)[-1]
+        assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
     assert services.store.count() == 0
 
 
@@ -244,13 +229,6 @@ def test_results_count_rules_and_not_sides() -> None:
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
     assert (other.first, other.second, other.second_wins) == (mars, "typical", 2)
     assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
-
-
-def test_rules_of_the_store_are_named_as_lanes_are(store: RunStore) -> None:
-    rules = ("strict", "none", "mars")
-    keep(store, rules=rules, theta=0.85)
-    labels = store.comparisons()["rules"].iloc[0]
-    assert [*map(rule_label, labels)] == [lane_label(make_trace(rule=rule, theta=0.85).config) for rule in rules]
 
 
 def test_the_csv_holds_what_the_table_shows(
