@@ -171,28 +171,23 @@ def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Se
     assert others == [Ready, Started, Saved, Started, Saved] and services.queue.running == 0
 
 
-def test_batches_are_one_comparison_each_and_share_the_time(services: Services, traces: tuple[Trace, ...]) -> None:
-    """As a study of several prompts has it."""
+@pytest.mark.parametrize("stops", [False, True])
+def test_batches_are_one_comparison_each_and_share_the_time(
+    services: Services, traces: tuple[Trace, ...], stops: bool
+) -> None:
+    """As a study of several prompts has it; after a stop no further one begins."""
     times: list[float] = []
 
     def script(job: Job) -> Iterator[Event]:
         times.append(job.seconds)
         yield began(job, traces, 0)
+        if stops:
+            services.stops.request("visitor")
         yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
 
     place = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
     batch = Batch((traces[0].config,), (0,), source=Source.VOTE)
     events = list(jobs(place, batch, batch))
-    assert len({event.comparison for event in events if isinstance(event, Started)}) == 2 == services.store.count()
-    assert 60 >= times[0] >= times[1]
-
-
-def test_after_a_stop_no_further_batch_begins(services: Services, traces: tuple[Trace, ...]) -> None:
-    def script(job: Job) -> Iterator[Event]:
-        yield began(job, traces, 0)
-        services.stops.request("visitor")
-        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
-
-    batch = Batch((traces[0].config,), (0,))
-    events = list(jobs(replace(services, accelerator=Scripted(script)), batch, batch))
-    assert sum(isinstance(event, Ready) for event in events) == 1 == services.store.count()
+    comparisons = {event.comparison for event in events if isinstance(event, Started)}
+    assert len(comparisons) == services.store.count() == len(times) == (1 if stops else 2)
+    assert times == sorted(times, reverse=True) and times[0] <= 60

@@ -90,6 +90,10 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
         list(resumed(services, "visitor", study))
+    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}  # nor is what runs elsewhere resumed here
+    for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
+        study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
+        assert resumable(services.store, study) is here
 
 
 @pytest.mark.parametrize(
@@ -124,10 +128,3 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     assert estimated(public, replace(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
         list(started(public, "visitor", replace(long, problems=21)))
-
-
-def test_a_study_that_cannot_run_in_the_page_is_not_resumed_there(services: Services) -> None:
-    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}
-    for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
-        study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
-        assert resumable(services.store, study) is here
