@@ -29,6 +29,7 @@ A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js sho
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,12 @@ def stamped(html: str) -> str:
     return f"<!--{stamp()}-->{html}"
 
 
-def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:
-    """A component whose value is escaped HTML. ``name``: CSS class of the element around it; ``props``: ``scope`` goes into ``mars:``
-    events."""
-    template, scripts = f'<div class="{name}"></div>', script("morph.js", "panel.js")
-    return gr.HTML(html, html_template=template, js_on_load=scripts, apply_default_css=False, elem_id=elem_id, **props)
+def panel_component(
+    html: str = "", *, elem_id: str, scripts: Sequence[str] = (), given: str = "", **props: Any
+) -> gr.HTML:
+    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it, after the statements ``given``, constant
+    text of ours: a panel in a hidden tab gets its properties late. ``props``: ``scope`` goes into ``mars:`` events."""
+    code = given + script("morph.js", "panel.js", *scripts)
+    return gr.HTML(
+        html, html_template="<div></div>", js_on_load=code, apply_default_css=False, elem_id=elem_id, **props
+    )

@@ -35,7 +35,10 @@ class StoredRuns:
 
     def keys(self, traces: Mapping[int, Trace], ids: Mapping[int, str]) -> dict[int, str]:
         """Column → id, or the key of a run without one, which is kept here."""
-        return {lane: ids.get(lane) or self._keep(f"unsaved-{token_hex(16)}", trace) for lane, trace in traces.items()}
+        keys = {lane: ids.get(lane) or f"unsaved-{token_hex(16)}" for lane in traces}
+        for lane in (lane for lane in traces if not ids.get(lane)):
+            self._recent.put(keys[lane], traces[lane])
+        return keys
 
     def read(self, request: Any, shown: ShownRuns, lane: int) -> Trace | None:
         """The run of a column, read with the rights of whoever sends ``request``; None where it is no longer there."""
@@ -48,7 +51,3 @@ class StoredRuns:
                 if found := store.traces([key]).get(key):
                     self._recent.put(key, found)
         return found
-
-    def _keep(self, key: str, trace: Trace) -> str:
-        self._recent.put(key, trace)
-        return key

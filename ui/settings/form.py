@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
-from ui.kit.labels import parameter_title, rule_title
+from ui.kit.labels import parameter_title, parameters_text, rule_title
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -85,17 +85,13 @@ def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
     """What a form asks for, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
-    lanes = " | ".join(_lane_words(lane) for lane in form.lanes)
+    values = [parameters_text({name: _words(value) for name, value in lane.parameters.items()}) for lane in form.lanes]
+    lanes = " | ".join(f"{rule_title(lane.rule)} {own}".strip() for lane, own in zip(form.lanes, values, strict=True))
     k = f", K = {_words(form.k)}"
     drafts = {"model": f"draft model{k}", "ngram": f"n-grams{k}", "none": "no drafts"}
     shown = drafts.get(form.drafter, "EAGLE-3 tree" if form.shape == TREE else f"EAGLE-3 chain{k}")
     numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
     return f"Settings:  {lanes}  ·  {pair}  ·  {shown}  ·  {numbers}"
-
-
-def _lane_words(lane: LaneForm) -> str:
-    values = ", ".join(f"{parameter_title(name)} = {_words(value)}" for name, value in lane.parameters.items())
-    return f"{rule_title(lane.rule)} {values}".strip()
 
 
 def _words(value: object) -> str:

@@ -105,7 +105,7 @@ def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
-    assert [row["id"] for row in look(place, signed).shares] == [shared]
+    assert [link.object_id for link in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
@@ -155,7 +155,7 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     assert refused.token == "" and "There is no comparison" in refused.message
     assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
     (row,) = look(place, Asking()).shares
-    assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
+    assert (row.kind, row.object_id) == ("comparison", kept)
     assert look(place, Asking(TWO)).shares == () and act(place, Asking(TWO), end).state == "failed"
     assert place.store.through(link.token).count() == 1
     ended = read_panel(act_share(mine, end).html())

@@ -44,7 +44,7 @@ class Account:
     retention: str = ""
     movable: str = ""  # what the browser made before its visitor signed in
     consequence: str = ""  # of deleting everything
-    shares: tuple[dict[str, str], ...] = ()  # the links that work
+    shares: tuple[Share, ...] = ()  # the links that work
     lasting: bool = False
     anything: bool = False
     message: str = ""
@@ -77,15 +77,10 @@ def look(services: Services, request: Any) -> Account:
         if before and _anything(before)
         else "",
         consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {STILL_RUNNING}",
-        shares=tuple(map(_share, links)),
+        shares=links,
         lasting=seen.visitor.lasting,
         anything=stored,
     )
-
-
-def _share(link: Share) -> dict[str, str]:
-    title = shorten(link.title or link.object_id[:8], 80)
-    return {"kind": str(link.kind), "id": link.object_id, "title": title, "created": link.created_at.isoformat()}
 
 
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:

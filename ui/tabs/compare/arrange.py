@@ -14,7 +14,7 @@ from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.labels import lane_labels, parameter_title, rule_title
+from ui.kit.labels import lane_labels, parameters_text, rule_title
 from ui.result.result import ended_result, run_speeds
 from ui.result.view import ResultView, Updates
 from ui.settings.fields import DEFAULT_RULES, Values, lanes_of, parse
@@ -28,7 +28,7 @@ from ui.token_view.view import LaneView
 def empty_lane(lane: int) -> LaneView:
     """A lane before its first run."""
     rule = DEFAULT_RULES[lane]
-    values = ", ".join(f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters)
+    values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
 
 

@@ -32,11 +32,8 @@ WARMING = "Warming up: a few tokens that do not count, so that the first run is 
 def busy_note() -> str:
     """Names a machine on which more wants to run than it has processors: times measured there say little."""
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
-    return (
-        f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
-        if load > BUSY * processors
-        else ""
-    )
+    busy = f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
+    return busy if load > BUSY * processors else ""
 
 
 @dataclass(frozen=True, slots=True)

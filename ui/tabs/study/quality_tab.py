@@ -21,7 +21,6 @@ from storage import RunStore, Shared
 from ui.jobs.admission import job_errors
 from ui.jobs.services import Services
 from ui.kit.address import ID
-from ui.kit.assets import script
 from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
@@ -76,15 +75,12 @@ class QualityTab(StoredTab):
                     ]  # fmt: skip
                 self.downloads = downloads_component("quality-downloads")
                 self.sharing = share_component(SCOPE)
-            self.first = panel_component(elem_id="quality-first", name="")
-            self.charts = gr.HTML(
-                value="", html_template="<div></div>", js_on_load=script("morph.js", "panel.js", "chart.js"),
-                apply_default_css=False, elem_id="quality-charts",
-            )  # fmt: skip
+            self.first = panel_component(elem_id="quality-first")
+            self.charts = panel_component(elem_id="quality-charts", scripts=("chart.js",))
             self.prompts = study_panel("", "quality-prompts")
-            self.texts = panel_component(elem_id="quality-texts", name="")
+            self.texts = panel_component(elem_id="quality-texts")
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
-            self.rest = panel_component(elem_id="quality-rest", name="")
+            self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
         self.fields = [self.panel.component]
         line = [

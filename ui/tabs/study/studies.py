@@ -14,9 +14,9 @@ from evaluation.study.pairs import SweepHead, latest_sweeps
 from evaluation.study.processes import rate
 from storage import StorageError, StudyHead, StudyProgress, WorkerProgress
 from ui.jobs.services import Services
-from ui.kit.assets import script, to_json
+from ui.kit.assets import to_json
 from ui.kit.components import Strip, message_strip
-from ui.kit.panel import render
+from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
 COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
@@ -47,12 +47,9 @@ def list_component(name: str) -> gr.HTML:
 
 def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
     """A panel with study.js. ``address``: the word of the page's address for what is open here; ``scope``: of a chart whose points
-    choose rows. Both are texts of ours, in the script itself: a panel in a hidden tab gets its properties late."""
-    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};"
-    return gr.HTML(
-        value=html, html_template="<div></div>", js_on_load=f"{given}\n{script('morph.js', 'panel.js', 'study.js')}",
-        apply_default_css=False, elem_id=element,
-    )  # fmt: skip
+    choose rows. Both are texts of ours."""
+    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};\n"
+    return panel_component(html, elem_id=element, scripts=("study.js",), given=given)
 
 
 def sweeps_html(place: Services, selected: str, share: str = "") -> str:

@@ -69,7 +69,7 @@ class SweepTab(StoredTab):
                 self.table = study_panel(settings_html(None, FIRST), "sweep-table", scope=SCOPE)
                 self.downloads = downloads_component("sweep-downloads")
                 self.sharing = share_component(SCOPE)
-                self.pairs = panel_component(NO_PAIRS, elem_id="sweep-pairs", name="")
+                self.pairs = panel_component(NO_PAIRS, elem_id="sweep-pairs")
         self.listed = list_component("sweep")
         self.fields = [self.prompts, self.panel.component]
         panels = [self.chart, self.table, self.pairs, self.downloads, self.sharing, self.listed]
