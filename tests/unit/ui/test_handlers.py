@@ -19,6 +19,7 @@ from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
+from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.sentence import divergence
@@ -90,7 +91,7 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     row = listing(services.store).rows[0]
     stored = services.store.load(row["id"])
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row["lanes"]) == 2 and plain(reopened(stored).strip.parts) == text
+    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
     assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [(view.rows, view.times) for view in again]
     spoken = [said(frame)[1] for frame in frames if frame.strip]
@@ -127,7 +128,7 @@ def test_history_shows_what_was_shown_live(ran: Ran) -> None:
     assert frame.details is not None and result.details is not None
     assert result.details.table == frame.details.table and result.details.shift == frame.details.shift
     labels = ["Strict", "MARS θ = 0.2"] if len(frame.lanes) == 2 else ["Strict", "MARS θ = 0.9", "Lenience"]
-    assert [lane["label"].partition(" ℓ")[0] for lane in row["lanes"]] == labels and row["status"] == "completed"
+    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row["status"] == "completed"
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
