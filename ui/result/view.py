@@ -19,6 +19,7 @@ from ui.kit.components import (
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.panel import render
 from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
@@ -52,7 +53,10 @@ class ResultView:
                     self._draw(scope, margins[index : index + 1])
                 self.cards.append(card)
         self.margins = list(self.figures.values())  # below the text of each lane
-        gr.HTML(legend_html() + words_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
+        # and the terms that a first visitor meets above
+        terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
+        legend = f'{legend_html()}<p class="mars-help-row">{terms}</p>'
+        gr.HTML(legend, apply_default_css=False, elem_classes=["mars-legend-block"])
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
@@ -130,15 +134,7 @@ def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
     return {column: gr.update(elem_classes=card_classes(lane, count)) for lane, column in enumerate(columns)}
 
 
-def words_html() -> str:
-    """The terms that a first visitor meets above; constant text of ours."""
-    terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
-    return f'<p class="mars-help-row">{terms}</p>'
-
-
 def legend_html() -> str:
     """How to read the token view; constant text of ours."""
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
-    meanings |= {"given": GIVEN_MEANING.removeprefix("given: ")}
-    marks = "".join(f'<li><span class="tok w {name}">{name}</span> {text}</li>' for name, text in meanings.items())
-    return f'<ul class="mars-legend" aria-label="How to read the text">{marks}</ul>'
+    return render("result/legend.html.jinja", meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")})

@@ -18,7 +18,7 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM, client_of, failing, records
+from tests.unit.ui.places import FORM, client_of, failing, keep, records
 from ui.jobs.services import Services
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
@@ -57,11 +57,7 @@ def round_of(rule: str = "mars", *, left: int = 0) -> Round:
 
 def waiting_round(services: Services, rounds: Rounds, left: int = 0) -> str:
     """The id of a round whose runs are saved."""
-    made = round_of(left=left)
-    comparison = services.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
-    for lane, trace in enumerate(made.traces):
-        services.store.save_run(comparison, trace, lane=lane, order=lane)
-    waiting = OpenRound(token_hex(16), comparison, left)
+    waiting = OpenRound(token_hex(16), keep(services.store, source=Source.VOTE, theta=0.5), left)
     rounds.put(services.key, waiting)
     return waiting.name
 

@@ -48,33 +48,34 @@ class Reports:
 
     def fresh(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
-        if study_id == EXAMPLE:
-            return example()
-        self.store.study(study_id)
-        with self._locks.first(study_id, Lock()):
-            return self._remember(study_id)
+        return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
         """The last one that was measured, else a fresh one. Raises as ``fresh``."""
-        if study_id == EXAMPLE:
-            return example()
-        self.store.study(study_id)
-        with self._locks.first(study_id, Lock()):
-            cached = self._cached.get(study_id)
-            return cached.report if cached else self._remember(study_id)
+        return self._report(study_id, lambda _: True)[0]
 
     def newer(self, study_id: str, done: int) -> Report | None:
         """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
+
+        def recent(cached: Cached) -> bool:
+            early = done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
+            return early or cached.report.tasks_done == done
+
+        report, measured = self._report(study_id, recent)
+        return report if measured else None
+
+    def _report(self, study_id: str, fits: Callable[[Cached], bool]) -> tuple[Report, bool]:
+        """What is cached, where that ``fits``; and whether it was measured now."""
+        if study_id == EXAMPLE:
+            return example(), False
         self.store.study(study_id)
         with self._locks.first(study_id, Lock()):
             cached = self._cached.get(study_id)
-            early = cached and done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
-            return None if cached and (early or cached.report.tasks_done == done) else self._remember(study_id)
-
-    def _remember(self, study_id: str) -> Report:
-        report = self._measure(self.store, study_id)
-        self._cached.put(study_id, Cached(report, self._clock()))
-        return report
+            if cached and fits(cached):
+                return cached.report, False
+            report = self._measure(self.store, study_id)
+            self._cached.put(study_id, Cached(report, self._clock()))
+            return report, True
 
 
 def _measured(store: RunStore, study_id: str) -> Report:
