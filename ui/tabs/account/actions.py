@@ -86,10 +86,10 @@ def look(services: Services, request: Any) -> Account:
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
     """An action of the panel and what there is after it."""
     try:
-        message = _act(services, request, data)
+        message, state = _act(services, request, data), DONE
     except StorageError as error:
-        return replace(look(services, request), message=services.sentence(error), state=FAILED)
-    return replace(look(services, request), message=message, state=DONE if message else "")
+        message, state = services.sentence(error), FAILED
+    return replace(look(services, request), message=message, state=state if message else "")
 
 
 def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:

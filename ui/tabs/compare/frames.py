@@ -86,9 +86,7 @@ class Lanes:
     unsaved: str = ""  # why a run could not be saved
     writing: Writing | None = None
     shown: Shown | None = None  # goes with the next frame
-    speeds: dict[int, list[float]] = field(
-        default_factory=dict
-    )  # column → tokens per second of its run and its repeats
+    speeds: dict[int, list[float]] = field(default_factory=dict)  # column → tokens/s of its run and its repeats
     rounds: int = 0
 
     def frame(self, event: Event) -> Frame | None:

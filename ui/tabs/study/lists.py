@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from evaluation.study.plan import Plan
+from evaluation.study.plan import BASELINE, Plan
 from evaluation.study.sweep import runs_planned
 from mars_core.models import PairSpec
+from mars_core.rules import RULES
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
+from ui.kit.labels import rule_title
 from ui.settings.form import TREE, RunForm, read_number, read_stop, read_thinking, read_whole
 
 LONGEST_LIST = 200
+RULE_CHOICES = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

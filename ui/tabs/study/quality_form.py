@@ -16,13 +16,10 @@ from ui.jobs.services import Services
 from ui.kit.labels import rule_title
 from ui.settings.fields import Fields, parse, read
 from ui.settings.form import read_drafter, read_whole
-from ui.tabs.study.lists import ListsForm, numbers, plan_settings, read_ks
+from ui.tabs.study.lists import RULE_CHOICES, ListsForm, numbers, plan_settings, read_ks
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 SUITES = tuple(BUILT_IN)  # none of them executes code
-OFFERED = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE] + [
-    (rule_title(PLAIN), PLAIN)
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +91,6 @@ def describe(own: Fields) -> None:
     own.choice("suite", "Suite", [(suite, suite) for suite in SUITES], ARITHMETIC, width=160)
     own.number("problems", "Problems", 10)
     own.text("thetas", "θ", "0.9", placeholder="0.84, 0.9, 0.96")
-    own.many("rules", "Rules, beside strict", OFFERED, ("mars", PLAIN))
+    own.many("rules", "Rules, beside strict", [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)], ("mars", PLAIN))
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)

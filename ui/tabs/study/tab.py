@@ -22,9 +22,8 @@ BROKE = message_strip("The job could not begin; check the fields, then try again
 FAILURES = (ValueError, StorageError)
 RESULT = "mars-details"
 Updates = dict[Any, Any]
-Starts = Sequence[
-    tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]
-]  # with what begins there, and its inputs
+# with what begins there, and its inputs
+Starts = Sequence[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]]
 
 
 class StoredTab:

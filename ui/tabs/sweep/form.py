@@ -7,23 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.format import count, plural
-from evaluation.study.plan import BASELINE, Models, Plan
+from evaluation.study.plan import Models, Plan
 from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planned, sweep_name, sweep_plan, values_of
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.jobs.services import Services
-from ui.kit.labels import parameter_title, rule_title
+from ui.kit.labels import parameter_title
 from ui.settings.fields import Fields, parse, read
 from ui.settings.form import read_drafter, read_number
-from ui.tabs.study.lists import ListsForm, numbers, plan_settings, read_ks
+from ui.tabs.study.lists import RULE_CHOICES, ListsForm, numbers, plan_settings, read_ks
 
 BLOCK = "---"  # a line of its own: prompts of several lines stand between two
 ANSWER = "=>"
 PAPER_THETAS = (0.84, 0.88, 0.9, 0.94, 0.98)  # within the range that the paper sweeps
 EXAMPLES = 8  # problems a press
 FIRST_RULE = "mars"
-RULE_CHOICES = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE]
 LONGEST = 96  # new tokens, unless something else is asked for
 
 
