@@ -136,6 +136,7 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     assert_inert(shown)
     panel = read_panel(shown)
     assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
+    assert panel.all("a")[0].attributes["href"] == f"?comparison={kept}"
 
 
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
