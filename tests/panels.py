@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = {"input", "br", "img"}
+VOID = {"input", "br", "img", "meta"}
 
 
 @dataclass

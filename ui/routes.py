@@ -11,7 +11,6 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
-from ui.kit.errors import error_message
 from ui.kit.figure import SOURCE, plotly_file
 from ui.report.downloads import run_file
 from ui.tabs.account.actions import Exports
@@ -46,7 +45,7 @@ def _answer(services: Services, handler: Handler) -> Callable[[Request], Respons
         try:
             return handler(services, request)
         except (StorageError, ValueError) as error:
-            sentence = error_message(error, public=services.public)
+            sentence = services.sentence(error)
             return PlainTextResponse(f"{sentence}\n".encode("utf-8", "replace"), 404 if request.query_params else 503)
 
     return answer

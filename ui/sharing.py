@@ -18,7 +18,6 @@ from evaluation.format import plural
 from storage import RunStore, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import ID, TOKEN
-from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component, render
 
@@ -48,15 +47,11 @@ def share_component(name: str) -> gr.HTML:
     return panel_component(HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"])
 
 
-def share_html(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> str:
-    """The value where this is open. ``store``: the visitor's. Hidden on a private page, for readers of a link, and without an id."""
-    return opened(store, kind, object_id, public=public).html()
-
-
-def opened(store: RunStore, kind: Shared, object_id: str, *, public: bool) -> Share:
-    if public and not store.read_only and ID.fullmatch(object_id):
+def share_of(place: Services, kind: Shared, object_id: str) -> Share:
+    """What is shown where this is open; hidden on a private page, for readers of a link, without an id, and of what is not one's own."""
+    if place.public and not place.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
-            return Share(str(kind), object_id, store.shared(kind, object_id))
+            return Share(str(kind), object_id, place.store.shared(kind, object_id))
     return HIDDEN
 
 
@@ -75,7 +70,7 @@ def act(services: Services, data: Mapping[str, Any]) -> Share:
             return Share(shared, object_id, message="The link does not work any more.")
         return Share(shared, object_id, services.store.shared(shared, object_id))
     except StorageError as error:
-        return Share(kind, object_id, message=error_message(error, public=True))
+        return Share(kind, object_id, message=services.sentence(error))
 
 
 def read_kind(text: object) -> Shared:
@@ -125,19 +120,10 @@ def reading(
     return own, ""
 
 
-def consent_text(days: int | None) -> str:
-    """What leads to the button. ``days``: after which everything is removed; None: never by itself."""
-    time = f"for {plural(days, 'day')}" if days else "until you delete them"
-    return (
-        f"Prompts and outputs are stored {time} and can be read by you, by whoever runs this page, and by those with whom you "
-        "share a link: enter no personal data. You can delete them at any time under"
-    )
-
-
 def consent_line(services: Services) -> gr.HTML | None:
-    """The line, with a button that opens "Your data"; None on a private page, which has no such line."""
+    """What is stored of what is typed, with a button that opens "Your data"; None on a private page, which has no such line."""
     if not services.public:
         return None
-    text = consent_text(services.retention_days)
-    html = render("public/consent.html.jinja", text=text)
+    days = services.retention_days  # after which everything is removed; None: never by itself
+    html = render("public/consent.html.jinja", time=f"for {plural(days, 'day')}" if days else "until you delete them")
     return panel_component(html, elem_id="consent", elem_classes=["mars-consent-block"])

@@ -64,6 +64,8 @@ def whole_text(page: Page, lane: int) -> str:
 
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) -> None:
     page = shown(LaneView("MARS", state="waiting", run="x/0"))
+    place = page.locator("#lane-0").bounding_box()
+    expect(page.locator(".mars-r-replay")).to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
     for at in starts:
@@ -78,6 +80,9 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
     assert whole_text(page, 0) == displayable(MARS.text)
     assert page.evaluate("[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)")
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
+    expect(page.locator(".mars-r-replay")).to_be_visible()
+    after = page.locator("#lane-0").bounding_box()
+    assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
 
 
 def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
@@ -194,10 +199,7 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) ->
     popover.locator("button").first.press("Enter")
     assert page.evaluate("window.triggered.at(-1)") == ["lane-0", "select", {"index": at, "token": MARS.tokens[at].own}]
     expect(popover).to_be_hidden()
-
-
-def test_alternatives_are_no_buttons_where_nothing_can_be_continued(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
+    page = shown(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
     expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
@@ -233,16 +235,6 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
     page.click(".mars-r-play")
     expect(page.locator(".mars-r-play")).to_have_text("Replay")
     assert page.locator(".tok.later").count() == 0
-
-
-def test_what_has_not_ended_is_neither_foreseen_nor_replayed_and_its_place_is_kept(shown: Shown) -> None:
-    page = shown(LaneView("MARS", state="waiting", run="x/0"))
-    box = page.locator("#lane-0").bounding_box()
-    expect(page.locator(".mars-r-replay")).to_be_hidden()
-    send(page, 0, ended_view(MARS, "x/0"))
-    expect(page.locator(".mars-r-replay")).to_be_visible()
-    after = page.locator("#lane-0").bounding_box()
-    assert box and after and abs(box["y"] - after["y"]) <= 1
 
 
 def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from evaluation.report.values import Interval
 from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.models import ModelPool, PairSpec
-from mars_core.rules import RULES, Rule, Siblings
+from mars_core.rules import RULES, Siblings
 from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from ui.kit.labels import exact_text, lane_label, rule_title
@@ -52,9 +52,7 @@ def comparison_document(stored: StoredComparison) -> Document:
         state=next((s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states), Status.CANCELLED),
         created_at=stored.created_at.isoformat(),
         prompt=stored.prompt.text,
-        system=stored.prompt.system,
-        chat=stored.prompt.chat,
-        stop=stored.prompt.stop,
+        **{name: getattr(stored.prompt, name) for name in ("system", "chat", "stop")},
         runs=[_run(run, stored.runs[0], run_speeds(stored)) for run in stored.runs],
     )
 
@@ -69,11 +67,7 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         order=run.order,
         label=lane_label(trace.config),
         **_settings(trace.config),
-        status=trace.status,
-        stop_reason=trace.stop_reason,
-        error=trace.error,
-        text=trace.text,
-        token_ids=trace.token_ids,
+        **{name: getattr(trace, name) for name in ("status", "stop_reason", "error", "text", "token_ids")},
         **asdict(trace.summary),
         speeds=speeds[run.lane],
         speed_ratio=measured.value,
@@ -162,32 +156,24 @@ def listed_document(row: Mapping[Any, Any]) -> Document:
 
 
 def rule_documents() -> list[Document]:
-    return list(map(_rule, RULES.values()))
-
-
-def _rule(rule: Rule) -> Document:
-    return _document(
-        name=rule.name,
-        title=rule_title(rule.name),
-        summary=rule.summary,
-        formula=rule.formula,
-        source=rule.source,
-        parameters=[asdict(parameter) for parameter in rule.parameters],
-        draft_modes=rule.modes,
-        trees=bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
-        needs_draft_probabilities=rule.needs_distribution,
-    )
+    return [
+        _document(
+            **{name: getattr(rule, name) for name in ("name", "summary", "formula", "source")},
+            title=rule_title(rule.name),
+            parameters=[asdict(parameter) for parameter in rule.parameters],
+            draft_modes=rule.modes,
+            trees=bool(rule.modes) and rule.siblings is not Siblings.REFUSED,
+            needs_draft_probabilities=rule.needs_distribution,
+        )
+        for rule in RULES.values()
+    ]
 
 
 def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False) -> list[Document]:
     """Every pair that is offered, and whether it fits here; in public without the machine's memory and device."""
-    return [_pair(spec, pool, public) for spec in catalog]
-
-
-def _pair(spec: PairSpec, pool: ModelPool, public: bool) -> Document:
-    fit, loaded = pool.fits(spec), spec in pool.loaded()
-    own = {} if public else asdict(fit)
-    shape = asdict(tree_shape(spec))
-    return _document(
-        **asdict(spec) | {"drafters": offered(spec), "tree": shape, "loaded": loaded, "fits": fit.fits} | own
-    )
+    documents = []
+    for spec in catalog:
+        fit, tree = pool.fits(spec), asdict(tree_shape(spec))
+        here = {"drafters": offered(spec), "tree": tree, "loaded": spec in pool.loaded(), "fits": fit.fits}
+        documents.append(_document(**asdict(spec) | here | ({} if public else asdict(fit))))
+    return documents

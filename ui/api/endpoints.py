@@ -3,7 +3,7 @@
 No deferred annotations in this file: gradio reads the types of the endpoints as they are.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import gradio as gr
 from gradio.events import api as endpoint
 
 from mars_core.jobs import Wrote
-from mars_core.types import RunConfig
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
 from ui.api.values import AUTO, Comparison, Lookup, Page
@@ -79,12 +78,9 @@ class Api:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
             first divergence from the first run
         """
+        given = {name: value for name, value in locals().items() if name in Comparison.model_fields}
         with self._seen_by(request) as services:
-            values = Comparison.read(
-                prompt=prompt, rules=rules, pair=pair, drafter=drafter, k=k, temperature=temperature,
-                max_new_tokens=max_new_tokens, seed=seed, system=system, chat=chat, draft_mode=draft_mode, tree=tree,
-                top_k=top_k, top_p=top_p, stop=stop, prefix=prefix, thinking=thinking, repeats=repeats,
-            )  # fmt: skip
+            values = Comparison.read(**given)
             form = values.form(services.catalog)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:
@@ -174,15 +170,14 @@ class Api:
 
 def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
-        configs = tuple(_with(config, values) for config in read_configs(form, session.pair))
+        configs = tuple(
+            replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
+            for config in read_configs(form, session.pair)
+        )
         return [Batch(configs, services.rounds(len(configs), repeats))]
 
     spec, repeats = admit(services, form), int(values.repeats)
     return drive(services, services.key, spec, read, runs=repeats * len(form.lanes), new_tokens=form.max_new_tokens)
-
-
-def _with(config: RunConfig, values: Comparison) -> RunConfig:
-    return replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
 
 
 def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
@@ -222,8 +217,5 @@ def build_api(services: Services) -> None:
     """
     api = Api(services)
     endpoint(api.compare, api_name="compare", **COMPUTES)
-    quick: tuple[Callable[..., Any], ...] = (
-        api.rules, api.pairs, api.comparisons, api.comparison, api.divergences, api.tokens,
-    )  # fmt: skip
-    for function in quick:
+    for function in (api.rules, api.pairs, api.comparisons, api.comparison, api.divergences, api.tokens):
         endpoint(function, api_name=function.__name__)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from mars_core.types import Outcome
-from ui.figures.plot import Data, Part, Plot, Run, Value, axis, bars, drawn, filled
+from ui.figures.plot import Part, Plot, Run, axis, bars, by_run, drawn, filled
 from ui.kit.palette import OUTCOME_STYLES
 
-HEADS = ("lane", "rule", "depth", "steps", "accepted_share", "relaxed_share")
+HEADS = ("depth", "steps", "accepted_share", "relaxed_share")
 
 
 def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
@@ -27,10 +27,9 @@ def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
         xaxis=axis("depth in the draft", showgrid=False, type="category"),
         yaxis=axis("kept", tickformat=".0%", range=[0, 1.02]),
     )
-    rows: list[tuple[Value, ...]] = [
-        (run.lane + 1, run.label, *depth) for run, own in zip(runs, depths, strict=True) for depth in own
-    ]
-    return Plot(figure, Data(HEADS, rows), "Share of steps that kept a token, by depth in the draft")
+    return Plot(
+        figure, by_run(HEADS, zip(runs, depths, strict=True)), "Share of steps that kept a token, by depth in the draft"
+    )
 
 
 def _depths(run: Run) -> list[tuple[int, int, float, float]]:

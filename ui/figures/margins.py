@@ -30,7 +30,9 @@ _HOVER = (
 def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
     """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first difference framed."""
     tokens = run.trace.tokens
-    cells = {token.position: _clip(margin(token, scale.name), scale) for token in tokens}
+    cells = {token.position: margin(token, scale.name) for token in tokens}
+    # a place with z₁ ≤ 0 has no ratio: it counts as decisive
+    cells = {at: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r)) for at, r in cells.items()}
     rows = max((scale.place(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
     plain: Part = {"showgrid": False, "zeroline": False, "ticks": ""}
@@ -50,11 +52,6 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
     there = {token.outcome for token in tokens}
     marks = "".join(f"  {sign} {outcome.value}" for outcome, sign in SIGNS.items() if outcome in there)
     return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
-
-
-def _clip(value: float, scale: Scale) -> float:
-    """A place with z₁ ≤ 0 has no ratio: it counts as decisive."""
-    return scale.low if math.isnan(value) else min(scale.high, max(scale.low, value))
 
 
 def _heatmap(run: Run, scale: Scale, cells: Mapping[int, float], rows: int) -> Part:

@@ -26,6 +26,7 @@ FAINT = "#A9AEB8"  # opaque lines that may lie on each other
 ROW = 32  # tokens in a row of a heatmap
 DEFAULT_THETA = 0.9
 GAP = "e^−gap"
+LEGEND: Part = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False}
 THEMED: Mapping[str, str] = (
     {NEUTRAL: "--body-text-color-subdued", GRID: "--border-color-primary"}
     | {TEXT: "--body-text-color", FAINT: "--border-color-accent"}
@@ -51,6 +52,11 @@ class Data:
 
     heads: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
+
+
+def by_run(heads: Sequence[str], runs: Iterable[tuple[Run, Iterable[Sequence[Value]]]]) -> Data:
+    """The rows of every run, each after its lane and rule."""
+    return Data(("lane", "rule", *heads), [(run.lane + 1, run.label, *row) for run, rows in runs for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
         "height": height,
         "margin": {"l": 52, "r": 14, "t": 34, "b": 44},
         "font": {"color": NEUTRAL, "size": 12},
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
+        "legend": LEGEND,
         "hoverlabel": {"align": "left"},
         "template": {},
     }  # fmt: skip

@@ -10,14 +10,13 @@ from evaluation.format import plural
 from mars_core.types import Outcome, Trace
 from ui.figures.plot import (
     TEXT,
-    Data,
     Part,
     Plot,
     Row,
     Run,
     Scale,
-    Value,
     bars,
+    by_run,
     drawn_rows,
     filled,
     legend,
@@ -58,12 +57,14 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
         barmode="stack",
         bargap=0.06,
     )
-    rows: list[tuple[Value, ...]] = [
-        (run.lane + 1, run.label, scale.column, round(low, 6), round(high, 6), *judged)
-        for run, count in zip(runs, counts, strict=True)
-        for (low, high), judged in zip(edges, zip(*count.values(), strict=True), strict=True)
+    rows = [
+        [
+            (scale.column, round(low, 6), round(high, 6), *judged)
+            for (low, high), *judged in zip(edges, *count.values(), strict=True)
+        ]
+        for count in counts
     ]
-    data = Data(("lane", "rule", "quantity", "from", "to", *(outcome.value for outcome in MARKERS)), rows)
+    data = by_run(("quantity", "from", "to", *(outcome.value for outcome in MARKERS)), zip(runs, rows, strict=True))
     without = sum(math.isnan(value) for values in places for _, value in values)
     note = f"; {plural(without, 'place')} without a ratio (z₁ ≤ 0) left out" if without else ""
     return Plot(figure, data, f"{scale.name} at the places where drafted tokens were judged{note}")

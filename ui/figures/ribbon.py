@@ -7,7 +7,7 @@ from itertools import groupby
 
 from evaluation.format import number, shorten
 from mars_core.types import Outcome, Step, Token
-from ui.figures.plot import Data, Part, Plot, Row, Run, Value, bars, drawn_rows, filled, legend, plotly_text
+from ui.figures.plot import Part, Plot, Row, Run, Value, bars, by_run, drawn_rows, filled, legend, plotly_text
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 ROW_PX = 118
@@ -15,7 +15,7 @@ LONGEST = 60  # characters of a stretch in hover
 HATCHES = {Outcome.ACCEPTED: "", Outcome.RELAXED: "/", Outcome.RECOVERED: ".", Outcome.BONUS: "-"}
 MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()}
 COUNTS = tuple(outcome.value for outcome in HATCHES)
-HEADS = ("lane", "rule", "step", "first_position", "drafted", "depth", *COUNTS, "emitted")
+HEADS = ("step", "first_position", "drafted", "depth", *COUNTS, "emitted")
 _HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}, step %{x}, from position %{customdata[2]}<extra></extra>"
 
 
@@ -38,8 +38,8 @@ def ribbon_plot(runs: Sequence[Run]) -> Plot:
         barmode="overlay",
         hovermode="closest",
     )
-    rows = [_numbers(run, step) for run in runs for step in run.trace.steps]
-    return Plot(figure, Data(HEADS, rows), "Tokens that each decoding step wrote, by outcome, and how far it drafted")
+    rows = ((run, map(_numbers, run.trace.steps)) for run in runs)
+    return Plot(figure, by_run(HEADS, rows), "Tokens that each decoding step wrote, by outcome, and how far it drafted")
 
 
 def _depth(step: Step) -> int:
@@ -82,8 +82,8 @@ def _reach(run: Run, *, first: bool) -> Part:
     return {"type": "scatter", "mode": "lines"} | where | shown
 
 
-def _numbers(run: Run, step: Step) -> tuple[Value, ...]:
+def _numbers(step: Step) -> tuple[Value, ...]:
     outcomes = [token.outcome for token in step.emitted]
     first = step.emitted[0].position if outcomes else None
     counts = [outcomes.count(outcome) for outcome in HATCHES]
-    return run.lane + 1, run.label, step.index, first, step.drafted, _depth(step), *counts, len(outcomes)
+    return step.index, first, step.drafted, _depth(step), *counts, len(outcomes)

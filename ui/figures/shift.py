@@ -7,7 +7,7 @@ from html import escape
 from itertools import accumulate
 
 from evaluation.format import number
-from ui.figures.plot import Data, Part, Plot, Row, Run, Value, axis, bars, drawn, drawn_rows, filled, plotly_text
+from ui.figures.plot import Part, Plot, Row, Run, axis, bars, by_run, drawn, drawn_rows, filled, plotly_text
 
 ROW_PX = 92
 DASHES = ("solid", "dash", "dot", "dashdot")  # of the lanes: no colour is needed to tell them apart
@@ -29,11 +29,9 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
         margin={"l": 52, "r": 14, "t": 8, "b": 44},
         bargap=0.15,
     )
-    rows = [(run.lane + 1, run.label, token.position, token.piece, token.tv, token.kl) for run, token in tokens]
-    data = Data(("lane", "rule", "position", "piece", "tv", "kl"), rows)
-    return Plot(
-        figure, data, "Total variation between the emitted distribution and p at every position, all runs on one scale"
-    )
+    rows = ((run, [(t.position, t.piece, t.tv, t.kl) for t in run.trace.tokens]) for run in runs)
+    title = "Total variation between the emitted distribution and p at every position, all runs on one scale"
+    return Plot(figure, by_run(("position", "piece", "tv", "kl"), rows), title)
 
 
 def _bars(run: Run) -> Part:
@@ -55,12 +53,9 @@ def cumulative_plot(runs: Sequence[Run]) -> Plot:
         xaxis=axis("position", showgrid=False, fixedrange=False),
         yaxis=axis("TV, summed", rangemode="tozero"),
     )
-    rows: list[tuple[Value, ...]] = [
-        (run.lane + 1, run.label, token.position, total)
-        for run, totals in zip(runs, sums, strict=True)
-        for token, total in zip(run.trace.tokens, totals, strict=True)
-    ]
-    data = Data(("lane", "rule", "position", "tv_cumulative"), rows)
+    positions = [[token.position for token in run.trace.tokens] for run in runs]
+    rows = [zip(at, totals, strict=True) for at, totals in zip(positions, sums, strict=True)]
+    data = by_run(("position", "tv_cumulative"), zip(runs, rows, strict=True))
     return Plot(figure, data, "Total variation, summed up to each position")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evaluation.format import duration
 from mars_core.types import Trace
-from ui.figures.plot import FAINT, Data, Part, Plot, Run, axis, bars, drawn, legend
+from ui.figures.plot import FAINT, Part, Plot, Run, axis, bars, by_run, drawn, legend
 from ui.kit.palette import NEUTRAL
 
 LANE_PX = 88
@@ -51,9 +51,9 @@ def timeline_plot(runs: Sequence[Run]) -> Plot:
         xaxis=axis("seconds since the start of the run", range=[0, 1.01 * longest], zeroline=False, fixedrange=False),
         yaxis=axis(range=[len(rows) - 0.6, -0.72], visible=False),
     )
-    data = [(run.lane + 1, run.label, *segment[:4]) for run, row in zip(runs, rows, strict=True) for segment in row]
+    numbers = ((run, [segment[:4] for segment in row]) for run, row in zip(runs, rows, strict=True))
     title = "Prefill, draft and target pass of every step; all runs start at 0 on one clock"
-    return Plot(figure, Data(("lane", "rule", "step", "kind", "start_s", "end_s"), data), title)
+    return Plot(figure, by_run(("step", "kind", "start_s", "end_s"), numbers), title)
 
 
 def _segments(trace: Trace) -> Iterator[Segment]:

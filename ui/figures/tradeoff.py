@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 
 from evaluation.format import MISSING, count, number, plural, ratio, share
 from evaluation.study.plan import Plan
-from evaluation.study.points import LEAST_PAIRS, Cost, Point, optimal
+from evaluation.study.points import LEAST_PAIRS, Cost, Interval, Point, optimal
 from evaluation.study.sweep import Cell, first_lane, ks_of
-from ui.figures.plot import Data, Part, Plot, Value, axis, drawn, plotly_text
+from ui.figures.plot import LEGEND, Data, Part, Plot, Value, axis, drawn, plotly_text
 from ui.kit.labels import parameter_title, rule_title
 from ui.kit.palette import LANES, NEUTRAL
 
@@ -78,9 +78,7 @@ class Mark(NamedTuple):
 
     row: int
     x: float
-    y: float
-    low: float
-    high: float
+    speed: Interval
     label: str
     group: str
     colour: int
@@ -125,27 +123,17 @@ def tradeoff_plot(plan: Plan, points: Sequence[Point], cost: Cost) -> Plot | Non
 
 
 def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
-    cell, ks, speedup = point.cell, ks_of(plan), point.speedup
-    scores = f"{share(point.score.value)}, strict {share(point.strict_score.value)}" if point.scored else MISSING
+    cell, ks, speed = point.cell, ks_of(plan), point.speedup
     value, group = value_label(plan, cell), group_label(plan, cell)
-    hover = (
-        f"{value}, {group}",
-        ratio(speedup.value)
-        + (f" ({ratio(speedup.low)} to {ratio(speedup.high)})" if math.isfinite(speedup.low) else ""),
-        count(point.n),
-        share(point.differ.value),
-        number(point.tv),
-        scores,
-        TOO_FEW
-        if point.n < LEAST_PAIRS
-        else "not beaten by any other setting"
-        if best
-        else "beaten by another setting",
-    )
+    interval = f" ({ratio(speed.low)} to {ratio(speed.high)})" if math.isfinite(speed.low) else ""
+    scores = f"{share(point.score.value)}, strict {share(point.strict_score.value)}" if point.scored else MISSING
+    verdict = "not beaten by any other setting" if best else "beaten by another setting"
+    measured = (count(point.n), share(point.differ.value), number(point.tv), scores)
+    verdict = TOO_FEW if point.n < LEAST_PAIRS else verdict
+    hover = (f"{value}, {group}", ratio(speed.value) + interval, *measured, verdict)
     label = value if cell.value is None else f"{cell.value:g}"
     colour, shape = plan.temperatures.index(cell.temperature), ks.index(cell.k) if cell.k in ks else 0
-    place = (row, point.cost(cost), speedup.value, speedup.low, speedup.high)
-    return Mark(*place, label, group, colour, shape, best, hover)
+    return Mark(row, point.cost(cost), speed, label, group, colour, shape, best, hover)
 
 
 def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
@@ -154,17 +142,17 @@ def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
     paper = f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
     if not front:
         return f"{intro}; no Pareto front from fewer than {LEAST_PAIRS} pairs a setting. {paper}"
-    fastest = max(marks, key=lambda mark: mark.y)
+    fastest = max(marks, key=lambda mark: mark.speed.value)
     several = len({mark.group for mark in marks}) > 1
     names = [f"{mark.label} ({mark.group})" if several else mark.label for mark in front]
     best = ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
-    return f"{intro}, fastest {fastest.label} at {fastest.group} with {ratio(fastest.y)}; on the Pareto front: {best}. {paper}"
+    return f"{intro}, fastest {fastest.label} at {fastest.group} with {ratio(fastest.speed.value)}; on the Pareto front: {best}. {paper}"
 
 
 def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
     heads = ("source", "setting", "value", str(cost), "speedup", "speedup_low95", "speedup_high95", "pareto")
     own: list[tuple[Value, ...]] = [
-        ("sweep", mark.group, mark.label, mark.x, mark.y, mark.low, mark.high, str(mark.best).lower()) for mark in marks
+        ("sweep", mark.group, mark.label, mark.x, *mark.speed, str(mark.best).lower()) for mark in marks
     ]
     paper = [
         ("arXiv 2601.15498", "T = 1, K = 7", each.target, None, each.speedup, None, None, "") for each in PUBLISHED
@@ -174,32 +162,31 @@ def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
 
 def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figure:
     """Points with 95 % intervals, the front as a line under them, the paper's points in a strip on the right."""
-    group = {
-        name: [mark for mark in marks if mark.group == name] for name in dict.fromkeys(mark.group for mark in marks)
-    }
+    groups: dict[str, list[Mark]] = {}
+    for mark in marks:
+        groups.setdefault(mark.group, []).append(mark)
     unit = {Cost.SCORE_LOSS: ", percentage points", Cost.TV: ", 0 to 1"}.get(cost, "")
     values = [0.0, *(mark.x for mark in marks)]
     room = 0.07 * ((max(values) - min(values)) or 0.1)
     across = {"domain": [0, STRIP - 0.03], "range": [min(values) - room, max(values) + room], "zeroline": False}
     strip = {"domain": [STRIP, 1], "range": [-0.7, 0.7], "tickvals": [], "anchor": "y"}
     up = {"ticksuffix": "×", "tickformat": ".3~g", "range": _up(marks), "zeroline": False}
-    legend = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "itemsizing": "constant"}
     return drawn(
-        [_front(front), *(_group(name, own, len(marks) <= LABELLED) for name, own in group.items()), _paper()],
+        [_front(front), *(_group(name, own, len(marks) <= LABELLED) for name, own in groups.items()), _paper()],
         height=HEIGHT,
         hovermode="closest",
         xaxis=axis(f"{COSTS[cost]}{unit}", tickformat=".3~g" if cost is Cost.TV else ".0%", **across),
         xaxis2=axis("Paper", showgrid=False, zeroline=False, **strip),
         yaxis=axis("Speed-up over strict", **up),
         shapes=[EVEN, GROUND],
-        legend=legend | {"itemclick": False, "itemdoubleclick": False},
+        legend=LEGEND | {"y": 1.01, "itemsizing": "constant"},
     )
 
 
 def _front(marks: Sequence[Mark]) -> Part:
     return {
         "type": "scatter", "mode": "lines+markers", "name": "Pareto front",
-        "x": [mark.x for mark in marks], "y": [mark.y for mark in marks],
+        "x": [mark.x for mark in marks], "y": [mark.speed.value for mark in marks],
         "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"}, "hoverinfo": "skip",
         "marker": {"symbol": "circle-open", "size": 18, "color": NEUTRAL, "line": {"width": 1.5}},
     }  # fmt: skip
@@ -213,13 +200,13 @@ def _group(name: str, marks: Sequence[Mark], labelled: bool) -> Part:
     faint = f"rgba({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}, 0.45)"  # behind the points
     return {
         "type": "scatter", "mode": "markers+text", "name": name,
-        "x": [mark.x for mark in marks], "y": [mark.y for mark in marks],
+        "x": [mark.x for mark in marks], "y": [mark.speed.value for mark in marks],
         "text": [mark.label if labelled or mark.best else "" for mark in marks],
         "textposition": "top center", "textfont": {"size": 11, "color": NEUTRAL},
         "customdata": [(*mark.hover, mark.row) for mark in marks], "meta": {"lane": 0, "position": 7},
         "marker": {"color": colour, "symbol": symbol, "size": 10},
-        "error_y": {"type": "data", "symmetric": False, "array": [mark.high - mark.y for mark in marks],
-                    "arrayminus": [mark.y - mark.low for mark in marks], "color": faint, "thickness": 1.5, "width": 0},
+        "error_y": {"type": "data", "symmetric": False, "array": [mark.speed.high - mark.speed.value for mark in marks],
+                    "arrayminus": [mark.speed.value - mark.speed.low for mark in marks], "color": faint, "thickness": 1.5, "width": 0},
         "hovertemplate": _HOVER,
     }  # fmt: skip
 
@@ -227,13 +214,8 @@ def _group(name: str, marks: Sequence[Mark], labelled: bool) -> Part:
 def _paper() -> Part:
     """Spread over the strip so that near ones stay apart; their places across mean nothing."""
     texts = [
-        (
-            plotly_text(each.target),
-            *map(ratio, (each.speedup, each.mars, each.strict)),
-            number(each.mars_tau),
-            number(each.strict_tau),
-        )
-        for each in PUBLISHED
+        (plotly_text(e.target), *map(ratio, (e.speedup, e.mars, e.strict)), *map(number, (e.mars_tau, e.strict_tau)))
+        for e in PUBLISHED
     ]
     return {
         "type": "scatter", "mode": "markers", "name": "Paper: MARS / EAGLE-3", "xaxis": "x2",
@@ -246,9 +228,9 @@ def _paper() -> Part:
 def _up(marks: Sequence[Mark]) -> list[float]:
     """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture for every sweep. Ends of intervals
     far off are cut by the border: hover and table have them."""
-    values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.y for mark in marks)]
+    values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.speed.value for mark in marks)]
     low, high = min(values), max(values)
     room = 0.5 * (high - low)
-    ends = [end for mark in marks for end in (mark.low, mark.high) if math.isfinite(end)] or [low, high]
+    ends = [end for mark in marks for end in mark.speed[1:] if math.isfinite(end)] or [low, high]
     low, high = min(low, max(low - room, min(ends))), max(high, min(high + room, max(ends)))
     return [low - 0.06 * (high - low), high + 0.1 * (high - low)]

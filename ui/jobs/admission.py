@@ -13,8 +13,8 @@ from storage import StorageError
 from ui.jobs.queue import Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
-from ui.kit.errors import error_message, fault
-from ui.settings.form import LIST_ONLY, Form, PairForm, RunForm, read_pair, read_prompt
+from ui.kit.errors import fault
+from ui.settings.form import CUSTOM, LIST_ONLY, Form, RunForm, catalog_pair, own_pair, read_prompt
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -41,7 +41,7 @@ def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED)
     try:
         yield
     except kinds as error:
-        raise JobError(error_message(error, public=services.public)) from error
+        raise JobError(services.sentence(error)) from error
 
 
 def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
@@ -62,9 +62,13 @@ def admit(services: Services, form: Form) -> PairSpec:
         return chosen_pair(services, form)
 
 
-def chosen_pair(services: Services, form: PairForm | RunForm) -> PairSpec:
+def chosen_pair(services: Services, form: RunForm) -> PairSpec:
     """The pair of a form, from the list only where strangers choose. Raises ValueError."""
-    return read_pair(form, services.catalog, own_models=services.own_models)
+    if form.pair != CUSTOM:
+        return catalog_pair(form.pair, services.catalog)
+    if not services.own_models:
+        raise ValueError(LIST_ONLY)
+    return own_pair(form.own_target, form.own_draft, form.own_head)
 
 
 def check_pair(services: Services, spec: PairSpec) -> None:

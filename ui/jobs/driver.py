@@ -22,7 +22,6 @@ from mars_core.types import Given, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
 from ui.jobs.services import Services
-from ui.kit.errors import error_message
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -208,7 +207,7 @@ def _run(
             run_id = services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
             services.observe(trace)
         except StorageError as error:
-            unsaved = error_message(error, public=services.public)
+            unsaved = services.sentence(error)
     yield Saved(began.run, trace, unsaved, run_id)
     if broken:
         raise broken

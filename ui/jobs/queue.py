@@ -6,7 +6,6 @@ Safe between threads: whoever waits asks its own ticket in its own thread.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,14 +50,15 @@ class Ticket:
         """Whether it is this one's turn; waits up to ``seconds`` for it, and no longer once ``stopped``."""
         ends = time.monotonic() + seconds
         with self.queue.changed:
-            while not self.queue.serves(self) and not stopped() and (left := ends - time.monotonic()) > 0:
+            while self is not self.queue.current and not stopped() and (left := ends - time.monotonic()) > 0:
                 self.queue.changed.wait(min(left, POLL_S))
-            return self.queue.serves(self)
+            return self is self.queue.current
 
     def refund(self) -> None:
         """Nothing was computed: its runs do not count against the hour."""
         self.tokens = 0
-        self.queue.forget(self)
+        with self.queue.changed, suppress(ValueError):
+            self.queue.begun.remove((self.began or 0.0, self.owner, self.runs))
 
     def message(self) -> str:
         """How many come before and how long that may take."""
@@ -78,16 +78,18 @@ class Queue:
     limits: Limits = PRIVATE_LIMITS
     clock: Callable[[], float] = time.monotonic
     pace_s: float = PACE_S
-    _running: Ticket | None = None
+    current: Ticket | None = None
     _waiting: list[Ticket] = field(default_factory=list)  # in order of arrival
     _rounds: dict[str, int] = field(default_factory=dict)  # owner → round of the latest ticket; of this round and later
-    _begun: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)  # owner → when, runs; of the last hour
+    begun: list[tuple[float, str, int]] = field(
+        default_factory=list
+    )  # when, owner, runs; of the last hour, oldest first
     _closed: bool = False
     changed: Condition = field(default_factory=Condition)
 
     @property
     def running(self) -> int:
-        return int(self._running is not None)
+        return int(self.current is not None)
 
     @property
     def waiting(self) -> int:
@@ -97,33 +99,25 @@ class Queue:
         """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises QueueError."""
         with self.changed:
             self._check(owner, runs)
-            current = self._running.round if self._running else 0
+            current = self.current.round if self.current else 0
             ticket = Ticket(self, owner, runs, tokens, max(current, self._rounds.get(owner, -1) + 1))
             self._rounds[owner] = ticket.round
             self._waiting.append(ticket)
             self._advance()
             return ticket
 
-    def serves(self, ticket: Ticket) -> bool:
-        return ticket is self._running
-
     def leave(self, ticket: Ticket) -> None:
         """Its turn is over, or it does not wait any more."""
         with self.changed:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
-            if ticket is self._running:
-                self._running = None
+            if ticket is self.current:
+                self.current = None
                 if ticket.began is not None and ticket.tokens:
                     pace = (self.clock() - ticket.began) / ticket.tokens
                     self.pace_s += NEWEST * (pace - self.pace_s)
             self._advance()
             self.changed.notify_all()
-
-    def forget(self, ticket: Ticket) -> None:
-        """As if its turn had not come, for the runs of the hour."""
-        with self.changed, suppress(KeyError, ValueError):
-            self._begun[ticket.owner].remove((ticket.began or 0.0, ticket.runs))
 
     def close(self) -> None:
         """Refuses new tickets from now on."""
@@ -133,7 +127,7 @@ class Queue:
     def empty(self, seconds: float) -> bool:
         """Whether nobody runs or waits; waits up to ``seconds`` for it."""
         with self.changed:
-            return self.changed.wait_for(lambda: not self._running and not self._waiting, seconds)
+            return self.changed.wait_for(lambda: not self.current and not self._waiting, seconds)
 
     def before(self, ticket: Ticket) -> tuple[int, float]:
         """How many tickets come before, the running one included, and the seconds until they are through."""
@@ -150,48 +144,40 @@ class Queue:
             raise QueueError(
                 "Another run of yours is waiting for its turn already; stop it, or wait until it has begun."
             )
-        if most is not None and len(self._waiting) >= most and self._running:
+        if most is not None and len(self._waiting) >= most and self.current:
             others = f"{plural(len(self._waiting), 'visitor')} {'is' if len(self._waiting) == 1 else 'are'}"
             raise QueueError(f"{others} waiting already; try again in {about(self._seconds(self._waiting))}.")
-        if self.limits.runs_an_hour is not None:
-            self._check_rate(owner, runs, self.limits.runs_an_hour)
-
-    def _check_rate(self, owner: str, runs: int, most: int) -> None:
-        if runs > most:
+        hourly = self.limits.runs_an_hour
+        if hourly is None:
+            return
+        if runs > hourly:
             raise QueueError(
-                f"These are {runs:,} runs; on this public page a visitor has {plural(most, 'run')} an hour."
+                f"These are {runs:,} runs; on this public page a visitor has {plural(hourly, 'run')} an hour."
             )
-        self._forget()
-        begun = self._begun.get(owner, deque())
-        taken = sum(count for _, count in begun)
-        free: float | None = None
-        for when, count in begun:  # oldest first
-            if taken + runs <= most:
+        self.begun = [entry for entry in self.begun if entry[0] > self.clock() - HOUR_S]
+        own = [(when, count) for when, other, count in self.begun if other == owner]
+        taken, free = sum(count for _, count in own), None
+        for when, count in own:
+            if taken + runs <= hourly:
                 break
             taken, free = taken - count, when
         if free is not None:
             wait = about(free + HOUR_S - self.clock())
-            raise QueueError(f"On this public page a visitor has {plural(most, 'run')} an hour; try again in {wait}.")
-
-    def _forget(self) -> None:
-        """What began more than an hour ago, of all owners: the table stays as small as the hour."""
-        ago = self.clock() - HOUR_S
-        recent = {owner: deque(entry for entry in begun if entry[0] > ago) for owner, begun in self._begun.items()}
-        self._begun = {owner: begun for owner, begun in recent.items() if begun}
+            raise QueueError(f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in {wait}.")
 
     def _advance(self) -> None:
         """The next one's turn, if the slot is free."""
-        if self._running is None and not self._waiting:
+        if self.current is None and not self._waiting:
             self._rounds.clear()
-        if self._running is None and self._waiting:
-            ticket = self._running = self._order()[0]
+        if self.current is None and self._waiting:
+            ticket = self.current = self._order()[0]
             for other in self._waiting[: self._waiting.index(ticket)]:
                 other.passed += 1
             self._waiting.remove(ticket)
             self._rounds = {owner: last for owner, last in self._rounds.items() if last >= ticket.round}
             ticket.began = self.clock()
             if self.limits.runs_an_hour is not None:
-                self._begun.setdefault(ticket.owner, deque()).append((ticket.began, ticket.runs))
+                self.begun.append((ticket.began, ticket.owner, ticket.runs))
             self.changed.notify_all()
 
     def _order(self) -> list[Ticket]:
@@ -201,8 +187,8 @@ class Queue:
     def _seconds(self, tickets: list[Ticket]) -> float:
         """Until the running one and all of these are through."""
         left = 0.0
-        if self._running is not None and self._running.began is not None:
-            left = max(0.0, self._expected(self._running) - (self.clock() - self._running.began))
+        if self.current is not None and self.current.began is not None:
+            left = max(0.0, self._expected(self.current) - (self.clock() - self.current.began))
         return left + sum(map(self._expected, tickets))
 
     def _expected(self, ticket: Ticket) -> float:

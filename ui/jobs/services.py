@@ -15,6 +15,7 @@ from mars_core.types import Trace
 from storage import RunStore
 from ui.jobs.queue import Queue
 from ui.jobs.stops import StopRequests
+from ui.kit.errors import error_message
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.public.visitors import ANYBODY, Visitor, visitor_of
 
@@ -64,6 +65,10 @@ class Services:
         """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has this owner's runs only."""
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
+
+    def sentence(self, error: Exception | str) -> str:
+        """What the page says of an error."""
+        return error_message(error, public=self.public)
 
     def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
         """The order in which all lanes run once in each of some rounds."""

@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
-from threading import Lock
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
-MOST = 10_000  # stored requests; the oldest are dropped
+from ui.public.latest import Latest
+
+MOST = 10_000  # stored requests
+
+
+class VisitorStop(NamedTuple):
+    """One visitor's request, as a Stop of a job."""
+
+    requested: Callable[[], bool]
 
 
 class StopRequests:
     """Requests by visitor (``Services.key``, and what of the page it is). Safe between threads; built once and passed down."""
 
     def __init__(self) -> None:
-        self._requested: OrderedDict[str, None] = OrderedDict()
+        self._requested = Latest[bool](MOST)
         self._all = False
-        self._lock = Lock()
 
     def begin(self, visitor: str) -> None:
         """New runs: earlier requests no longer count."""
-        with self._lock:
-            self._requested.pop(visitor, None)
+        self._requested.take(visitor)
 
     def request(self, visitor: str) -> None:
-        with self._lock:
-            self._requested[visitor] = None
-            while len(self._requested) > MOST:
-                self._requested.popitem(last=False)
+        self._requested.put(visitor, True)
 
     def request_all(self) -> None:
         """On behalf of everybody, from now on: the program ends."""
         self._all = True
 
     def requested(self, visitor: str) -> bool:
-        with self._lock:
-            return self._all or visitor in self._requested
+        return self._all or self._requested.get(visitor) is not None
 
     def of(self, visitor: str) -> VisitorStop:
-        """The same as a Stop of a job."""
-        return VisitorStop(self, visitor)
-
-
-@dataclass(frozen=True, slots=True)
-class VisitorStop:
-    """One visitor's request."""
-
-    requests: StopRequests
-    visitor: str
-
-    def requested(self) -> bool:
-        return self.requests.requested(self.visitor)
+        return VisitorStop(partial(self.requested, visitor))

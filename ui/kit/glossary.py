@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from itertools import count
 from typing import NamedTuple
+
+from ui.kit.panel import render
 
 _numbers = count(1)  # for ids: a term may be explained at several places of one page
 
@@ -100,11 +101,5 @@ TERMS: Mapping[str, Term] = {
 
 def help_html(key: str) -> str:
     """A "?" button that opens the explanation of ``TERMS[key]`` without a script; a new id at every call. Raises KeyError."""
-    term = TERMS[key]
     card = f"mars-help-{key.replace('_', '-')}-{next(_numbers)}"
-    name = escape(f"What is {term.symbol}?", quote=True)
-    return (
-        f'<span class="mars-help"><button type="button" class="mars-help-button" popovertarget="{card}" aria-label="{name}">'
-        f'<span aria-hidden="true">?</span></button><span class="mars-help-card" id="{card}" popover role="note">'
-        f"<strong>{escape(term.symbol)}: {escape(term.title)}</strong> {escape(term.text)}</span></span>"
-    )
+    return render("kit/templates/help.html.jinja", term=TERMS[key], card=card)

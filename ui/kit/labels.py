@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluation.format import MISSING, displayable
 from mars_core.types import UNKNOWN, DrafterConfig, RunConfig, StopReason
@@ -69,8 +69,13 @@ def rule_label(stored: str) -> str:
     """``mars(theta=0.9)`` of the store as ``MARS θ = 0.9``."""
     name, _, values = stored.removesuffix(")").partition("(")
     pairs = (value.partition("=") for value in values.split(", ") if value)
-    given = ", ".join(f"{parameter_title(key)} = {value}" for key, _, value in pairs)
-    return f"{rule_title(name)} {given}".strip()
+    return f"{rule_title(name)} {parameters_text({key: value for key, _, value in pairs})}".strip()
+
+
+def parameters_text(values: Mapping[str, object]) -> str:
+    """``θ = 0.9``."""
+    written = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+    return ", ".join(f"{parameter_title(name)} = {value}" for name, value in written.items())
 
 
 def stop_title(reason: StopReason) -> str:
@@ -84,20 +89,17 @@ def lane_title(config: RunConfig) -> str:
 
 def lane_label(config: RunConfig) -> str:
     """The rule of a run with its parameters: ``MARS θ = 0.9``."""
-    values = ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in config.rule.parameters.items())
-    return f"{rule_title(config.rule.name)} {values}".strip()
+    return f"{rule_title(config.rule.name)} {parameters_text(config.rule.parameters)}".strip()
 
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """The rules of the runs of one comparison with what else sets them apart: drafts of their own, a given beginning."""
-    drafts = {config.drafter for config in configs if config.drafter.kind != "none"}
-    return tuple(_full_label(config, drafts=len(drafts) > 1) for config in configs)
-
-
-def _full_label(config: RunConfig, *, drafts: bool = True) -> str:
-    own = _draft(config.drafter) if drafts else []
-    given = [f"continued at {len(config.prefix)}"] if config.prefix else []
-    return ", ".join([lane_label(config), *own, *given])
+    differ = len({config.drafter for config in configs if config.drafter.kind != "none"}) > 1
+    given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
+    return tuple(
+        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *own])
+        for config, own in zip(configs, given, strict=True)
+    )
 
 
 def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
@@ -133,9 +135,16 @@ def exact_text(config: RunConfig) -> str:
     return f"{config.passes.rows} rows × {config.passes.width} positions" if config.passes else "no"
 
 
-def _draft(drafter: DrafterConfig) -> list[str]:
+def draft_length(drafter: DrafterConfig) -> str:
+    """The shape of the tree, or K; empty where nothing is drafted."""
     tree = drafter.tree
-    shape = f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else f"K {drafter.k}"
+    if tree:
+        return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}"
+    return "" if drafter.kind == "none" else str(drafter.k)
+
+
+def _draft(drafter: DrafterConfig) -> list[str]:
+    shape = draft_length(drafter) if drafter.tree else f"K {drafter.k}"
     kinds = {"model": f"{drafter.mode.value} drafts", "eagle3": "EAGLE-3 drafts", "ngram": "n-gram drafts"}
     return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
 

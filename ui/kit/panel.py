@@ -29,13 +29,16 @@ A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js sho
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from evaluation import format as format_
 from evaluation.format import displayable
+from ui.kit import labels
 from ui.kit.assets import script
 
 
@@ -52,12 +55,13 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     finalize=_finalize,
 )
+_TEMPLATES.globals |= {"format": format_, "labels": labels}
 
 
 def render(template: str, /, **values: Any) -> str:
-    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. Whatever text the
-    values hold is escaped and displayable; a form field that must hold it unchanged has ``{{ value | e }}``, a ``data-value``
-    ``'{{ value | tojson }}'`` in single quotes."""
+    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. It has ``format``
+    (evaluation.format) and ``labels`` (ui.kit.labels) to write values with. Whatever text they hold is escaped and displayable; a form
+    field that must hold it unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single quotes."""
     html = _TEMPLATES.get_template(template).render(values)
     return html.encode("utf-8", "xmlcharrefreplace").decode("utf-8")  # a lone surrogate cannot be sent
 
@@ -77,8 +81,12 @@ def stamped(html: str) -> str:
     return f"<!--{stamp()}-->{html}"
 
 
-def panel_component(html: str = "", *, elem_id: str, name: str = "", **props: Any) -> gr.HTML:
-    """A component whose value is escaped HTML. ``name``: CSS class of the element around it; ``props``: ``scope`` goes into ``mars:``
-    events."""
-    template, scripts = f'<div class="{name}"></div>', script("morph.js", "panel.js")
-    return gr.HTML(html, html_template=template, js_on_load=scripts, apply_default_css=False, elem_id=elem_id, **props)
+def panel_component(
+    html: str = "", *, elem_id: str, scripts: Sequence[str] = (), given: str = "", **props: Any
+) -> gr.HTML:
+    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it, after the statements ``given``, constant
+    text of ours: a panel in a hidden tab gets its properties late. ``props``: ``scope`` goes into ``mars:`` events."""
+    code = given + script("morph.js", "panel.js", *scripts)
+    return gr.HTML(
+        html, html_template="<div></div>", js_on_load=code, apply_default_css=False, elem_id=elem_id, **props
+    )

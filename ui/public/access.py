@@ -7,9 +7,7 @@ browser that uses a session keeps it. An ASGI layer around the whole page.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
-from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -19,6 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.public.latest import Latest
 from ui.public.visitors import session_key
 
 LONGEST_BODY = 1 << 20  # bytes, in public mode; the fields of the page are far below
@@ -42,28 +41,12 @@ OTHERS = "This page was opened by another browser, or its cookies were deleted; 
 _STORED = ("cache-control", "private, no-store")  # what one visitor got is kept by no cache for others
 
 
-class Sessions:
-    """The browser of each open page: the first one that used its session name. Thread-safe; drops the least recently used."""
-
-    def __init__(self) -> None:
-        self._keys: OrderedDict[str, str] = OrderedDict()
-        self._lock = Lock()
-
-    def belongs(self, session: str, key: str) -> bool:
-        with self._lock:
-            owner = self._keys.setdefault(session, key)
-            self._keys.move_to_end(session)
-            while len(self._keys) > MOST_SESSIONS:
-                self._keys.popitem(last=False)
-            return owner == key
-
-
 class Access:
     """``public``: strangers use the page. In private mode only the form of a request is checked."""
 
     def __init__(self, app: ASGIApp, *, public: bool) -> None:
         self._app, self._public = app, public
-        self._sessions = Sessions()
+        self._browsers = Latest[str](MOST_SESSIONS)  # session name → the first browser that used it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -94,7 +77,7 @@ class Access:
                 raise HTTPException(400, TOO_MANY)
             connection = HTTPConnection(scope)
             key = session_key(connection.cookies, connection.headers)
-            if not all([self._sessions.belongs(session, key) for session in names]):
+            if not all([self._browsers.first(session, key) == key for session in names]):
                 raise HTTPException(403, OTHERS)
         return receive
 

@@ -3,6 +3,7 @@ returns secrets of visitors only as hashes."""
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import time
@@ -90,18 +91,14 @@ def _owner(kind: str, secret: str) -> str:
 
 def _account(raw: Any) -> tuple[str, str] | None:
     """Subject and name of the Hugging Face account, from the session that Gradio signs; None if not signed in."""
-    scope = getattr(raw, "scope", None)
-    session = scope.get("session") if isinstance(scope, Mapping) else None
-    info = session.get("oauth_info") if isinstance(session, Mapping) else None
-    if not isinstance(info, Mapping) or not isinstance(info.get("userinfo"), Mapping):
+    try:
+        info = raw.scope["session"]["oauth_info"]
+        user, expires = info["userinfo"], info.get("expires_at", math.inf)
+        subject, name = user["sub"], user.get("preferred_username") or user.get("name")
+    except (AttributeError, KeyError, TypeError):
         return None
-    expires, user = info.get("expires_at"), info["userinfo"]
-    if isinstance(expires, int | float) and expires < time.time():
-        return None
-    subject = user.get("sub")
-    if not isinstance(subject, str) or not subject:
-        return None
-    return subject, str(user.get("preferred_username") or user.get("name") or "")[:80]
+    known = isinstance(subject, str) and subject and not (isinstance(expires, int | float) and expires < time.time())
+    return (subject, str(name or "")[:80]) if known else None
 
 
 def _mapping(raw: Any, name: str) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """A comparison as one HTML file that needs nothing else: no request, readable offline, light and dark.
 
-Texts and tables are blocks of a report's document, written by the same templates. Lanes and figures are components of the page: constant
-templates, constant scripts and values. All values are in one block of ASCII JSON without ``<``, which the scripts write with textContent;
-the only scripts that may run are those whose hashes the file names.
+Texts and settings are blocks of a report's document, written by the same templates; tables of numbers, lanes and figures are those of the
+page: constant templates, constant scripts and values. All values are in one block of ASCII JSON without ``<``, which the scripts write
+with textContent; the only scripts that may run are those whose hashes the file names.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from evaluation.report.document.render import pages
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
-from ui.kit.components import strip_component
+from ui.kit.components import check_html, strip_component, table_html
 from ui.kit.figure import LIBRARY, figure_component, figure_json
 from ui.kit.labels import run_names
 from ui.kit.theme import page_css, page_theme
-from ui.kit.values import Table as Numbers
 from ui.result.details import FIGURES, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
@@ -41,8 +40,6 @@ _POLICY = (
 )
 _SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
 _SYSTEM = {"font": "ui-sans-serif, system-ui, sans-serif", "font-mono": "ui-monospace, Consolas, monospace"}
-_MARKS = {"better": "good", "worse": "bad"}
-_CHECKS = {"ok": "good", "bad": "bad"}
 
 
 @dataclass(slots=True)
@@ -122,24 +119,15 @@ def _theme_value(theme: gr.themes.Base, name: str) -> str:
     return _theme_value(theme, f"{other}_dark" if name.endswith("_dark") else other) or _theme_value(theme, other)
 
 
-def _numbers(details: Details) -> list[Section]:
-    """The tables of a comparison, with the verdict of the self-check."""
-    mark = "⚠" if details.check.state == "bad" else "✓"
-    check = Paragraph(f"{mark} {details.check.text}", _CHECKS[details.check.state])
-    note = [Paragraph(details.shift_note, "note")] if details.shift_note else []
+def _numbers(details: Details) -> list[tuple[str, str, str, Markup]]:
+    """Id, title, lead and content of the sections of tables; with the verdict of the self-check."""
+    note = Markup('<p class="mars-footnote">{}</p>').format(details.shift_note)
+    shift = check_html(details.check), table_html(details.shift), note if details.shift_note else ""
     lead = "How far the distribution of the emitted text is from the target’s own."
     return [
-        Section("numbers", "In numbers", (_table("In numbers", details.table),)),
-        Section("shift", "Shift", (check, _table("Shift", details.shift), *note), lead),
+        ("numbers", "In numbers", "", Markup(table_html(details.table))),
+        ("shift", "Shift", lead, Markup("".join(shift))),
     ]
-
-
-def _table(label: str, content: Numbers) -> Table:
-    rows = tuple(
-        (Cell(name, help=help_), *(Cell(cell.text, cell.verdict, _MARKS.get(cell.verdict, "")) for cell in cells))
-        for name, help_, cells in content.rows
-    )
-    return Table(label, tuple(map(Head, content.heads)), rows)
 
 
 def _settings(stored: StoredComparison) -> list[Section]:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from evaluation.format import MISSING, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, Summary, Trace
-from ui.kit.labels import exact_text, lane_label, lane_title, parameter_title, rule_title, run_names, setting
+from ui.kit.labels import (
+    draft_length,
+    exact_text,
+    lane_label,
+    lane_title,
+    parameters_text,
+    rule_title,
+    run_names,
+    setting,
+)
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import LOSSLESS, lane_check
@@ -125,19 +134,8 @@ def _model(ref: ModelRef | None) -> str:
     return f"{ref.name}@{ref.revision}" if ref.revision else ref.name
 
 
-def _draft_length(config: RunConfig) -> str:
-    k, tree = config.drafter.k, config.drafter.tree
-    if config.drafter.kind == "none":
-        return ""
-    return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}" if tree else str(k)
-
-
 def _off(value: float, off: float) -> str:
     return "off" if value == off else setting(value)
-
-
-def _parameters(config: RunConfig) -> str:
-    return ", ".join(f"{parameter_title(name)} = {value:g}" for name, value in config.rule.parameters.items())
 
 
 def _versions(config: RunConfig) -> str:
@@ -146,10 +144,10 @@ def _versions(config: RunConfig) -> str:
 
 SETTINGS: tuple[Setting, ...] = (
     ("Rule", "the verification rule", lane_title),
-    ("Parameters", "of the rule", _parameters),
+    ("Parameters", "of the rule", lambda c: parameters_text(c.rule.parameters)),
     ("Drafts from", "where drafted tokens come from", lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind)),
     ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),
-    ("K", "drafted tokens a step, or the shape of the draft tree", _draft_length),
+    ("K", "drafted tokens a step, or the shape of the draft tree", lambda c: draft_length(c.drafter)),
     ("Draft mode", "how the drafter picks its tokens", lambda c: c.drafter.mode.value if c.drafter.kind == "model" else ""),
     ("Target", "with its revision", lambda c: _model(c.target)),
     ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),

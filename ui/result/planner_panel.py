@@ -19,10 +19,10 @@ from evaluation.report.document.render import pages
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
-from ui.kit.assets import script
 from ui.kit.events import QUEUED, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
+from ui.kit.panel import panel_component
 
 CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
 LARGEST_BATCH = 10  # as a power of 2
@@ -106,10 +106,7 @@ class PlannerPanel:
     """One component; a change of a field draws it again."""
 
     def __init__(self, scope: str) -> None:
-        self.panel = gr.HTML(
-            planner_html(None), html_template="<div></div>", js_on_load=script("morph.js", "panel.js", "chart.js"),
-            apply_default_css=False, elem_id=f"{scope}-planner",
-        )  # fmt: skip
+        self.panel = panel_component(planner_html(None), elem_id=f"{scope}-planner", scripts=("chart.js",))
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 

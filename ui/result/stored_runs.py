@@ -5,16 +5,16 @@ A run that could not be saved has a key in place of an id. It is here for as lon
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from secrets import token_hex
-from threading import Lock
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mars_core.types import Trace
 from storage import StorageError
 from ui.jobs.services import Services
+from ui.public.latest import Latest
 
 MOST = 8  # traces in memory, of all pages together; one of 2,048 tokens takes a few MB
 
@@ -31,33 +31,23 @@ class StoredRuns:
 
     def __init__(self, services: Services, always: Mapping[str, Trace] = MappingProxyType({})) -> None:
         self._services, self._always = services, always
-        self._recent: OrderedDict[str, Trace] = OrderedDict()
-        self._lock = Lock()
+        self._recent = Latest[Trace](MOST)
 
     def keys(self, traces: Mapping[int, Trace], ids: Mapping[int, str]) -> dict[int, str]:
         """Column → id, or the key of a run without one, which is kept here."""
-        return {lane: ids.get(lane) or self._keep(f"unsaved-{token_hex(16)}", trace) for lane, trace in traces.items()}
+        keys = {lane: ids.get(lane) or f"unsaved-{token_hex(16)}" for lane in traces}
+        for lane in (lane for lane in traces if not ids.get(lane)):
+            self._recent.put(keys[lane], traces[lane])
+        return keys
 
     def read(self, request: Any, shown: ShownRuns, lane: int) -> Trace | None:
         """The run of a column, read with the rights of whoever sends ``request``; None where it is no longer there."""
         key = shown.runs[lane]
-        with self._lock:
-            found = self._always.get(key) or self._recent.get(key)
+        found = self._always.get(key) or self._recent.get(key)
         if found is None:
-            try:
+            with suppress(StorageError):
                 store = self._services.seen_by(request).store
                 store = store.through(shown.share) if shown.share else store
-                found = store.traces([key]).get(key)
-            except StorageError:
-                return None
-        if found is not None:
-            self._keep(key, found)
+                if found := store.traces([key]).get(key):
+                    self._recent.put(key, found)
         return found
-
-    def _keep(self, key: str, trace: Trace) -> str:
-        with self._lock:
-            self._recent[key] = trace
-            self._recent.move_to_end(key)
-            while len(self._recent) > MOST:
-                self._recent.popitem(last=False)
-        return key

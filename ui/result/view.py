@@ -19,6 +19,7 @@ from ui.kit.components import (
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
+from ui.kit.panel import render
 from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
@@ -31,23 +32,42 @@ Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
-class DetailsView:
-    """The tabs below the lanes, and their updates from Details."""
+class ResultView:
+    """The components of one result, laid out, and how values become updates of them. ``details``: what stands below the lanes in tabs,
+    hidden until there is something; ``below``: what changes there."""
 
-    def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns, figures: dict[str, gr.HTML]) -> None:
-        """Hidden. ``figures``: those that stand elsewhere, by name."""
-        self.figures = figures
-        self._stored = stored
+    def __init__(
+        self, scope: str, strip: Strip, lane_views: tuple[LaneView, ...], stored: StoredRuns, *, continues: bool = False
+    ) -> None:
+        """``continues``: new runs can be asked for from within the result."""
+        self.strip = strip_component(strip, scope=scope)
+        self.reader = reader_component(scope=scope, runs=continues)
+        self.cards: list[gr.Column] = []
+        self.lanes: list[gr.HTML] = []
+        self.figures: dict[str, gr.HTML] = {}  # by name
+        margins = [figure for figure in FIGURES if figure.tab == MARGINS]
+        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
+            for index, view in enumerate(lane_views):
+                with gr.Column(elem_classes=card_classes(index, FIRST_LANES), min_width=300) as card:
+                    self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
+                    self._draw(scope, margins[index : index + 1])
+                self.cards.append(card)
+        self.margins = list(self.figures.values())  # below the text of each lane
+        # and the terms that a first visitor meets above
+        terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
+        legend = f'{legend_html()}<p class="mars-help-row">{terms}</p>'
+        gr.HTML(legend, apply_default_css=False, elem_classes=["mars-legend-block"])
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
-        with hidden as self.box, gr.Tabs(elem_id=f"{scope}-details"):
+        with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
                 with gr.Tab(title, id=title.lower()):
                     gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
-                    self._fill(title, scope, lanes)
-        fixed = [self.box, self.table, self.check, self.shift, self.shift_note]
-        self.outputs: list[Any] = [*fixed, *self.figures.values(), self.planner.panel, *self.tree.outputs]
+                    self._fill(title, scope, stored)
+        fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
+        self.below: list[Any] = [*fixed, *self.figures.values(), self.planner.panel, *self.tree.outputs]
+        self.outputs: list[Any] = [self.strip, *self.lanes, *self.below]
 
-    def _fill(self, title: str, scope: str, lanes: Sequence[gr.HTML]) -> None:
+    def _fill(self, title: str, scope: str, stored: StoredRuns) -> None:
         of = [figure for figure in FIGURES if figure.tab == title]
         if title == "Numbers":
             self.table = table_component(scope=scope)
@@ -58,60 +78,18 @@ class DetailsView:
                     with gr.Column(min_width=280):
                         self.shift = table_component(scope=f"{scope}-shift")
                         self.shift_note = text_panel("mars-footnote")
-                    _draw(self.figures, scope, of[:1])
-                _draw(self.figures, scope, of[1:])
+                    self._draw(scope, of[:1])
+                self._draw(scope, of[1:])
         elif title == "When does it pay?":
             self.planner = PlannerPanel(scope)
         elif title == "Tree":
-            self.tree = TreePanel(scope, lanes, self._stored)
+            self.tree = TreePanel(scope, self.lanes, stored)
         else:
-            _draw(self.figures, scope, of)
+            self._draw(scope, of)
 
-    def show(self, details: Details | None, share: str = "") -> Updates:
-        """None hides all of it. ``share``: token of the link through which the runs are read."""
-        if details is None:
-            return {self.box: gr.update(visible=False)} | self.tree.show({})
-        return {
-            self.box: gr.update(visible=True),
-            self.table: table_html(details.table),
-            self.check: check_html(details.check),
-            self.shift: table_html(details.shift),
-            self.shift_note: details.shift_note,
-            **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
-            **self.planner.show(details.traces),
-            **self.tree.show(details.traces, details.ids, share),
-        }
-
-
-class ResultView:
-    """The components of one result, laid out, and how values become updates of them."""
-
-    def __init__(
-        self,
-        scope: str,
-        strip: Strip,
-        lane_views: tuple[LaneView, ...],
-        stored: StoredRuns,
-        *,
-        continues: bool = False,
-    ) -> None:
-        """``continues``: new runs can be asked for from within the result."""
-        self.strip = strip_component(strip, scope=scope)
-        self.reader = reader_component(scope=scope, runs=continues)
-        self.cards: list[gr.Column] = []
-        self.lanes: list[gr.HTML] = []
-        margins = [figure for figure in FIGURES if figure.tab == MARGINS]
-        figures: dict[str, gr.HTML] = {}
-        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-            for index, view in enumerate(lane_views):
-                with gr.Column(elem_classes=card_classes(index, FIRST_LANES), min_width=300) as card:
-                    self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
-                    _draw(figures, scope, margins[index : index + 1])
-                self.cards.append(card)
-        self.margins = list(figures.values())  # below the text of each lane
-        gr.HTML(legend_html() + words_html(), apply_default_css=False, elem_classes=["mars-legend-block"])
-        self.details = DetailsView(scope, self.lanes, stored, figures)
-        self.outputs: list[Any] = [self.strip, *self.lanes, *self.details.outputs]
+    def _draw(self, scope: str, figures: Sequence[Figure]) -> None:
+        for _, name, title, _, empty, wide in figures:
+            self.figures[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
 
     def begin_with(self, result: Result) -> None:
         """What the page shows when it is opened; to be called while it is built."""
@@ -130,8 +108,19 @@ class ResultView:
         return show_columns(self.cards, count)
 
     def show(self, details: Details | None, share: str = "") -> Updates:
-        """The part below the lanes; None hides it."""
-        return self.details.show(details, share)
+        """The part below the lanes; None hides it. ``share``: token of the link through which the runs are read."""
+        if details is None:
+            return {self.details: gr.update(visible=False)} | self.tree.show({})
+        return {
+            self.details: gr.update(visible=True),
+            self.table: table_html(details.table),
+            self.check: check_html(details.check),
+            self.shift: table_html(details.shift),
+            self.shift_note: details.shift_note,
+            **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
+            **self.planner.show(details.traces),
+            **self.tree.show(details.traces, details.ids, share),
+        }
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
@@ -145,21 +134,7 @@ def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
     return {column: gr.update(elem_classes=card_classes(lane, count)) for lane, column in enumerate(columns)}
 
 
-def _draw(drawn: dict[str, gr.HTML], scope: str, figures: Sequence[Figure]) -> None:
-    """Adds the components of these figures to ``drawn``, by name."""
-    for _, name, title, _, empty, wide in figures:
-        drawn[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
-
-
-def words_html() -> str:
-    """The terms that a first visitor meets above; constant text of ours."""
-    terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
-    return f'<p class="mars-help-row">{terms}</p>'
-
-
 def legend_html() -> str:
     """How to read the token view; constant text of ours."""
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
-    meanings |= {"given": GIVEN_MEANING.removeprefix("given: ")}
-    marks = "".join(f'<li><span class="tok w {name}">{name}</span> {text}</li>' for name, text in meanings.items())
-    return f'<ul class="mars-legend" aria-label="How to read the text">{marks}</ul>'
+    return render("result/legend.html.jinja", meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")})

@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from mars_core.models import PairSpec
-from mars_core.rules import RULES
+from mars_core.rules import RULES, Parameter, Rule, Siblings
+from mars_core.types import DraftMode
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
+from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, LaneForm
-from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
 Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
+DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 MOST = sys.float_info.max
 SHARED = "above"  # a lane's drafts come from the form's drafter
 OWN = {
@@ -67,10 +69,19 @@ class Lane(NamedTuple):
 
 
 class Fields:
-    """Fields by name, each with the value that was given for it or its default. ``scope``: what their ids begin with."""
+    """Fields by name, each with the value that was given for it or its default. ``scope``: what their ids begin with; ``spec``: the
+    chosen pair (None: one's own) of ``pairs``."""
 
-    def __init__(self, given: Values, scope: str = "") -> None:
+    def __init__(
+        self,
+        given: Values,
+        scope: str = "",
+        spec: PairSpec | None = None,
+        pairs: Choices = (),
+        limits: Limits = PRIVATE_LIMITS,
+    ) -> None:
         self.given, self.by_name = given, dict[str, Field]()
+        self._spec, self._pairs, self._limits = spec, pairs, limits
         self._scope = f"{scope}-" if scope else ""
 
     def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
@@ -103,30 +114,30 @@ class Fields:
 
     # what several tabs ask for
 
-    def bar(self, pairs: Choices, spec: PairSpec | None, limits: Limits, *, lists: bool, longest: int) -> None:
+    def bar(self, longest: int, *, lists: bool = False) -> None:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter is needed."""
-        self.choice("pair", "Model pair", pairs, width=200, redraws=True)
-        kinds = offered(spec, none=not lists)
+        self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
+        kinds = offered(self._spec, none=not lists)
         self.choice("drafter", "Drafts from", [(TITLES[kind], kind) for kind in kinds], width=150, redraws=True)
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
             self.text("temperatures", "Temperatures", "1", placeholder="0, 1")
         else:
-            self.number("k", "K, drafted tokens", 5, most=limits.k)
+            self.number("k", "K, drafted tokens", 5, most=self._limits.k)
             self.number("temperature", "Temperature", 1, step=0.1)
-        self.number("max_new_tokens", "Max new tokens", longest, step=16, most=limits.new_tokens)
+        self.number("max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens)
         self.number("seed", "First seed" if lists else "Seed", 0)
-        self.tree(spec, limits)
-        own = self.given.get("pair") == CUSTOM and CUSTOM in [value for _, value in pairs]
+        self.tree()
+        own = self.given.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
         for name, (label, placeholder) in OWN.items():
             self.text(name, label, placeholder=placeholder, width=200, shown=own, redraws=True)
 
-    def tree(self, spec: PairSpec | None, limits: Limits = PRIVATE_LIMITS) -> None:
+    def tree(self) -> None:
         """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that the chosen drafter takes."""
-        default = tree_shape(spec)
+        default = tree_shape(self._spec)
         self.choice("shape", "Shape of the draft", [("Tree", TREE), ("Chain of K", CHAIN)], kind="radio", redraws=True)
-        self.number("tree_tokens", "Drafted tokens", default.tokens, most=limits.tree_tokens)
-        self.number("tree_depth", "Depth", default.depth, most=limits.tree_depth)
+        self.number("tree_tokens", "Drafted tokens", default.tokens, most=self._limits.tree_tokens)
+        self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
         self.number("tree_top_k", "Tree top-k", default.top_k)
         self.choice(
             "mode", "Draft mode", [("Greedy", "greedy"), ("Sampled", "sampled")], kind="radio",
@@ -150,7 +161,7 @@ class Fields:
 
 def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = False) -> Lane:
     """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's drafter or one of its own."""
-    own, id_ = Fields(given, f"lane-{index}"), f"{'votes-' if votes else ''}rule-{index}"
+    own, id_ = Fields(given, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
     titles = [(rule_title(name), name) for name in RULES]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     own.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
@@ -159,13 +170,31 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
         kinds = [(TITLES[kind], kind) for kind in offered(spec, none=False)]  # the rule "Target alone" drafts nothing
         own.choice("drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True)
         own.number("k", "K, this lane", 5)
-        own.tree(spec)
+        own.tree()
     by_name = own.by_name | {"rule": replace(own.by_name["rule"], id=id_)}
     numbers = Fields(given, f"{id_}-parameter")
     for parameter in RULES[rule].parameters:
         title, step = parameter_title(parameter.name), step_of(parameter)
         numbers.number(parameter.name, title, parameter.default, step=step, help=parameter.help, width=90)
     return Lane(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
+
+
+def step_of(parameter: Parameter) -> float:
+    return 0.01 if parameter.high <= 1 else 1 if parameter.whole else 0.1
+
+
+def rule_html(name: str) -> str:
+    """What the page says under the chooser: summary, formula, source and limits of a rule."""
+    rule = RULES[name]
+    return render("settings/templates/rule.html.jinja", rule=rule, source=" · ".join([rule.source, *_limits(rule)]))
+
+
+def _limits(rule: Rule) -> list[str]:
+    """For which drafts the rule is not defined, in words."""
+    chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
+    modes = [f"{mode.value} drafts only" for mode in rule.modes] if len(rule.modes) < len(DraftMode) else []
+    distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []
+    return [*chains, *modes, *distribution]
 
 
 def as_number(value: object) -> float | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
-from ui.kit.labels import parameter_title, rule_title
+from ui.kit.labels import parameter_title, parameters_text, rule_title
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -76,15 +76,6 @@ class Form(RunForm):
     repeats: float | None = 1  # runs of every lane, to measure the time; 0: AUTO_REPEATS where runs are short
 
 
-class PairForm(NamedTuple):
-    """The fields from which a pair is read."""
-
-    pair: str
-    own_target: str = ""
-    own_draft: str = ""
-    own_head: str = ""
-
-
 def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
     """The latest lane whose rule has a θ, else the last one under MARS, with this θ."""
     lane = next((lane for lane in reversed(lanes) if "theta" in lane.parameters), replace(lanes[-1], rule="mars"))
@@ -94,21 +85,13 @@ def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
     """What a form asks for, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
-    lanes = " | ".join(_lane_words(lane) for lane in form.lanes)
-    drafts = {
-        "model": f"draft model, K = {_words(form.k)}",
-        "ngram": f"n-grams, K = {_words(form.k)}",
-        "none": "no drafts",
-    }
-    tree = "tree" if form.shape == TREE else f"chain, K = {_words(form.k)}"
-    shown = drafts.get(form.drafter, f"EAGLE-3 {tree}")
+    values = [parameters_text({name: _words(value) for name, value in lane.parameters.items()}) for lane in form.lanes]
+    lanes = " | ".join(f"{rule_title(lane.rule)} {own}".strip() for lane, own in zip(form.lanes, values, strict=True))
+    k = f", K = {_words(form.k)}"
+    drafts = {"model": f"draft model{k}", "ngram": f"n-grams{k}", "none": "no drafts"}
+    shown = drafts.get(form.drafter, "EAGLE-3 tree" if form.shape == TREE else f"EAGLE-3 chain{k}")
     numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
     return f"Settings:  {lanes}  ·  {pair}  ·  {shown}  ·  {numbers}"
-
-
-def _lane_words(lane: LaneForm) -> str:
-    values = ", ".join(f"{parameter_title(name)} = {_words(value)}" for name, value in lane.parameters.items())
-    return f"{rule_title(lane.rule)} {values}".strip()
 
 
 def _words(value: object) -> str:
@@ -117,15 +100,11 @@ def _words(value: object) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
-def read_pair(form: PairForm | RunForm, catalog: Sequence[PairSpec], *, own_models: bool = True) -> PairSpec:
-    """The pair that was chosen; ``own_models``: it need not be of the catalog. Raises ValueError."""
-    if form.pair != CUSTOM:
-        return catalog_pair(form.pair, catalog)
-    if not own_models:
-        raise ValueError(LIST_ONLY)
-    if not form.own_target.strip():
+def own_pair(target: str, draft: str, head: str) -> PairSpec:
+    """Raises ValueError."""
+    if not target.strip():
         raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
-    return custom_pair(form.own_target.strip(), form.own_draft.strip() or None, form.own_head.strip() or None)
+    return custom_pair(target.strip(), draft.strip() or None, head.strip() or None)
 
 
 def catalog_pair(key: str, catalog: Sequence[PairSpec]) -> PairSpec:
@@ -195,8 +174,10 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     if form.drafter == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
     if form.drafter != "eagle3":
-        mode = _mode(form) if form.drafter == "model" else DraftMode.GREEDY
-        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
+        mode = form.mode if form.drafter == "model" else DraftMode.GREEDY
+        if mode not in list(DraftMode):
+            raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
+        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=DraftMode(mode))
     if form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
     if form.shape == CHAIN:
@@ -209,12 +190,6 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
             top_k=read_whole(form.tree_top_k, "the tree's top-k"),
         ),
     )
-
-
-def _mode(form: DraftForm) -> DraftMode:
-    if form.mode not in (mode.value for mode in DraftMode):
-        raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
-    return DraftMode(form.mode)
 
 
 def _rule(lane: LaneForm) -> RuleConfig:

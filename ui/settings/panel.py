@@ -12,8 +12,8 @@ from dataclasses import fields
 from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 
+from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from ui.jobs.services import Services
@@ -35,8 +35,7 @@ from ui.settings.fields import (
     parse,
     read,
 )
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, Form, PairForm, read_pair
-from ui.settings.pair_note import note_html, sentence_html
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, Form, own_pair
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": TREE_NUMBERS,
@@ -45,15 +44,22 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
 }
 
 
+Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
+ABOUT_OWN = (
+    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids or folders, in safetensors. "
+    "Without both, use n-gram drafts or none."
+)
+
+
 class SettingsPanel:
-    """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to Fields, for the chosen pair (None:
-    one's own). ``lanes``: how many there are at first, each described by ``describe_lane``. ``label`` sums the values up in one line."""
+    """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to Fields. ``lanes``: how many there are
+    at first, each described by ``describe_lane``. ``label`` sums the values up in one line."""
 
     def __init__(
         self,
         services: Services,
         scope: str,
-        describe: Callable[[Fields, PairSpec | None], object],
+        describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
         describe_lane: Callable[[int, PairSpec | None, Values], Lane] = lane,
@@ -68,15 +74,17 @@ class SettingsPanel:
 
     def value(self, given: Values, *, drawn: bool = True) -> str:
         """What shows these values; fields without one have their defaults. ``drawn``: the page is open, so that memory may be looked at."""
-        spec = self.spec(given)
-        own = Fields(given, "" if self._scope == "compare" else self._scope)
-        self._describe(own, spec)
+        spec, services = self.spec(given), self.services
+        pairs = [(each.title, each.key) for each in services.catalog]
+        pairs += [("Own folders or Hub ids", CUSTOM)] if services.own_models else []
+        own = Fields(given, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits)
+        self._describe(own)
         lanes = [self._describe_lane(index, spec, each) for index, each in enumerate(lanes_of(given)[:MOST_LANES])]
         values: dict[str, Any] = {name: field.value for name, field in own.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
         html = render(
             f"settings/templates/{self._scope}.html.jinja", fields=own.by_name, lanes=lanes, least=LEAST_LANES, most=MOST_LANES,
-            note=Markup(self._note(given, spec, drawn=drawn)), limits=self.services.limits.sentence(sweep=not lanes),
+            note=self._note(given, spec, drawn=drawn), limits=services.limits.sentence(sweep=not lanes),
             label=self._label(values),
         )  # fmt: skip
         return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
@@ -88,14 +96,23 @@ class SettingsPanel:
             return None
         return next((spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0])
 
-    def _note(self, values: Values, spec: PairSpec | None, *, drawn: bool) -> str:
-        pool, public = self.services.pool if drawn else None, self.services.public
+    def _note(self, values: Values, spec: PairSpec | None, *, drawn: bool) -> Note:
+        """What the pair can do, and what memory it needs, which is not for strangers; of one's own what can be given."""
         if spec is None and any(values.get(name) for name in OWN):
             try:
-                spec = read_pair(PairForm(CUSTOM, *(as_text(values.get(name)) for name in OWN)), self.services.catalog)
+                spec = own_pair(*(as_text(values.get(name)) for name in OWN))
             except ValueError as error:
-                return sentence_html(str(error))
-        return note_html(pool, spec, public=public)
+                return str(error), "bad", ()
+        if spec is None:
+            return ABOUT_OWN, "ok", ()
+        sizes = " → ".join(parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size)
+        facts = [f"{sizes} parameters"] if sizes else []
+        fit = self.services.pool.fits(spec) if drawn else None
+        if fit and fit.needed_bytes and not self.services.public:
+            verdict = "fits" if fit.fits else "does not fit"
+            needed, free = memory(fit.needed_bytes), memory(fit.available_bytes)
+            facts.append(f"needs {needed}, {free} free on {fit.device}: {verdict}")
+        return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
 
     def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """The panel and its values after the change of a field that was reported."""
@@ -123,12 +140,6 @@ class SettingsPanel:
         self.component.select(
             redraw, [self.component, *inputs], [self.component, *outputs], trigger_mode="always_last", **PRIVATE
         )
-
-
-def pair_choices(services: Services) -> list[tuple[str, str]]:
-    """Titles and keys of the pairs, and what is none of the list, where it may be run."""
-    own = [("Own folders or Hub ids", CUSTOM)] if services.own_models else []
-    return [(spec.title, spec.key) for spec in services.catalog] + own
 
 
 def read_form(prompt: str | None, values: Values) -> Form:

@@ -20,22 +20,6 @@ SHAPES = {
     Outcome.RECOVERED: "blue dots",
     Outcome.BONUS: "grey dashes",
 }
-PAPER = """@misc{song2026mars,
-  title         = {{MARS}: Unleashing the Power of Speculative Decoding via Margin-Aware Verification},
-  author        = {Song, Jingwei and Wang, Xinyu and Wang, Hanbin and Lei, Xiaoxuan and Shi, Bill and Han, Shixin
-                   and Yang, Eric and Chang, Xiao-Wen and Ai, Lynn},
-  year          = {2026},
-  eprint        = {2601.15498},
-  archivePrefix = {arXiv},
-  primaryClass  = {cs.LG},
-  url           = {https://arxiv.org/abs/2601.15498}
-}"""
-TOOL = f"""@software{{marsplayground2026,
-  title   = {{{{MARS}} Playground: Speculative Decoding with Margin-Aware Verification, Token by Token}},
-  author  = {{{{MARS Playground contributors}}}},
-  year    = {{2026}},
-  version = {{{__version__}}}
-}}"""
 
 
 def about_text(bundled: str) -> str:
@@ -49,7 +33,7 @@ def about_text(bundled: str) -> str:
     )
     terms = "\n".join(f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values())
     table = f"| mark | meaning |\n|---|---|\n{marks}"
-    return asset("about.md").format(rules=rules, marks=table, terms=terms, bundled=bundled, paper=PAPER, tool=TOOL)
+    return asset("about.md").format(rules=rules, marks=table, terms=terms, bundled=bundled, version=__version__)
 
 
 def build_about_tab(services: Services) -> None:

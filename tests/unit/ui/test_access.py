@@ -11,7 +11,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from ui.public import access
-from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access, Sessions
+from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access
+from ui.public.latest import Latest
 from ui.public.visitors import COOKIE
 
 JOIN = "/gradio_api/queue/join"
@@ -71,9 +72,11 @@ def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.Mo
     assert (answer.status_code, answer.json()) == (400, {"detail": TOO_MANY})
 
 
-def test_the_session_unused_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MOST_SESSIONS", 2)
-    sessions = Sessions()
-    assert all(sessions.belongs(name, "first browser") for name in "abac")
-    assert not sessions.belongs("a", "another") and not sessions.belongs("c", "another")
-    assert sessions.belongs("b", "another")
+def test_what_was_unused_for_longest_is_forgotten() -> None:
+    """Of whatever the page keeps for visitors: their sessions, stops, rounds, traces, reports."""
+    kept = Latest[str](2)
+    assert {kept.first(name, "first") for name in "abac"} == {"first"}
+    assert [kept.first(name, "another") for name in "ac"] == ["first"] * 2 and kept.get("b") is None
+    kept.put("b", "new")
+    assert kept.get("a") is None and (kept.get("c"), kept.get("b")) == ("first", "new")
+    assert kept.take("c", lambda value: value == "new") is None and kept.take("c") == "first" and kept.take("c") is None

@@ -20,7 +20,7 @@ from tests.unit.ui import places
 from tests.unit.ui.places import HOSTILE, client_of, failing
 from ui.jobs.services import Services
 from ui.public.visitors import COOKIE
-from ui.sharing import HIDDEN, consent_line, consent_text, opened, share_component, wire_share
+from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
 from ui.tabs.account.panel import build_account
@@ -65,8 +65,9 @@ def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Service
     mine, other = look(place, Asking()), look(place, Asking(TWO))
     assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     assert "Nothing of yours" in other.counts and not other.anything
-    assert "stored for 30 days" in consent_text(30) and "until you delete them" in consent_text(None)
-    assert "no personal data" in consent_text(1)
+    for days, words in ((30, "stored for 30 days"), (None, "until you delete them")):
+        line = consent_line(replace(place, retention_days=days))
+        assert line is not None and words in line.value and "no personal data" in line.value
 
 
 def test_who_one_is_here_is_told(place: Services) -> None:
@@ -104,29 +105,8 @@ def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     assert "1 comparison with 2 runs" in look(place, signed).movable
     assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
     assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
-    assert [row["id"] for row in look(place, signed).shares] == [shared]
+    assert [link.object_id for link in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
-
-
-def test_a_link_is_made_listed_and_ended_by_its_owner_alone(place: Services) -> None:
-    kept = keep(place, Asking(), HOSTILE)
-    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
-    press = {"action": "share", "kind": "comparison", "id": kept}
-    assert not opened(mine.store, Shared.COMPARISON, kept, public=True).shared
-    made = act_share(mine, press)
-    assert made.shared and place.store.through(made.token).load(kept).prompt.text == HOSTILE
-    assert opened(mine.store, Shared.COMPARISON, kept, public=True).token == ""  # told once
-    refused = act_share(other, press)
-    assert refused.token == "" and "There is no comparison" in refused.message
-    assert opened(other.store, Shared.COMPARISON, kept, public=True) == HIDDEN
-    (row,) = look(place, Asking()).shares
-    assert (row["kind"], row["id"]) == ("comparison", kept) and row["title"].isprintable()
-    assert look(place, Asking(TWO)).shares == ()
-    assert act(place, Asking(TWO), {"action": "unshare", "kind": "comparison", "id": kept}).state == "failed"
-    assert place.store.through(made.token).count() == 1
-    assert act(place, Asking(), {"action": "unshare", "kind": "comparison", "id": kept}).shares == ()
-    with pytest.raises(StorageError):
-        place.store.through(made.token)
 
 
 def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
@@ -138,9 +118,9 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place:
     wrong = act_share(mine, share | {"kind": HOSTILE, "id": kept})
     assert_inert(wrong.html())
     assert wrong.token == "" and "must be one of" in wrong.message
-    assert opened(store, Shared.COMPARISON, kept, public=False) == HIDDEN
+    assert share_of(replace(mine, public=False), Shared.COMPARISON, kept) == HIDDEN
     token = mine.store.share(Shared.COMPARISON, kept)
-    assert opened(store.through(token), Shared.COMPARISON, kept, public=True) == HIDDEN
+    assert share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, kept) == HIDDEN
 
 
 def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,18 +136,36 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     assert_inert(shown)
     panel = read_panel(shown)
     assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
+    assert panel.all("a")[0].attributes["href"] == f"?comparison={kept}"
 
 
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
-    kept = keep(place, Asking())
-    mine = place.seen_by(Asking())
-    made = read_panel(act_share(mine, {"action": "share", "kind": "comparison", "id": kept}).html())
+    """By its owner alone: beside what is shared, or in the panel."""
+    kept = keep(place, Asking(), HOSTILE)
+    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
+    press, end = ({"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare"))
+    assert not share_of(mine, Shared.COMPARISON, kept).shared
+    link = act_share(mine, press)
+    made = read_panel(link.html())
+    assert link.shared and place.store.through(link.token).load(kept).prompt.text == HOSTILE
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
     assert set(json.loads(address)) == {"comparison", "share"} and not made.one(".mars-share-link").hidden
-    again = read_panel(opened(mine.store, Shared.COMPARISON, kept, public=True).html())
+    again = read_panel(share_of(mine, Shared.COMPARISON, kept).html())
     assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
-    ended = read_panel(act_share(mine, {"action": "unshare", "kind": "comparison", "id": kept}).html())
+    refused = act_share(other, press)
+    assert refused.token == "" and "There is no comparison" in refused.message
+    assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
+    (row,) = look(place, Asking()).shares
+    assert (row.kind, row.object_id) == ("comparison", kept)
+    assert look(place, Asking(TWO)).shares == () and act(place, Asking(TWO), end).state == "failed"
+    assert place.store.through(link.token).count() == 1
+    ended = read_panel(act_share(mine, end).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
+    token = act_share(mine, press).token
+    assert act(place, Asking(), end).shares == ()
+    for gone in (token, link.token):
+        with pytest.raises(StorageError):
+            place.store.through(gone)
 
 
 def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(store: RunStore, page: gr.Blocks) -> None:

@@ -96,8 +96,7 @@ def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
     slots: dict[str, Any] = {}
     monkeypatch.setattr("ui.api.endpoints.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
     build_api(services)
-    assert slots.pop("compare") == dict(COMPUTES)
-    assert slots == {name: {} for name in NAMES[1:]}
+    assert slots == {"compare": dict(COMPUTES)} | {name: {} for name in NAMES[1:]}
 
 
 def test_a_comparison_is_answered_as_it_is_saved(server: Server, client: Client, asked: dict[str, Any]) -> None:
@@ -196,29 +195,22 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"prompt": " "}, "prompt is empty"), ({"prompt": 5}, "prompt is 5; it must be text"), ({"rules": []}, "rules is empty"),
         ({"rules": ["lucky"]}, "The rule is 'lucky'; it must be one of none, strict"),
         ({"rules": ["mars(theta=7)"]}, "theta is 7; rule mars takes 0 to 1"),
-        ({"rules": ["mars(theta=nan)"]}, "theta is nan; rule mars takes 0 to 1"),
         ({"rules": ["mars(theta=x)"]}, "theta is 'x'; it must be a number"),
         ({"rules": ["mars(gap=1)"]}, "Rule mars has no parameter gap; its parameters: theta"),
-        ({"rules": ["none(theta=1)"]}, "Rule none has no parameter theta"),
         ({"rules": ["mars(theta=0.9"]}, "A rule is 'mars\\(theta=0.9'; write it like"),
         ({"rules": [7]}, "A rule is 7; write it like"),
         ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'), ({"rules": "[oops"}, "rules is not JSON"),
         ({"rules": ["strict"] * 5}, "5 rules were chosen"),
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
-        ({"pair": "custom"}, "pair is 'custom'; it must be one of bundled, eagle"),
         ({"drafter": "eagle3"}, "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none"),
-        ({"tree": "many"}, "tree is 'many'"), ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"tree": "many"}, "tree is 'many'"),
         ({"k": "5"}, "k is '5'; it must be a number"), ({"seed": True}, "seed is True; it must be a number"),
         ({"rules": [{"rule": 5}]}, 'as an object it has "rule" and "parameters"'),
         ({"k": 2.5}, "K is 2.5; it must be a whole number"),
-        ({"temperature": "hot"}, "temperature is 'hot'; it must be a number"),
-        ({"temperature": -1}, "temperature is -1; it must be 0"),
         ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of 4096"), ({"seed": -1}, "seed is -1"),
         ({"seed": 10**400}, "A number is too large"), ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
-        ({"draft_mode": "wild"}, "draft mode is 'wild'; it must be greedy or sampled"),
         ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"), ({"stop": [""]}, "stop string is empty"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),
-        ({"thinking": False}, "thinking is off, but no chat template is used; it must be left at the model's default."),
         ({"repeats": 21}, "repeats is 21; it must be a whole number from 1 to 20"),
         ({"prefix": ["a"]}, "prefix is \\['a'\\]; it must be a list of token ids"),
         ({"prefix": [10**6]}, "Token 0 of the given beginning has id 1000000"),
@@ -298,13 +290,9 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) ->
     assert answer["state"] == "completed"
 
 
-def examples(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-
-
 def test_the_examples_of_the_documentation_run(server: Server) -> None:
     shown = io.StringIO()
-    for example in examples("python"):
+    for example in re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL):
         with contextlib.redirect_stdout(shown):
             exec(example.replace("http://127.0.0.1:7860/", server.url), {})
     assert "mars" in shown.getvalue() and "relaxed" in shown.getvalue()

@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 import pytest
-import torch
 
 from mars_core.models import PairSpec
-from mars_core.rules import Rule
 from mars_core.types import Status, StopReason, Trace
-from mars_core.verification import judge
 from tests.unit.ui.places import FORM, LONG, SWEEP, failing, running, said, traces_of
 from ui.api.endpoints import Api
-from ui.jobs.pending import Pending
 from ui.jobs.services import Services
 from ui.kit.values import plain
+from ui.public.latest import Latest
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.form import Form
@@ -65,35 +62,6 @@ def shown_by(frames: Iterator[Frame]) -> Shown:
     return [frame.shown for frame in frames if frame.shown][-1]
 
 
-def poison(monkeypatch: pytest.MonkeyPatch, rule: str, poisoned: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    def judged(logits: torch.Tensor, draft: Any, given: Rule, *rest: Any) -> torch.Tensor:
-        return judge(poisoned(logits) if given.name == rule else logits, draft, given, *rest)
-
-    monkeypatch.setattr("mars_core.engine.engine.judge", judged)
-
-
-def test_numbers_that_are_none_fail_their_run_and_the_others_go_on(
-    place: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        poison(patch, "strict", lambda logits: logits * float("nan"))
-        state, words = last(place)
-    assert state == "failed" and words.startswith("Strict failed after 0 tokens: ") and "NaN" in words
-    assert words.endswith("MARS ended and is kept.")
-    assert [trace.status for trace in traces_of(place.store)] == [Status.FAILED, Status.COMPLETED] and works(place)
-
-
-def test_no_memory_is_told_in_one_sentence_and_the_next_run_works(
-    place: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = "CUDA out of memory. Tried to allocate 2 GiB.\nGPU 0 has a total capacity"
-    with monkeypatch.context() as patch:
-        poison(patch, "mars", failing(full, torch.OutOfMemoryError))
-        state, words = last(place)
-    assert state == "failed" and "MARS failed after 0 tokens: The memory of cpu ran out; take a shorter prompt" in words
-    assert "GiB" not in words and "\n" not in words and works(place)
-
-
 def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Services) -> None:
     hasty = replace(place, limits=Limits(seconds=1))
     state, words = last(hasty, LONG)
@@ -120,7 +88,7 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
             patch.setattr("evaluation.study.engine.Record", failing("secret", KeyError))
             told += [
                 said(list(run_sweep(place, SWEEP, "v"))[-1]),
-                said(list(write_answers(place, Rounds(), FORM, "v"))[-1]),
+                said(list(write_answers(place, Rounds(9), FORM, "v"))[-1]),
             ]
     for (state, words), record in zip(told, caplog.records, strict=True):
         assert state == "failed" and "Something went wrong (error " in words and "secret" not in words
@@ -149,13 +117,15 @@ def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
         [
             run_comparison(place, FORM, "second"),
             run_sweep(place, SWEEP, "second"),
-            write_answers(place, Rounds(), FORM, "second"),
+            write_answers(place, Rounds(9), FORM, "second"),
         ]
     ):
         started = time.monotonic()
         strips = [next(frames).strip for _ in range(3)]
         assert time.monotonic() - started > 0.5, kind
         assert all(plain(strip.parts).startswith("1 before you; about ") for strip in strips)
+        place.stops.request("somebody")
+        assert next(frames).strip.state == "running"
         place.stops.request("second")
         (*_, end) = frames
         assert (
@@ -199,7 +169,7 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     list(run_comparison(watched, FORM, "visitor"))
     list(run_one_more(watched, shown, Wish(0, 3, 7), "visitor"))
     list(run_sweep(watched, replace(SWEEP, values="0.9"), "visitor"))
-    list(write_answers(watched, Rounds(), FORM, "visitor"))
+    list(write_answers(watched, Rounds(9), FORM, "visitor"))
     list(Api(watched).compare(prompt="Once", max_new_tokens=8))
     assert len(seen) == sum(map(len, place.store.comparisons()["status"])) and len(seen) >= 11
 
@@ -219,7 +189,7 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
 ) -> None:
     state, sentence = last(public, replace(FORM, **change))
     assert state == "failed" and sentence.startswith(words) and sentence.endswith(".") and public.store.count() == 0
-    assert public.queue.running == 0 and not any(public.queue._begun.values())
+    assert public.queue.running == 0 and not public.queue.begun
 
 
 def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services, spec: PairSpec) -> None:
@@ -245,20 +215,14 @@ def test_another_visitor_with_the_same_session_is_another_page(public: Services)
     other = replace(public, visitor=Visitor("browser:b", "page a"))
     public.stops.request(other.key)
     assert other.key != public.key and not public.stops.requested(public.key)
-    ended = Pending[str](3)
+    ended = Latest[str](3)
     ended.put(public.key, "details")
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
-    rounds = Rounds()
+    rounds = Rounds(9)
     (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
-    assert frame.round and rounds.take(other.key, frame.round) is None
-    assert rounds.take(public.key, frame.round) is not None
-
-
-def test_requests_to_stop_do_not_grow_for_ever(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.stops.MOST", 3)
-    for number in range(10):
-        place.stops.request(str(number))
-    assert [place.stops.requested(str(number)) for number in range(10)] == [False] * 7 + [True] * 3
+    assert frame.round and rounds.take(other.key) is None
+    waiting = rounds.take(public.key)
+    assert waiting is not None and waiting.name == frame.round
 
 
 def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Services) -> None:

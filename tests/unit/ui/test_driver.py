@@ -17,7 +17,6 @@ from tests.traces import same
 from tests.unit.ui.places import FORM as WHOLE
 from tests.unit.ui.places import failing, latest
 from ui.api.endpoints import Api
-from ui.jobs.admission import JobError
 from ui.jobs.driver import Batch, Ready, Saved, Started, drive
 from ui.jobs.queue import Queue
 from ui.jobs.services import Services
@@ -78,7 +77,7 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
             return str(error.message)
         return str(last["state"])
     if way == "vote":
-        strip = list(write_answers(services, Rounds(), form, services.key))[-1].strip
+        strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
     elif way == "continue":
         strip = list(run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key))[-1].strip
     else:
@@ -172,47 +171,23 @@ def test_events_come_in_order_and_runs_are_saved_when_they_are_told(services: Se
     assert others == [Ready, Started, Saved, Started, Saved] and services.queue.running == 0
 
 
-def test_an_error_of_who_iterates_saves_the_run_and_frees_the_slot(services: Services) -> None:
-    with pytest.raises(KeyError), closing(jobs(services)) as events:
-        next(event for event in events if isinstance(event, Wrote))
-        raise KeyError
-    (run,) = latest(services.store).runs
-    assert run.trace.status is Status.CANCELLED and run.trace.tokens and services.queue.running == 0
-
-
-def test_batches_are_one_comparison_each_and_share_the_time(services: Services, traces: tuple[Trace, ...]) -> None:
-    """As a study of several prompts has it."""
+@pytest.mark.parametrize("stops", [False, True])
+def test_batches_are_one_comparison_each_and_share_the_time(
+    services: Services, traces: tuple[Trace, ...], stops: bool
+) -> None:
+    """As a study of several prompts has it; after a stop no further one begins."""
     times: list[float] = []
 
     def script(job: Job) -> Iterator[Event]:
         times.append(job.seconds)
         yield began(job, traces, 0)
+        if stops:
+            services.stops.request("visitor")
         yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
 
     place = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
     batch = Batch((traces[0].config,), (0,), source=Source.VOTE)
     events = list(jobs(place, batch, batch))
-    assert len({event.comparison for event in events if isinstance(event, Started)}) == 2 == services.store.count()
-    assert 60 >= times[0] >= times[1]
-
-
-def test_after_a_stop_no_further_batch_begins(services: Services, traces: tuple[Trace, ...]) -> None:
-    def script(job: Job) -> Iterator[Event]:
-        yield began(job, traces, 0)
-        services.stops.request("visitor")
-        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
-
-    batch = Batch((traces[0].config,), (0,))
-    events = list(jobs(replace(services, accelerator=Scripted(script)), batch, batch))
-    assert sum(isinstance(event, Ready) for event in events) == 1 == services.store.count()
-
-
-def test_nobody_else_than_the_visitor_stops_a_job_that_waits(services: Services) -> None:
-    with services.queue.ticket("other", runs=1, tokens=1):
-        with closing(jobs(services)) as events:
-            services.stops.request("somebody")
-            assert "1 before you" in str(next(events))
-            services.stops.request("visitor")
-            with pytest.raises(JobError, match="Stopped while waiting") as stopped:
-                list(events)
-        assert stopped.value.state == "cancelled" and services.queue.waiting == 0
+    comparisons = {event.comparison for event in events if isinstance(event, Started)}
+    assert len(comparisons) == services.store.count() == len(times) == (1 if stops else 2)
+    assert times == sorted(times, reverse=True) and times[0] <= 60

@@ -108,9 +108,7 @@ def test_the_value_is_ascii_without_a_tag_whatever_it_carries() -> None:
     assert text.isascii() and "<" not in text
     assert set(json.loads(text)) == {"figure", "csv", "title"}
     assert json.loads(figure_json(None)) is None
-
-
-def test_what_json_has_not_becomes_a_gap() -> None:
+    # what JSON has not becomes a gap
     figure = go.Figure(go.Scatter(x=np.array([1.0, NAN]), y=[INFINITY, 2.0]))
     sent = json.loads(figure_json(Plot(figure, Data((), ()), "t")))
     assert sent["figure"]["data"][0]["y"] == [None, 2.0]
@@ -182,14 +180,10 @@ def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
         assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
 
 
-def test_without_drafts_there_is_nothing_to_accept_or_judge() -> None:
-    shown = details(CASES["plain"])
-    assert shown.plots["acceptance"] is None and shown.plots["ratio"] is None
-    assert shown.table.rows and not any(cell.ratio for _, _, cells in shown.table.rows for cell in cells)
-
-
-def test_ratios_are_only_where_every_lane_ended() -> None:
-    for case in ("never", "cancelled"):
+def test_ratios_are_only_where_every_lane_ended_and_nothing_is_judged_without_drafts() -> None:
+    plain = details(CASES["plain"])
+    assert plain.plots["acceptance"] is None and plain.plots["ratio"] is None and plain.table.rows
+    for case in ("plain", "never", "cancelled"):
         assert not any(cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells)
     assert any(cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells)
 
@@ -270,17 +264,19 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
 
 def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
-    hostile = make_trace(words=words, rule="mars", new_tokens=40)
-    for plot in plots(details({0: hostile, 1: hostile})):
+    hostile, tree = make_trace(words=words, rule="mars", new_tokens=40), make_tree_trace(words=words, new_tokens=20)
+    trees = [tree_plot(tree, step.index) for step in tree.steps]
+    for plot in (*plots(details({0: hostile, 1: hostile})), *trees):
         plot.figure.to_json().encode("utf-8")
+        plot.title.encode("utf-8")
         text = str(plot.figure.to_plotly_json())
         assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text
+    for figure in (plot.figure for plot in trees):
+        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in figure.data[2:] for text in mark.text]
+        assert not any("<" in label or "%{" in label for label in labels)
 
 
-CHAIN = make_trace(rule="mars", new_tokens=60)
-
-
-@pytest.mark.parametrize("trace", [TREE, CHAIN])
+@pytest.mark.parametrize("trace", [TREE, MARS])
 def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
         places = tree_nodes(trace, step.index)
@@ -314,16 +310,13 @@ def _rows_under(places: list[Node], root: Node) -> list[float]:
 
 
 def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
-    lane, step = first_choice({0: TREE})
-    nodes = tree_nodes((TREE, TREE)[lane], step)
+    nodes = tree_nodes(TREE, first_choice({0: TREE})[1])
     figure = tree_figure(nodes)
-    named = {mark.name: mark for mark in figure.data if mark.name}
-    for outcome in {node.outcome for node in nodes} - {None}:
-        assert outcome is not None
+    named = {mark.name: mark.marker for mark in figure.data if mark.name}
+    for outcome in {node.outcome for node in nodes if node.outcome}:
         look = OUTCOME_STYLES[outcome]
-        assert (named[outcome].marker.symbol, named[outcome].marker.color) == (look.symbol, look.light)
-    drawn = sum(len(mark.x) for mark in figure.data if mark.mode != "lines")
-    assert drawn == len(nodes)
+        assert (named[outcome].symbol, named[outcome].color) == (look.symbol, look.light)
+    assert sum(len(mark.x) for mark in figure.data if mark.mode != "lines") == len(nodes)
     assert figure.data[1].line.width > figure.data[0].line.width
 
 
@@ -331,33 +324,15 @@ def test_the_words_count_what_was_drafted_and_kept() -> None:
     step = next(step for step in TREE.steps if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted))
     title = tree_plot(TREE, step.index).title
     assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
-    assert title.endswith("recovered.")
-    plain = make_trace(rule="none", new_tokens=8)
-    assert len(tree_nodes(plain, 3)) == 2 and "nothing was drafted" in tree_plot(plain, 3).title
-    assert drafting({0: plain}) == {}
+    assert title.endswith("recovered.") and drafting({0: PLAIN}) == {}
+    assert len(tree_nodes(PLAIN, 3)) == 2 and "nothing was drafted" in tree_plot(PLAIN, 3).title
 
 
 def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one() -> None:
-    strict = make_trace(rule="strict", new_tokens=60)
-    lane, step = first_choice({0: strict, 1: CHAIN, 2: strict})
-    assert lane == 1 and any(token.outcome is Outcome.RELAXED for token in CHAIN.steps[step].emitted)
-    lane, step = first_choice({0: strict})
-    assert strict.steps[step].kept == max(s.kept for s in strict.steps)
-
-
-def test_a_token_belongs_to_its_step() -> None:
-    for index, token in enumerate(CHAIN.tokens):
-        assert step_of({2: CHAIN}, 2, index) == token.step
-    assert step_of({2: CHAIN}, 2, 10_000) is None and step_of({2: CHAIN}, 0, 0) is None and step_of({}, 0, -1) is None
-
-
-def test_hostile_pieces_are_escaped() -> None:
-    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>")
-    trace = make_tree_trace(words=words, new_tokens=20)
-    for step in trace.steps:
-        plot = tree_plot(trace, step.index)
-        plot.figure.to_json().encode("utf-8")
-        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in plot.figure.data[2:] for text in mark.text]
-        assert not any("<" in label or "%{" in label for label in labels)
-        assert not any("<a" in node.hover or "%{" in node.hover for node in tree_nodes(trace, step.index))
-        plot.title.encode("utf-8")
+    lane, step = first_choice({0: STRICT, 1: MARS, 2: STRICT})
+    assert lane == 1 and any(token.outcome is Outcome.RELAXED for token in MARS.steps[step].emitted)
+    lane, step = first_choice({0: STRICT})
+    assert STRICT.steps[step].kept == max(s.kept for s in STRICT.steps)
+    # a clicked token is of its step
+    assert [step_of({2: MARS}, 2, index) for index in range(90)] == [token.step for token in MARS.tokens]
+    assert step_of({2: MARS}, 2, 10_000) is None and step_of({2: MARS}, 0, 0) is None and step_of({}, 0, -1) is None

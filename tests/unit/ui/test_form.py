@@ -13,9 +13,9 @@ from tests.panels import read_panel
 from tests.unit.ui.places import FORM
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
 from ui.settings.form import Form, read_drafter
 from ui.settings.presets import PRESETS, presets_for
-from ui.settings.rules import DEFAULT_RULES, rule_html, step_of
 
 EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
 
@@ -63,6 +63,8 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(60, 7, 10))
+    with_head, without = ({key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None)))
+    assert with_head - without == {"paper-tree"}
 
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
@@ -73,17 +75,13 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
         assert all(parameter_title(parameter.name) != parameter.name for parameter in rule.parameters)
     assert len({rule_title(name) for name in RULES}) == len(RULES)
     assert set(DEFAULT_RULES) <= set(RULES)
-
-
-def test_counts_step_by_one() -> None:
-    steps = [step_of(Parameter("n", 10, 1, 1000, "")), step_of(Parameter("delta", 0.3, 0.0, 1000.0, ""))]
-    assert steps == [1, 0.1]
+    assert [step_of(Parameter("n", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
 
 
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
     for key, preset in PRESETS.items():
         drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-        assert drafter.kind == preset.drafter and 1 <= len(preset.rules) <= 4, key
+        assert drafter.kind == preset.fields["drafter"] and 1 <= len(preset.rules) <= 4, key
         for rule, parameters in preset.rules:
             RULES[rule].values(parameters)
 
@@ -94,10 +92,3 @@ def test_the_papers_setting_is_the_papers() -> None:
     assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
     tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
     assert read_drafter(tree).tree == TreeShape(60, 7, 10)
-
-
-def test_a_pair_without_a_head_is_offered_no_tree() -> None:
-    bundled = CATALOG[0]
-    assert "paper-tree" in dict(map(reversed, presets_for(bundled)))  # type: ignore[arg-type]
-    headless = {key for _, key in presets_for(replace(bundled, head=None))}
-    assert "paper-tree" not in headless and "paper" in headless

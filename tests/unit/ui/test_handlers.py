@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.unit.ui.places import FORM, latest, lose_device, said
 from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
+from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.sentence import divergence
@@ -90,7 +91,7 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     row = listing(services.store).rows[0]
     stored = services.store.load(row["id"])
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row["lanes"]) == 2 and plain(reopened(stored).strip.parts) == text
+    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
     assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [(view.rows, view.times) for view in again]
     spoken = [said(frame)[1] for frame in frames if frame.strip]
@@ -127,7 +128,7 @@ def test_history_shows_what_was_shown_live(ran: Ran) -> None:
     assert frame.details is not None and result.details is not None
     assert result.details.table == frame.details.table and result.details.shift == frame.details.shift
     labels = ["Strict", "MARS θ = 0.2"] if len(frame.lanes) == 2 else ["Strict", "MARS θ = 0.9", "Lenience"]
-    assert [lane["label"].partition(" ℓ")[0] for lane in row["lanes"]] == labels and row["status"] == "completed"
+    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row["status"] == "completed"
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
@@ -214,31 +215,22 @@ def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypat
         assert ("The machine was busy: load 1000.0 on" in strip.side) is named
 
 
-@pytest.fixture
-def running() -> Running:
-    parts: Any = SimpleNamespace(
-        stop="stop", update=lambda strip, _lanes: {"strip": strip}, show=lambda _: {"details": 1}
-    )
-    return Running(parts, parts, parts, parts)
-
-
-def test_a_page_that_lost_the_connection_can_run_again(running: Running) -> None:
+def test_a_page_that_lost_the_connection_can_run_again() -> None:
+    """What came of a run stays, and its details are shown once."""
+    parts: Any = SimpleNamespace(stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1})
+    running, details = Running(parts, parts, parts, parts), cast(Any, object())
     changed: dict[Any, Any] = running.after("visitor", message_strip("Run 1 of 2", "running").html())
     strip: Strip = changed["strip"]
     assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
     assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
-
-
-@pytest.mark.parametrize("state", ["done", "cancelled", "failed"])
-def test_what_came_of_a_run_stays(running: Running, state: str) -> None:
-    assert set(running.after("visitor", message_strip("running", state).html())) == {"stop"}
-
-
-def test_details_are_shown_once(running: Running) -> None:
-    details: Any = object()
     running.ended.put("visitor", details)
-    done = message_strip("", "done").html()
-    assert "details" in running.after("visitor", done) and "details" not in running.after("visitor", done)
+    for state, shown in (
+        ("done", {"stop", "details"}),
+        ("done", {"stop"}),
+        ("cancelled", {"stop"}),
+        ("failed", {"stop"}),
+    ):
+        assert set(running.after("visitor", message_strip("running", state).html())) == shown
 
 
 def runs_of(services: Services, shown: Shown) -> list[Trace]:
@@ -274,10 +266,13 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Serv
     assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
-    # with another theta it keeps its given beginning
+    # another theta is one more run, which leaves the others and keeps its given beginning
+    before = [trace.token_ids for trace in runs_of(services, shown)]
     list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
-    again = runs_of(services, shown)[3].config
-    assert again.prefix == new.config.prefix and again.rule.parameters == {"theta": 0.4}
+    *others, last_one = runs_of(services, shown)
+    config = last_one.config
+    assert [trace.token_ids for trace in others] == before and config.prefix == new.config.prefix
+    assert (config.rule.name, config.rule.parameters, config.seed) == ("mars", {"theta": 0.4}, mars.config.seed)
 
 
 @pytest.mark.parametrize(
@@ -291,25 +286,6 @@ def test_what_cannot_be_continued_is_said_and_changes_nothing(
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
     assert len(runs_of(services, shown)) == 2
-
-
-def test_a_run_that_is_stopped_while_it_continues_is_kept(services: Services, shown: Shown) -> None:
-    frames = run_one_more(services, shown, Wish(0, 2, 7), "visitor")
-    next(frame for frame in frames if any(view and view.state == "running" for view in frame.lanes))
-    frames.close()  # type: ignore[attr-defined]
-    assert runs_of(services, shown)[2].status is Status.CANCELLED
-
-
-def test_another_theta_is_one_more_run_and_leaves_the_others(services: Services, shown: Shown) -> None:
-    before = runs_of(services, shown)
-    frames = list(run_one_more(services, shown, Wish(theta=0.5), "visitor"))
-    after = runs_of(services, shown)
-    assert [trace.token_ids for trace in after[:2]] == [trace.token_ids for trace in before]
-    new = after[2].config
-    assert new.rule.name == "mars" and new.rule.parameters == {"theta": 0.5}
-    mars = before[1].config
-    assert (new.seed, new.prompt, new.sampling) == (mars.seed, mars.prompt, mars.sampling)
-    assert [frame.shown for frame in frames if frame.shown][-1].lanes == (0, 1, 2)
 
 
 def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Status, Step
+from mars_core.types import Step
 from storage import RunStore
 from tests.unit.ui.places import FORM
 from ui.jobs.services import Services
@@ -81,14 +81,6 @@ def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[Run, Step, bool], obje
 
     monkeypatch.setattr(Session, "warm_up", warmed)
     monkeypatch.setattr(Run, "__next__", watched)
-
-
-def test_a_stop_is_heard_in_the_middle_of_an_interval(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
-    watch(monkeypatch, lambda _, step, warm: step.index == 4 and not warm and services.stops.request("visitor"))
-    details = list(run_comparison(services, FORM, "visitor"))[-1].details
-    assert details is not None and list(details.traces) == [0]
-    assert details.traces[0].status is Status.CANCELLED and len(details.traces[0].steps) == 5
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(

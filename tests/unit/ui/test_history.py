@@ -14,20 +14,18 @@ import pytest
 
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import CATALOG
 from mars_core.types import Exchange, PassShape, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest
+from tests.unit.ui.places import HOSTILE, failing, keep, latest, place_of
 from ui.api.documents import comparison_document
-from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
-from ui.result.stored_runs import StoredRuns
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
@@ -39,7 +37,6 @@ from ui.tabs.history.runs import (
     TOO_MANY,
     RunRow,
     RunTable,
-    acted,
     run_table,
     signed,
     with_run,
@@ -50,7 +47,7 @@ from ui.token_view.tiles import lane_check
 
 @pytest.fixture
 def history(store: RunStore, page: gr.Blocks) -> History:  # noqa: ARG001
-    return History(store, address_component(), StoredRuns(Services(ModelPool(device="cpu"), store)))
+    return History(place_of(store), address_component())
 
 
 def shown(updates: dict[Any, Any], component: Any) -> Any:
@@ -81,9 +78,10 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     assert empty_text(history.listed(Address()), history) == NOTHING
     keep(store)
     updates = history.listed(Address(text="no such words"))
-    empty = panel(updates, history.rows).one(".mars-history-empty")
-    assert empty_text(updates, history) == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
-    assert not panel(updates, history.rows).all(".mars-history-row")
+    rows = panel(updates, history.rows)
+    empty = rows.one(".mars-history-empty")
+    assert empty.one("span").text == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+    assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
     assert empty_text(history.listed(Address()), history) == "The database could not be read."
 
@@ -177,6 +175,11 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
     for run in order:
         view = history.act(view, {"action": "choose", "run": run})[history.session]
     assert view.runs == order
+    for nothing in (
+        {"action": "left", "run": "x"}, {"action": "open", "id": "../x"}, {"action": "choose", "run": 5},
+        {"action": "page", "page": "x"}, {"action": "undo"}, {},
+    ):  # fmt: skip
+        assert history.act(view, nothing)[history.session] == view, nothing
     updates = history.act(view, {"action": "left", "run": chosen[0]})
     assert columns(updates, history)[0] == chosen[0]
     assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
@@ -222,16 +225,11 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
     notice = rows.one(".mars-history-notice")
     assert not rows.all(".mars-history-row") and notice.one("span").text == "Deleted “a lantern”." and not notice.hidden
     assert notice.one("button").value == {"action": "undo", "id": kept}
-    assert updates[history.session].comparison == "" and updates[history.session].runs == () and store.count() == 0
-    assert panel(history.listed(updates[history.session]), history.rows).one(".mars-history-notice").hidden
-    back = history.act(updates[history.session], {"action": "undo", "id": kept})
+    view = updates[history.session]
+    assert view.comparison == "" and view.runs == () and store.count() == 0
+    assert panel(history.listed(view), history.rows).one(".mars-history-notice").hidden
+    back = history.act(view, {"action": "undo", "id": kept})
     assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
-
-
-def test_what_no_component_would_say_changes_nothing(history: History) -> None:
-    wrong = [{"action": "open", "id": "../x"}, {"action": "choose", "run": 5}, {"action": "page", "page": "x"}]
-    for data in (*wrong, {"action": "undo"}, {}):
-        assert history.act(Address(), data)[history.session] == Address(), data
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:
@@ -253,6 +251,12 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
     assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, 7)
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
+    # but not of a later turn of a conversation
+    stored = store.load(kept)
+    prompt = replace(config.prompt, history=(Exchange("a lantern", "It is lit."),))
+    later = replace(stored.runs[1], trace=replace(stored.runs[1].trace, config=replace(config, prompt=prompt)))
+    with pytest.raises(ValueError, match="turn 2 of a conversation"):
+        stored_form(replace(stored, runs=(later,)), ())
 
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])
@@ -271,15 +275,6 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
         assert (facts["Thinking"], facts["Exact"]) == (word, said)
         (document,) = comparison_document(changed)["runs"]
         assert (document["thinking"], document["exact"]) == (thinking, said)
-
-
-def test_a_later_turn_of_a_conversation_is_no_form(store: RunStore) -> None:
-    stored = store.load(keep(store, "and then?"))
-    run = stored.runs[0]
-    prompt = replace(run.trace.config.prompt, history=(Exchange("a lantern", "It is lit."),))
-    later = replace(run, trace=replace(run.trace, config=replace(run.trace.config, prompt=prompt)))
-    with pytest.raises(ValueError, match="turn 2 of a conversation"):
-        stored_form(replace(stored, runs=(later,)), ())
 
 
 def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: History) -> None:
@@ -312,14 +307,11 @@ def row(table: RunTable, name: str) -> RunRow:
     return next(row for row in table.rows if row.name == name)
 
 
-def test_every_row_has_a_cell_a_run_and_the_leftmost_has_no_difference() -> None:
+def test_every_row_has_a_cell_a_run_and_differences_and_ratios_are_against_the_leftmost() -> None:
     table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
     assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
     assert not any(row.cells[0].delta or row.cells[0].ratio for row in table.rows)
     assert len({row.name for row in table.rows}) == len(table.rows)
-
-
-def test_differences_and_ratios_are_against_the_leftmost() -> None:
     left, right = record(1), record(2, rule="none")
     cell = row(run_table([left, right]), "Tokens per second").cells[1]
     base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
@@ -360,13 +352,6 @@ def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after
     assert with_run([left, other], right) == (left.id, right.id, other.id)
     assert with_run([right, left], middle) == (middle.id, right.id, left.id)
     assert with_run([left], other) == (left.id, other.id)
-
-
-def test_moved_left_is_the_baseline_and_nothing_is_lost(tmp_path: Path) -> None:
-    a, b, c = (letter * 32 for letter in "abc")
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        moved = [acted(store, Address(runs=(a, b)), {"action": "left", "run": run})[0].runs for run in (b, c, "x")]
-    assert moved == [(b, a), (a, b), (a, b)]
 
 
 def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:

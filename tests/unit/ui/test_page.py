@@ -52,13 +52,6 @@ def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read()
         assert contrast(style.light_text, "#FFFFFF") >= 4.5 and contrast(style.dark_text, "#181B20") >= 4.5
 
 
-def test_about_names_every_rule_and_every_outcome() -> None:
-    text = about_text("What the pair can do.")
-    assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
-    assert all(f">{outcome.value}<" in text for outcome in OUTCOMES)
-    assert "What the pair can do." in text and not any(place in text for place in ("{rules}", "{marks}", "{bundled}"))
-
-
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_downloads_are_whole_files_and_leave_nothing_behind(
     store: RunStore, client: TestClient, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,15 +95,13 @@ def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
     assert {*RUN_FILES, *VOTE_FILES, REPORT} == set(ALL_FILES)  # what the page offers is there
 
 
-def test_the_report_is_named_after_its_comparison(store: RunStore, client: TestClient) -> None:
+def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(
+    store: RunStore, client: TestClient
+) -> None:
     kept = keep(store, "a lantern")
     answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
-    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
-    assert "a lantern" in answer.text
-
-
-def test_what_is_not_there_is_one_sentence(client: TestClient) -> None:
+    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"] and "a lantern" in answer.text
     for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
         answer = client.get(f"/downloads/{REPORT}{query}")
         assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1
@@ -119,14 +110,10 @@ def test_what_is_not_there_is_one_sentence(client: TestClient) -> None:
 PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
 
 
-def test_the_terms_that_the_page_explains_are_there() -> None:
-    assert set(PROMISED) <= set(TERMS)
-    assert all(term.symbol and term.title and term.text.endswith(".") for term in TERMS.values())
-    assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
-
-
 def test_a_button_names_its_term_and_opens_its_own_card() -> None:
+    assert set(PROMISED) <= set(TERMS) and len({term.symbol for term in TERMS.values()}) == len(TERMS)
     for key, term in TERMS.items():
+        assert term.symbol and term.title and term.text.endswith(".")
         panel = read_panel(help_html(key))
         button = panel.one("button").attributes
         (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
@@ -143,13 +130,15 @@ def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other
     assert not re.search(r"\bon\w+=|script|https?:", html)
 
 
-def test_about_explains_every_term_and_every_cause_and_says_how_to_cite() -> None:
-    text = about_text("")
+def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:
+    text = about_text("What the pair can do.")
+    assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
+    assert all(f">{outcome.value}<" in text for outcome in OUTCOMES) and "What the pair can do." in text
     assert all(term.text in text and term.symbol in text for term in TERMS.values())
     assert all(cause.value in TERMS["divergence"].text for cause in Cause)
     assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
     assert text.count("```") == 4
-    assert not re.search(r"\{(terms|paper|tool)\}", text)
+    assert not re.search(r"\{(rules|marks|bundled|terms|paper|tool)\}", text)
 
 
 def test_the_card_is_styled_by_variables_of_the_theme_alone() -> None:
@@ -179,11 +168,8 @@ def test_an_address_comes_back_as_it_was_written() -> None:
         {"page": "9" * 400, "tab": None, "runs": None},
     ],
 )
-def test_what_cannot_be_a_value_is_left_out(said: dict[str, object]) -> None:
+def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(said: dict[str, object]) -> None:
     assert read_address(said) == Address()
-
-
-def test_fields_have_bounds() -> None:
     assert read_address({"runs": f"{ID},{ID}"}).runs == (ID,)
     read = read_address({"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5})
     assert len(read.text) == LONGEST and len(read.runs) == MOST_NAMED and read.zone == 900

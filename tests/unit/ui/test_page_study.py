@@ -15,7 +15,8 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.tabs.study.quality_form import SUITES, StudyForm, estimated, read_study
+from ui.tabs.study.lists import estimated
+from ui.tabs.study.quality_form import SUITES, StudyForm
 from ui.tabs.study.quality_tab import resumable, resumed, started
 from ui.tabs.study.running import TIME_IS_UP, Progress
 
@@ -85,10 +86,14 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
 
 def test_code_is_not_executed_from_the_page(services: Services) -> None:
     assert not any(PASS in BUILT_IN[name]().metrics for name in SUITES)
-    plan = replace(read_study(FORM, services.catalog[0]), execute_code=True)
+    plan = replace(FORM.plan(services.catalog[0]), execute_code=True)
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
         list(resumed(services, "visitor", study))
+    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}  # nor is what runs elsewhere resumed here
+    for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
+        study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
+        assert resumable(services.store, study) is here
 
 
 @pytest.mark.parametrize(
@@ -123,10 +128,3 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     assert estimated(public, replace(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
         list(started(public, "visitor", replace(long, problems=21)))
-
-
-def test_a_study_that_cannot_run_in_the_page_is_not_resumed_there(services: Services) -> None:
-    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}
-    for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
-        study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
-        assert resumable(services.store, study) is here

@@ -37,16 +37,9 @@ from tests.unit.ui.places import client_of, failing, one_loop, place_of, records
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
+from ui.tabs.study.filters import filter_choices, narrowed
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.quality_tab import chosen_prompt, filtered, looked, opened
-from ui.tabs.study.quality_view import (
-    QualityView,
-    build_view,
-    draft_choices,
-    narrowed,
-    suite_choices,
-    temperature_choices,
-)
+from ui.tabs.study.quality_tab import QualityTab, chosen_prompt
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html
 
@@ -71,10 +64,10 @@ def open_study(store: RunStore) -> str:
 
 
 @pytest.fixture(scope="module")
-def view() -> Iterator[QualityView]:
+def view(store: RunStore) -> Iterator[QualityTab]:
     """Of a page that is never served."""
     with one_loop(), gr.Blocks(analytics_enabled=False):
-        yield build_view()
+        yield QualityTab(place_of(store))
 
 
 class Clock:
@@ -108,7 +101,7 @@ def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> Wo
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
-    shown = studies_html(store, study)
+    shown = studies_html(place_of(store), study)
     assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
     assert "<img" not in shown and "<script" not in shown
     rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
@@ -118,9 +111,9 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
 
 def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
-        shown = studies_html(empty, "")
-        public = studies_html(empty, "", public=True)
-        chosen = studies_html(empty, EXAMPLE)
+        shown = studies_html(place_of(empty), "")
+        public = studies_html(place_of(empty, public=True), "")
+        chosen = studies_html(place_of(empty), EXAMPLE)
     assert f'data-first="{EXAMPLE}"' in shown and shown.count("<li>") == 1 and "python -m evaluation run" in shown
     assert f'data-first="{EXAMPLE}"' in public and "python -m evaluation" not in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
@@ -150,12 +143,12 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
 
 
 def test_the_example_opens_for_everybody_without_what_it_has_not(
-    reports: Reports, clock: Clock, view: QualityView
+    reports: Reports, clock: Clock, view: QualityTab
 ) -> None:
-    changed = opened(reports, view, EXAMPLE)
+    changed = view.open(reports, EXAMPLE)
     assert clock.measured == 0 and changed[view.timer]["active"] is False
     assert "34 supported" in changed[view.first] and changed[view.prompts] == ""
-    assert changed[view.suite]["visible"] is False and changed[view.temperature]["visible"] is True
+    assert changed[view.filters[0]]["visible"] is False and changed[view.filters[1]]["visible"] is True
     links = read_panel(changed[view.downloads]).all("a")
     for link in links:
         name = link.attributes["href"].partition("?")[0].rpartition("/")[2]
@@ -185,63 +178,55 @@ def test_progress_is_told_in_words() -> None:
     assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan
 
 
-def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityView, study: str) -> None:
-    changed = opened(reports, view, study)
-    others = {view.sharing, view.studies, view.resume, view.stop, *view.pair.lanes}  # depend on who looks
+def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityTab, study: str) -> None:
+    changed = view.open(reports, study)
+    others = {view.sharing, view.listed, view.resume, view.stop, *view.pair.lanes}  # depend on who looks
     assert changed.keys() == set(view.outputs) - others
-    assert changed[view.opened] == study and changed[view.timer]["active"] is False
-    assert [value for _, value in changed[view.suite]["choices"]] == ["", "gsm8k", "news", "all"]
+    assert changed[view.shown[0]] == study and changed[view.timer]["active"] is False
+    assert [value for _, value in changed[view.filters[0]]["choices"]] == ["", "gsm8k", "news", "all"]
     links = read_panel(changed[view.downloads]).all("a")
     assert {link.attributes["href"].partition("?")[2] for link in links} == {f"study={study}"}
     assert "<h2>Verdict</h2>" in changed[view.first]
 
 
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
-    store: RunStore, reports: Reports, view: QualityView, study: str
+    store: RunStore, reports: Reports, view: QualityTab, study: str
 ) -> None:
     for asked in (ABSENT, "../x", ""):
         with pytest.raises((ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"):
-            opened(reports, view, asked)
+            view.open(reports, asked)
     with pytest.raises(ValueError, match="another version"):
-        opened(Reports(store, failing("It was saved by another version.", ValueError)), view, study)
+        view.open(Reports(store, failing("It was saved by another version.", ValueError)), study)
 
 
-def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityView, study: str) -> None:
-    opened(reports, view, study)
-    changed = filtered(reports, view, study, ("news", "1", "eagle3 12/6/2"))
+def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityTab, study: str) -> None:
+    view.open(reports, study)
+    changed = view.report(reports.known(study), "news", "1", "eagle3 12/6/2")
     table = changed[view.first].split("<table>")[1].split("</table>")[0]
     assert "eagle3 12/6/2</td>" in table and ">news</td>" in table
     assert "gsm8k" not in table and "model K=5</td>" not in table
     assert clock.measured == 1
-    everything = filtered(reports, view, study, (None, "7", "nothing"))
-    assert everything[view.first] == opened(reports, view, study)[view.first]
+    everything = view.report(reports.known(study), None, "7", "nothing")
+    assert everything[view.first] == view.open(reports, study)[view.first]
 
 
 def test_a_study_that_runs_is_measured_again_when_enough_is_new(
-    reports: Reports, clock: Clock, view: QualityView, store: RunStore
+    reports: Reports, clock: Clock, view: QualityTab, store: RunStore
 ) -> None:
     study_id = stored_study(store, tasks=1)
-    assert opened(reports, view, study_id)[view.timer]["active"] is True
-    again = looked(reports, view, study_id, ("", "", ""))
+    assert view.open(reports, study_id)[view.timer]["active"] is True
+    again = view.news(reports, study_id, ("", "", ""))
     assert view.first not in again and clock.measured == 1
     claim = store.claim_task(study_id, "w", 60.0)
     assert claim is not None
     store.finish_task(claim, {})
-    assert view.first not in looked(reports, view, study_id, ("", "", "")) and clock.measured == 1
+    assert view.first not in view.news(reports, study_id, ("", "", "")) and clock.measured == 1
     clock.now += PAUSE_S
-    changed = looked(reports, view, study_id, ("", "", ""))
-    assert view.first in changed and view.suite not in changed and clock.measured == 2
+    changed = view.news(reports, study_id, ("", "", ""))
+    assert view.first in changed and view.filters[0] not in changed and clock.measured == 2
     store.delete_study(study_id)
     with pytest.raises(StorageError):
-        looked(reports, view, study_id, ("", "", ""))
-
-
-def test_a_report_is_measured_once(reports: Reports, clock: Clock, study: str, open_study: str) -> None:
-    for known in (study, study, open_study):
-        reports.known(known)
-    assert clock.measured == 2
-    with pytest.raises(StorageError):
-        reports.known(ABSENT)
+        view.news(reports, study_id, ("", "", ""))
 
 
 def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunStore, study: str) -> None:
@@ -267,10 +252,9 @@ def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
 
 def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> None:
     report = make_report()
-    assert [value for _, value in temperature_choices(report)] == ["", "0", "1"]
-    assert [value for _, value in draft_choices(report)] == ["", "model K=5", "eagle3 12/6/2"]
     alone = replace(report, plan=replace(report.plan, suites=report.plan.suites[:1]))
-    assert [value for _, value in suite_choices(alone)] == ["", "gsm8k"]
+    offered = [[value for _, value in choices] for choices in filter_choices(alone)]
+    assert offered == [["", "gsm8k"], ["", "0", "1"], ["", "model K=5", "eagle3 12/6/2"]]
     part = narrowed(report, "news", "1", "eagle3 12/6/2")
     assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
     assert {row.temperature for row in part.measured} == {1.0}

@@ -51,19 +51,15 @@ def test_ratios_are_those_of_the_summaries_and_carry_a_verdict() -> None:
 
 
 def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
+    assert "tree of 24, depth 6, top-k 4 · EAGLE-3 drafts" in settings_line(make_tree_trace().config)
+    assert "K 5 · greedy drafts" in settings_line(RUNS[0].config) and "drafts" not in settings_line(RUNS[3].config)
+    assert rule_title("made-up") == "made-up"
     configs = [run.config for run in RUNS]
     assert run_names(configs[:2]) == ("Strict", "MARS")
     other = make_trace(rule="mars", theta=0.8).config
     assert run_names([configs[1], other]) == ("MARS θ = 0.9", "MARS θ = 0.8")
     assert run_names([configs[0], configs[0]]) == ("Strict (left)", "Strict (right)")
     assert run_names([configs[0], configs[1], configs[0]]) == ("Strict (lane 1)", "MARS θ = 0.9", "Strict (lane 3)")
-
-
-def test_the_settings_name_the_drafter_with_its_own_parameters() -> None:
-    assert "tree of 24, depth 6, top-k 4 · EAGLE-3 drafts" in settings_line(make_tree_trace().config)
-    assert "K 5 · greedy drafts" in settings_line(RUNS[0].config)
-    assert "drafts" not in settings_line(RUNS[3].config)
-    assert rule_title("made-up") == "made-up"
 
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
@@ -73,21 +69,17 @@ def shifted(trace: Trace, tv: float) -> Trace:
     return replace(trace, summary=replace(trace.summary, tv_max=tv))
 
 
-def test_float_error_is_no_shift_and_more_is_a_warning() -> None:
+def test_float_error_is_no_shift_and_more_is_a_warning_of_a_lossless_rule_with_tokens() -> None:
+    for rule, checked in (("strict", True), ("block", True), ("mars", False), ("typical", False)):
+        config = replace(STRICT.config, rule=RuleConfig(rule))
+        assert bool(lane_check(config, 0.5, 10).state) is checked, rule
+    assert "Target alone" in self_check([PLAIN]).text and lane_check(STRICT.config, 0.0, 0).state == ""
+    assert "Add Target alone or Strict or Block verification" in self_check([MARS]).text
     check = self_check([STRICT, MARS])
     assert (check.state, check.text) == ("ok", "Self-check: Strict shifted nothing (largest TV 0).")
     assert self_check([shifted(STRICT, 0.9 * FLOAT_ERROR)]).state == "ok"
     bad = self_check([STRICT, shifted(STRICT, 0.02)])
     assert bad.state == "bad" and bad.text.startswith("Self-check failed: Strict") and "0.0200" in bad.text
-
-
-def test_only_lossless_rules_with_tokens_are_checked() -> None:
-    for rule, checked in (("strict", True), ("block", True), ("mars", False), ("typical", False)):
-        config = replace(STRICT.config, rule=RuleConfig(rule))
-        assert bool(lane_check(config, 0.5, 10).state) is checked, rule
-    assert "Target alone" in self_check([PLAIN]).text
-    assert lane_check(STRICT.config, 0.0, 0).state == ""
-    assert "Add Target alone or Strict or Block verification" in self_check([MARS]).text
 
 
 def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
@@ -118,10 +110,6 @@ def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
     assert figure.data[0].marker.color != figure.data[1].marker.color
 
 
-def faster(trace: Trace, factor: float) -> Trace:
-    return replace(trace, summary=replace(trace.summary, tokens_per_s=trace.summary.tokens_per_s * factor))
-
-
 def level(left: Trace, right: Trace, factor: float) -> Trace:
     """``right`` at ``factor`` times the speed of ``left``."""
     return replace(right, summary=replace(right.summary, tokens_per_s=left.summary.tokens_per_s * factor))
@@ -147,14 +135,20 @@ def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
     assert other.token_ids == LEFT.token_ids
     sentence = plain(verdict([LEFT, other]))
     assert "relaxed no token" in sentence and "both texts are the same, token for token." in sentence
+    # the longer text is named, and a relaxed run on the left as the left one's deed
+    short = replace(LEFT, steps=LEFT.steps[:3])
+    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
+    assert "continues where" in plain(verdict([LEFT, short])) and ": MARS kept" in plain(verdict([RIGHT, LEFT]))
+    greedy = [make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars")]
+    assert "p at temperature 1: " in plain(verdict(greedy))  # where p is one-hot
 
 
 def test_the_same_work_claims_no_difference_in_time() -> None:
-    sentence = plain(verdict([LEFT, faster(LEFT, 2.47)]))
+    sentence = plain(verdict([LEFT, level(LEFT, LEFT, 2.47)]))
     assert sentence.endswith("Same tokens, same passes: a difference in time is noise.") and "2.47" not in sentence
     # by another drafter it is not the same work
     other = replace(LEFT, config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)))
-    assert plain(verdict([LEFT, faster(other, 2.0)])).endswith("In this one run it was 2.00× faster.")
+    assert plain(verdict([LEFT, level(LEFT, other, 2.0)])).endswith("In this one run it was 2.00× faster.")
 
 
 def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
@@ -166,13 +160,6 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     parting = first_divergence(LEFT, other)
     assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(verdict([LEFT, other]))
-
-
-def test_the_longer_text_is_named_and_a_relaxed_run_on_the_left_as_the_left_ones_deed() -> None:
-    short = replace(LEFT, steps=LEFT.steps[:3])
-    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
-    assert "continues where" in plain(verdict([LEFT, short]))
-    assert ": MARS kept" in plain(verdict([RIGHT, LEFT]))
 
 
 def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
@@ -208,31 +195,21 @@ def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> 
     assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
 
 
-def test_stopped_and_failed_runs_claim_no_speed() -> None:
+def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are_named() -> None:
     stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
-    told = [plain(broken_sentence([("Strict", LEFT), ("MARS", other)])) for other in (stopped, failed)]
-    assert not any("faster" in sentence or "slower" in sentence for sentence in told)
-    words = "Stopped. Strict had ended with 120 tokens; MARS was stopped after 120 tokens. Completed text was saved."
-    assert told[0] == words
-    assert told[1] == "MARS failed after 40 tokens: Out of memory. Strict ended and is kept."
+    for runs, said in (
+        (
+            (LEFT, stopped),
+            "Stopped. A had ended with 120 tokens; B was stopped after 120 tokens. Completed text was saved.",
+        ),
+        ((LEFT, failed), "B failed after 40 tokens: Out of memory. A ended and is kept."),
+        ((stopped, None), "Stopped. A was stopped after 120 tokens; B was not started."),
+        ((None, stopped, None), "Stopped. B was stopped after 120 tokens; A and C were not started."),
+        ((None, failed), "B failed after 40 tokens: Out of memory. A was not started."),
+    ):
+        assert plain(broken_sentence(list(zip("ABC", runs, strict=False)))) == said
     assert divergence(LEFT, stopped) is None
-
-
-def test_runs_that_never_started_are_named() -> None:
-    stopped = replace(LEFT, status=Status.CANCELLED)
-    two = plain(broken_sentence([("Strict", stopped), ("MARS", None)]))
-    assert two == "Stopped. Strict was stopped after 120 tokens; MARS was not started."
-    three = plain(broken_sentence([("Strict", None), ("MARS", stopped), ("FLy", None)]))
-    assert three.endswith("; Strict and FLy were not started.")
-    failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
-    lost = plain(broken_sentence([("Strict", None), ("MARS", failed)]))
-    assert lost.endswith("Out of memory. Strict was not started.")
-
-
-def test_at_temperature_0_the_law_of_temperature_1_is_quoted_and_named() -> None:
-    left, right = (make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars"))
-    assert "p at temperature 1: " in plain(verdict([left, right]))
 
 
 TRACES = {lane: make_trace(rule=rule, new_tokens=60) for lane, rule in ((0, "none"), (1, "strict"), (3, "mars"))}

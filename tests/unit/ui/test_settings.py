@@ -18,10 +18,12 @@ from ui.settings.drafters import FIELDS, taken
 from ui.settings.fields import Values, lanes_of, parse
 from ui.settings.form import CUSTOM, DraftForm, LaneForm
 from ui.settings.panel import SettingsPanel, form_values, read_form
-from ui.tabs.compare.ask import build_ask
-from ui.tabs.study.quality_form import build_study_fields, estimated, read_fields
-from ui.tabs.sweep.fields import build_fields, read_sweep
-from ui.tabs.sweep.form import SweepForm
+from ui.tabs.compare.ask import Ask
+from ui.tabs.study.lists import estimated
+from ui.tabs.study.quality_form import read_study
+from ui.tabs.study.quality_tab import QualityTab
+from ui.tabs.sweep.form import SweepForm, read_sweep
+from ui.tabs.sweep.tab import SweepTab
 
 pytestmark = pytest.mark.usefixtures("page")
 HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
@@ -35,7 +37,7 @@ def place(store: RunStore) -> Services:
 @pytest.fixture
 def panel(place: Services) -> SettingsPanel:
     """That of Compare."""
-    return build_ask(place).panel
+    return Ask(place).panel
 
 
 def redrawn(panel: SettingsPanel, values: Values, **changed: Any) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(panel: SettingsPa
 
 
 def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> None:
-    panel = build_fields(place).panel
+    panel = SweepTab(place).panel
     after = redrawn(panel, {"rule": "entropy", "values": "1", "others": "x = 1"}, changed="rule")
     assert after["parameter"] == "alpha" and after["values"] != "1" and after["others"].startswith("limit = ")
     assert redrawn(panel, after | {"parameter": "limit"}, changed="parameter")["others"].startswith("alpha = ")
@@ -99,9 +101,9 @@ def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> No
 
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> None:
-    panel = build_study_fields(place).panel
-    assert "30 runs" in estimated(place, read_fields(panel.value({})))
-    assert "No rule is chosen" in estimated(place, read_fields(panel.value({"rules": []})))
+    panel = QualityTab(place).panel
+    assert "30 runs" in estimated(place, read_study(panel.value({})))
+    assert "No rule is chosen" in estimated(place, read_study(panel.value({"rules": []})))
 
 
 @pytest.mark.parametrize("sent", [None, "", "{", "[]", '{"values": 3}', "[" * 100_000, '{"html": "x"}'])
@@ -122,18 +124,13 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
         assert form.pair == form.system == form.lanes[0].rule == text
         assert form.k is None and form.seed is None
         assert "<script" not in json.loads(panel.value(values))["html"]
-
-
-def test_texts_are_escaped_and_kept_to_the_letter(panel: SettingsPanel) -> None:
-    values = parse(panel.value({"system": HOSTILE, "own_target": HOSTILE}))
-    assert values["system"] == values["own_target"] == HOSTILE
-    html = fields_of(panel, {"system": HOSTILE, "own_target": HOSTILE})
-    inputs = {each.attributes.get("data-name"): each.attributes.get("value") for each in html.all("input")}
-    assert not html.all("script") and inputs["own_target"] == HOSTILE
+    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and kept to the letter
+    inputs = {each.attributes.get("data-name"): each.attributes for each in fields_of(panel, texts).all("input")}
+    assert texts.items() <= parse(panel.value(texts)).items() and inputs["own_target"]["value"] == HOSTILE
 
 
 def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services) -> None:
-    panel = build_ask(replace(place, public=True)).panel
+    panel = Ask(replace(place, public=True)).panel
     html = fields_of(panel, {"pair": CUSTOM})
     assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
     assert panel.spec({"pair": CUSTOM}) == CATALOG[0] and not {"own_target"} & shown(html)

@@ -15,7 +15,7 @@ import pytest
 
 import app
 from hosting.settings import Settings, offered, read_settings
-from mars_core.models import ModelPool, PairSpec
+from mars_core.models import PairSpec
 from mars_core.types import ModelRef
 from storage import RunStore
 from tests.unit.ui.places import place_of
@@ -29,27 +29,18 @@ def collector() -> Iterator[None]:
     gc.enable()
 
 
-def prepared(spec: PairSpec, folder: Path) -> ModelPool:
-    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        place = place_of(store, catalog=(spec,))
+def test_the_default_pair_is_there_or_missed_and_the_collector_on(
+    spec: PairSpec, store: RunStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert gc.isenabled()  # importing the app left it on
+    lost = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
+    for pair, loaded in ((spec, (spec,)), (lost, ())):
+        pool = (place := place_of(store, catalog=(pair,))).pool
         gc.disable()
         preload(place)
-    return place.pool
-
-
-def test_the_default_pair_is_there_and_the_collector_on(spec: PairSpec, tmp_path: Path) -> None:
-    assert gc.isenabled()  # importing the app left it on
-    pool = prepared(spec, tmp_path)
-    assert pool.loaded() == (spec,) and pool.ran == {spec}  # its first run was a rehearsal
-    assert gc.isenabled() and gc.get_freeze_count() > 0
-
-
-def test_a_default_pair_that_is_missing_is_told(
-    spec: PairSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    spec = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
-    assert prepared(spec, tmp_path).loaded() == ()
-    assert "The pair 'Lost' is not available" in caplog.text and gc.isenabled()
+        assert pool.loaded() == loaded and pool.ran == set(loaded)  # its first run was a rehearsal
+        assert gc.isenabled() and gc.get_freeze_count() > 0
+    assert "The pair 'Lost' is not available" in caplog.text
 
 
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

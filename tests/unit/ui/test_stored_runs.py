@@ -9,7 +9,6 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from mars_core.types import Trace
 from storage import RunStore
 from tests.traces import make_trace, same
 from tests.unit.ui.places import FORM, failing
@@ -54,14 +53,14 @@ def assert_small(updates: dict[Any, Any]) -> None:
 
 
 def drawn(updates: dict[Any, Any], view: ResultView) -> bool:
-    return view.details.tree.plot in updates
+    return view.tree.plot in updates
 
 
 @pytest.mark.usefixtures("page")
 def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
     """Through the handlers: a comparison, one continued from it, their frames as updates, a step of a tree."""
     tab = build_compare_tab(services)
-    view, tree = tab.view, tab.view.details.tree
+    view, tree = tab.view, tab.view.tree
     frames: list[Frame] = list(run_comparison(services, FORM, "visitor"))
     shown = next(frame.shown for frame in reversed(frames) if frame.shown)
     assert b"Trace" not in pickle.dumps(shown)
@@ -81,11 +80,11 @@ def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Servi
 @pytest.mark.usefixtures("page")
 def test_history_keeps_ids(services: Services) -> None:
     store = services.store
-    history = History(store, address_component(), StoredRuns(services))
+    history = History(services, address_component())
     comparison, ids = save(store, range(4))
     updates = history.detail.opened(store.load(comparison), share="token")
     assert_small(updates)
-    assert updates[history.detail.view.details.tree.shown] == ShownRuns(dict(enumerate(ids)), "token")
+    assert updates[history.detail.view.tree.shown] == ShownRuns(dict(enumerate(ids)), "token")
 
 
 @pytest.mark.usefixtures("page")
@@ -96,7 +95,7 @@ def test_run_that_was_not_saved_is_shown_all_the_same(services: Services, monkey
     details = frame.details
     assert details is not None and not any(details.ids.values())
     view = ResultView("x", message_strip(""), (LaneView(""),) * MOST_LANES, StoredRuns(services))
-    tree = view.details.tree
+    tree = view.tree
     updates = view.show(details)
     assert_small(updates)
     assert drawn(tree._mover(1)(updates[tree.shown], 0, 0, request=None), view)
@@ -115,11 +114,3 @@ def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> Non
     assert found is not None and same(found, make_trace(seed=0, new_tokens=12))
     assert runs.read("anna", shown._replace(share="no such link"), 2) is found, "the one in memory"
     assert visitors(services.store).read("anna", shown._replace(share="no such link"), 2) is None
-
-
-def test_few_traces_are_in_memory(services: Services) -> None:
-    _, ids = save(services.store, range(stored_runs.MOST + 3))
-    runs, shown = StoredRuns(services), ShownRuns(dict(enumerate(ids)))
-    found: list[Trace | None] = [runs.read(None, shown, lane) for lane in shown.runs]
-    assert all(found) and len(runs._recent) == stored_runs.MOST
-    assert runs.read(None, shown, len(ids) - 1) is found[-1] and runs.read(None, shown, 0) is not found[0]

@@ -20,12 +20,12 @@ from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.ui.places import FORM, client_of, failing, keep, records
 from ui.jobs.services import Services
-from ui.kit.labels import lane_label, rule_label
+from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
-from ui.tabs.votes.round import MOST_OPEN, OpenRound, RoundFrame, Rounds, cast_vote, write_answers
+from ui.tabs.votes.round import OpenRound, RoundFrame, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import (
     COLUMNS,
     NONE_YET,
@@ -42,7 +42,7 @@ SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # str
 
 @pytest.fixture
 def rounds() -> Rounds:
-    return Rounds()
+    return Rounds(9)
 
 
 def frames(
@@ -57,12 +57,8 @@ def round_of(rule: str = "mars", *, left: int = 0) -> Round:
 
 def waiting_round(services: Services, rounds: Rounds, left: int = 0) -> str:
     """The id of a round whose runs are saved."""
-    made = round_of(left=left)
-    comparison = services.store.new_comparison(made.traces[0].config.prompt, source=Source.VOTE)
-    for lane, trace in enumerate(made.traces):
-        services.store.save_run(comparison, trace, lane=lane, order=lane)
-    waiting = OpenRound(token_hex(16), comparison, left)
-    rounds.open(services.key, waiting)
+    waiting = OpenRound(token_hex(16), keep(services.store, source=Source.VOTE, theta=0.5), left)
+    rounds.put(services.key, waiting)
     return waiting.name
 
 
@@ -79,8 +75,10 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     shown = frames(services, rounds)
     sent = "".join(frame.strip.html() + (frame.view.html() if frame.view else "") for frame in shown)
     (name,) = {frame.round for frame in shown if frame.round}
-    waiting = rounds.take(services.key, name)
-    assert waiting is not None and shown[-1].view is not None and shown[-1].view.state == "asking"
+    waiting = rounds.take(services.key)
+    assert (
+        waiting is not None and waiting.name == name and shown[-1].view is not None and shown[-1].view.state == "asking"
+    )
     texts = set(shown[-1].view.texts)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
@@ -161,35 +159,14 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert tally(services.store.vote_counts()) == ()
 
 
-def test_runs_that_cannot_be_saved_get_no_vote(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
-    last = frames(services, rounds)[-1]
-    assert last.round == "" and last.strip.state == "failed" and "The disk is full." in plain(last.strip.parts)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"k": 1.5}, "K is 1.5"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("strict", {}))}, "two rules that differ; both are Strict."),
-        ({"lanes": (LaneForm("mars", {"theta": 0.9}),) * 2}, "both are MARS θ = 0.9."),
-    ],
-)
-def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    services: Services, rounds: Rounds, change: dict[str, object], words: str
-) -> None:
-    last = frames(services, rounds, replace(FORM, **change))[-1]  # type: ignore[arg-type]
-    assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rounds: Rounds) -> None:
+    for form, words in (
+        (replace(FORM, pair="no such pair"), "The model pair is 'no such pair'"),
+        (replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2), "two rules that differ; both are MARS θ = 0.9."),
+    ):
+        last = frames(services, rounds, form)[-1]
+        assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
     assert services.store.count() == 0
-
-
-def test_waiting_rounds_are_bounded_and_the_oldest_go(rounds: Rounds) -> None:
-    for page in range(MOST_OPEN + 1):
-        rounds.open(str(page), OpenRound(f"name {page}", "c" * 32, 0))
-    assert rounds.take("0", "name 0") is None and rounds.take("1", "name 1") is not None
 
 
 def test_a_round_without_a_vote_is_discarded_when_the_next_begins(services: Services, rounds: Rounds) -> None:
@@ -250,13 +227,6 @@ def test_results_count_rules_and_not_sides() -> None:
     assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
 
 
-def test_rules_of_the_store_are_named_as_lanes_are(store: RunStore) -> None:
-    rules = ("strict", "none", "mars")
-    keep(store, rules=rules, theta=0.85)
-    labels = store.comparisons()["rules"].iloc[0]
-    assert [*map(rule_label, labels)] == [lane_label(make_trace(rule=rule, theta=0.85).config) for rule in rules]
-
-
 def test_the_csv_holds_what_the_table_shows(
     services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,12 +243,12 @@ def test_the_csv_holds_what_the_table_shows(
     assert float(rows[0]["second_win_rate"]) == 2 / 3
     assert (float(rows[0]["wilson95_low"]), float(rows[0]["wilson95_high"])) == wilson(2, 3)
     assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
-    shown = tally_now(services.store)
+    shown = tally_now(services)
     cells = [cell.text for cell in read_panel(shown).one("tbody").all("tr")[0].all("td")]
     assert cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"]
     assert read_panel(shown).one("h3").text == "All votes"
     monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
-    shown = read_panel(tally_now(services.store))
+    shown = read_panel(tally_now(services))
     assert len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
 
 
@@ -287,4 +257,4 @@ def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> N
     cast = cast_vote(services, rounds, name, Choice.LEFT)
     assert cast is not None and len(tally(services.store.vote_counts())) == 1
     services.store.delete(cast[1].comparison)
-    assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services.store)
+    assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services)

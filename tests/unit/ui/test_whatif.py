@@ -39,6 +39,8 @@ def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: Dra
         assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
         both |= {(draft.kept, draft.r > theta) for draft in drafts}
     assert len(both) == 4  # kept and refused, at low margin and elsewhere
+    sampled = [samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)]
+    assert sampled == [False, drafter is SAMPLED]
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, TREE], ids=["chain", "tree"])
@@ -70,6 +72,8 @@ def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ra
     drafts = judged(make_tree_trace(new_tokens=120))
     kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
+    border = Judged(0, 0.9, low=True, high=False, kept=False)
+    assert not border.kept_at(0.9) and border.kept_at(0.8999)
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.r)]
     assert without and all(draft.kept_at(0.0) == draft.high for draft in without)
@@ -87,14 +91,3 @@ def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None
     if trace is MADE:  # a chain has no siblings: without stored nodes it is judged by its tokens alone
         bare = replace(MADE, steps=tuple(replace(step, nodes=()) for step in MADE.steps))
         assert judged(bare) == judged(MADE)
-
-
-def test_drafts_are_sampled_only_where_they_are_judged_so(pair: Pair) -> None:
-    assert samples_drafts(run(pair, SAMPLED, 0.9, 1.0, 0).config)
-    assert not samples_drafts(run(pair, SAMPLED, 0.9, 0.0, 0).config)
-    assert not samples_drafts(run(pair, CHAIN, 0.9, 1.0, 0).config)
-
-
-def test_a_ratio_that_is_the_border_itself_is_no_low_margin() -> None:
-    assert not Judged(0, 0.9, low=True, high=False, kept=False).kept_at(0.9)
-    assert Judged(0, 0.9, low=True, high=False, kept=False).kept_at(0.8999)

@@ -134,7 +134,7 @@ def test_continuing_voting_and_sweeping_are_calls_too(place: Services, gpu: Fork
     *_, shown = [frame.shown for frame in run_comparison(place, FORM, "visitor") if frame.shown]
     ended = list(run_one_more(place, shown, Wish(0, 3, 7), "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
-    rounds = list(write_answers(place, Rounds(), FORM, "visitor"))
+    rounds = list(write_answers(place, Rounds(9), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
     assert list(run_sweep(place, SWEEP, "visitor"))[-1].strip.state == "done"
     assert len(gpu.durations) == 3 + 2 * 3  # one a run

@@ -17,7 +17,6 @@ from starlette.responses import PlainTextResponse, Response
 from evaluation.format import count, plural, shorten
 from storage import Counts, RunStore, Share, StorageError, write_everything
 from ui.jobs.services import Services
-from ui.kit.errors import error_message
 from ui.kit.panel import render
 from ui.kit.responses import written
 from ui.public.visitors import Visitor, browser_of
@@ -30,6 +29,9 @@ NO_COOKIE = (
     "Your browser sent no cookie of this page, so your data cannot be identified; open the page in a tab of its own, "
     "or send a header x-mars-visitor.\n"
 )
+READERS = "You and whoever runs this page can read it; others only what you share."
+FOR_GOOD = "nobody can bring them back, and backups forget them with time."
+STILL_RUNNING = "What is running now is kept when it ends: stop it first."
 BUSY = "All of your data is being exported already; wait until that has ended.\n"
 
 
@@ -42,7 +44,7 @@ class Account:
     retention: str = ""
     movable: str = ""  # what the browser made before its visitor signed in
     consequence: str = ""  # of deleting everything
-    shares: tuple[dict[str, str], ...] = ()  # the links that work
+    shares: tuple[Share, ...] = ()  # the links that work
     lasting: bool = False
     anything: bool = False
     message: str = ""
@@ -63,34 +65,31 @@ def look(services: Services, request: Any) -> Account:
         browser = _before(seen.visitor, request)
         before = None if browser is None else services.store.of(browser).counts()
     except StorageError as error:
-        return Account(_who(seen.visitor), message=error_message(error, public=services.public), state=FAILED)
-    moves = before is not None and _anything(before)
+        return Account(_who(seen.visitor), message=services.sentence(error), state=FAILED)
+    stored = _anything(counts)
+    days = f"Everything is removed for good {plural(services.retention_days or 0, 'day')} after it was made."
+    links_end = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
     return Account(
         who=_who(seen.visitor),
-        counts=f"Kept: {amounts(counts)}." if _anything(counts) else "Nothing of yours is kept here.",
-        retention=_retention(services.retention_days),
+        counts=f"Kept: {amounts(counts)}." if stored else "Nothing of yours is kept here.",
+        retention=f"{days if services.retention_days else 'It is kept until you delete it.'} {READERS}",
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
-        if before and moves
+        if before and _anything(before)
         else "",
-        consequence=_consequence(counts),
-        shares=tuple(map(_share, links)),
+        consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {STILL_RUNNING}",
+        shares=links,
         lasting=seen.visitor.lasting,
-        anything=_anything(counts),
+        anything=stored,
     )
-
-
-def _share(link: Share) -> dict[str, str]:
-    title = shorten(link.title or link.object_id[:8], 80)
-    return {"kind": str(link.kind), "id": link.object_id, "title": title, "created": link.created_at.isoformat()}
 
 
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
     """An action of the panel and what there is after it."""
     try:
-        message = _act(services, request, data)
+        message, state = _act(services, request, data), DONE
     except StorageError as error:
-        return replace(look(services, request), message=error_message(error, public=services.public), state=FAILED)
-    return replace(look(services, request), message=message, state=DONE if message else "")
+        message, state = services.sentence(error), FAILED
+    return replace(look(services, request), message=message, state=state if message else "")
 
 
 def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
@@ -161,21 +160,6 @@ def _who(visitor: Visitor) -> str:
     return (
         "Your browser does not store cookies of this page, so your runs are lost when you close it and cannot be downloaded; "
         "open the page in a tab of its own to keep them."
-    )
-
-
-def _retention(days: int | None) -> str:
-    removed = f"Everything is removed for good {plural(days or 0, 'day')} after it was made."
-    time = removed if days else "It is kept until you delete it."
-    return f"{time} You and whoever runs this page can read it; others only what you share."
-
-
-def _consequence(counts: Counts) -> str:
-    """What deletion means, before it is done."""
-    links = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
-    return (
-        f"This removes {amounts(counts, deleted=True)} for good: nobody can bring them back, and backups forget them with "
-        f"time.{links} What is running now is kept when it ends: stop it first."
     )
 
 

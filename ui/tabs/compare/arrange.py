@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import gradio as gr
 
 from mars_core.rules import RULES
-from mars_core.types import RunConfig
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.labels import lane_labels, parameter_title, rule_title
+from ui.kit.labels import lane_labels, parameters_text, rule_title
 from ui.result.result import ended_result, run_speeds
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import Values, lanes_of, parse
+from ui.settings.fields import DEFAULT_RULES, Values, lanes_of, parse
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel
-from ui.settings.rules import DEFAULT_RULES
 from ui.tabs.compare.frames import Shown
 from ui.token_view.tiles import Counts, stat_tiles
 from ui.token_view.view import LaneView
@@ -31,7 +28,7 @@ from ui.token_view.view import LaneView
 def empty_lane(lane: int) -> LaneView:
     """A lane before its first run."""
     rule = DEFAULT_RULES[lane]
-    values = ", ".join(f"{parameter_title(p.name)} = {p.default:g}" for p in RULES[rule].parameters)
+    values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
 
 
@@ -86,14 +83,10 @@ def _shown_anew(
     if not traces:
         return {state: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
     name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
-    result = ended_result(traces, name, _labels(traces, len(order)), ids=ids, speeds=speeds)
+    labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
+    named = [labels.get(lane, "Another lane") for lane in range(len(order))]
+    result = ended_result(traces, name, named, ids=ids, speeds=speeds)
     if len(traces) == len(order):
         return {state: now} | view.update(result.strip, result.lanes) | view.show(result.details)
     views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))
     return {state: now} | view.update(None, views) | view.show(result.details)
-
-
-def _labels(traces: dict[int, Any], count: int) -> list[str]:
-    configs: list[RunConfig] = [trace.config for trace in traces.values()]
-    named = dict(zip(traces, lane_labels(configs), strict=True))
-    return [named.get(lane, "Another lane") for lane in range(count)]

@@ -32,11 +32,8 @@ WARMING = "Warming up: a few tokens that do not count, so that the first run is 
 def busy_note() -> str:
     """Names a machine on which more wants to run than it has processors: times measured there say little."""
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
-    return (
-        f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
-        if load > BUSY * processors
-        else ""
-    )
+    busy = f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
+    return busy if load > BUSY * processors else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +86,7 @@ class Lanes:
     unsaved: str = ""  # why a run could not be saved
     writing: Writing | None = None
     shown: Shown | None = None  # goes with the next frame
-    speeds: dict[int, list[float]] = field(
-        default_factory=dict
-    )  # column → tokens per second of its run and its repeats
+    speeds: dict[int, list[float]] = field(default_factory=dict)  # column → tokens/s of its run and its repeats
     rounds: int = 0
 
     def frame(self, event: Event) -> Frame | None:

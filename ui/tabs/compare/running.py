@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from ui.jobs.admission import unbroken
-from ui.jobs.pending import Pending
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.figure import figure_json
+from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.settings.fields import lane_form, lane_values, lanes_of, parse
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.settings.panel import read_form
 from ui.tabs.compare.arrange import set_lanes
-from ui.tabs.compare.ask import Ask, count_prompt
+from ui.tabs.compare.ask import Ask
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
 
@@ -36,114 +35,97 @@ LOST = "The connection was lost before the run had ended; what was written by th
 MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
 
 
-@dataclass(frozen=True, slots=True)
 class Running:
-    """State that the events share."""
+    """``comparison``: the state with what the lanes show, a Shown or None. ``ended``: details by page, until the event after the last
+    frame."""
 
-    services: Services
-    ask: Ask
-    comparison: gr.State  # that the lanes show: a Shown or None
-    view: ResultView
-    ended: Pending[Details] = field(default_factory=lambda: Pending(MOST_ENDED))  # until the event after the last frame
+    def __init__(self, services: Services, ask: Ask, comparison: gr.State, view: ResultView) -> None:
+        self.services, self.ask, self.comparison, self.view = services, ask, comparison, view
+        self.ended = Latest[Details](MOST_ENDED)
 
-    @property
-    def streamed(self) -> list[Any]:
-        """What frames change. As few as can be: for every frame the browser looks for each of them among all components of the page."""
-        return [self.view.strip, *self.view.lanes, self.comparison, self.view.details.box, *self.view.margins]
+    def wire(self) -> None:
+        ask, panel, wish = self.ask, self.ask.panel.component, gr.State(None)
+        self._run(partial(gr.on, [ask.run.click, ask.prompt.submit]), self.compare, ask.inputs)
+        again = ask.again.click(self.new_seed, panel, panel, **PRIVATE)
+        self._run(again.then, self.compare, ask.inputs)
+        ask.stop.click(self.ask_stop, None, ask.stop, **PRIVATE)
+        for column, component in enumerate(self.view.lanes):
+            # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
+            component.select(continuing(column), None, wish, trigger_mode="multiple", **QUEUED)
+        self.view.reader.select(with_theta, None, wish, **QUEUED)
+        # one that comes before gradio has seen the end of the last is not lost: it runs next
+        wished, cards = [wish, self.comparison, *ask.inputs], self.view.cards
+        self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
 
-    def updates(self, frame: Frame, visitor: str) -> Updates:
-        """A frame as updates; details and margin maps are hidden while it runs and shown by the event after the last frame."""
-        changed = self.view.update(frame.strip, frame.lanes)
-        if frame.details:
-            self.ended.put(visitor, frame.details)
-        if frame.opens:
-            changed |= {self.view.details.box: gr.update(visible=False)}
-            changed |= dict.fromkeys(self.view.margins, figure_json(None))
-        return changed | ({self.comparison: frame.shown} if frame.shown else {})
+    def _run(
+        self, when: Callable[..., Any], handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any],
+        changed: Sequence[Any] = (), trigger_mode: str = "once",
+    ) -> None:  # fmt: skip
+        """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off. ``changed``: what it changes besides
+        the result, of which as little as can be: for every frame the browser looks for each component among all of the page."""
+        view, ask = self.view, self.ask
+        streamed = [view.strip, *view.lanes, self.comparison, view.details, *view.margins, *changed]
+        running = when(handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED)
+        shown = running.then(self.show, view.strip, [*view.below, view.strip, ask.stop], **PRIVATE)
+        shown.then(ask.length, ask.inputs, ask.tokens, **PRIVATE)
 
-    def shown(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
-        """The frames as Gradio updates; an internal error becomes the last one, with its id."""
+    def compare(self, request: gr.Request, prompt: str | None, value: str | None) -> Iterator[Updates]:
+        form = read_form(prompt, parse(value))
+        yield from self.frames(request, lambda place: run_comparison(place, form, place.key))
 
-        def updates() -> Iterator[Updates]:
-            place = self.services.seen_by(request)
-            self.services.stops.begin(place.key)
-            for frame in frames(place):
-                yield self.updates(frame, place.key)
+    def new_seed(self, value: str | None) -> str:
+        return self.ask.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
 
-        return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
+    def ask_stop(self, request: gr.Request) -> Any:
+        self.services.stops.request(self.services.seen_by(request).key)
+        return gr.update(value="Stopping …", interactive=False)
 
-    def after(self, visitor: str, strip: str) -> Updates:
+    def show(self, strip: str, request: gr.Request) -> Updates:
+        return self.after(self.services.seen_by(request).key, strip)
+
+    def after(self, page: str, strip: str) -> Updates:
         """The details of the comparison that just ended, if there are any. ``strip`` that still says it runs: no last frame came."""
-        details = self.ended.take(visitor)
+        details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
         if f'data-state="{RUNNING}"' in strip:
             changed |= self.view.update(message_strip(LOST, "failed"), ())
         return changed | {self.ask.stop: gr.update(value="Stop", interactive=True)}
 
+    def frames(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
+        """Frames as updates; an internal error becomes the last one, with its id. Details and margin maps are hidden while it runs and
+        shown by the event after the last frame."""
 
-def wire_running(parts: Running) -> None:
-    """Wires the buttons that start runs, and Stop."""
-    ask, services, panel = parts.ask, parts.services, parts.ask.panel
+        def updates() -> Iterator[Updates]:
+            place = self.services.seen_by(request)
+            self.services.stops.begin(place.key)
+            for frame in frames(place):
+                changed = self.view.update(frame.strip, frame.lanes)
+                if frame.details:
+                    self.ended.put(place.key, frame.details)
+                if frame.opens:
+                    changed |= {self.view.details: gr.update(visible=False)}
+                    changed |= dict.fromkeys(self.view.margins, figure_json(None))
+                yield changed | ({self.comparison: frame.shown} if frame.shown else {})
 
-    def compare(request: gr.Request, prompt: str | None, value: str | None) -> Iterator[Updates]:
-        form = read_form(prompt, parse(value))
-        yield from parts.shown(request, lambda place: run_comparison(place, form, place.key))
+        return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
 
-    def new_seed(value: str | None) -> str:
-        return panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
+    def run(
+        self, wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
+    ) -> Iterator[Updates]:
+        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
+        if wanted is None or (shown is None and wanted.theta is None):
+            yield self.view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
+            return
+        changed = self.one_more(wanted, shown, value)
+        if changed:
+            yield changed
+        if shown is None:
+            yield from self.compare(request, prompt, changed.get(self.ask.panel.component, value))
+        else:
+            yield from self.frames(request, lambda place: run_one_more(place, shown, wanted, place.key))
 
-    def ask_stop(request: gr.Request) -> Any:
-        services.stops.request(services.seen_by(request).key)
-        return gr.update(value="Stopping …", interactive=False)
-
-    _run(parts, partial(gr.on, [ask.run.click, ask.prompt.submit]), compare, ask.inputs)
-    again = ask.again.click(new_seed, panel.component, panel.component, **PRIVATE)
-    _run(parts, again.then, compare, ask.inputs)
-    ask.stop.click(ask_stop, None, ask.stop, **PRIVATE)
-    _wire_wishes(parts, compare)
-
-
-def _run(
-    parts: Running,
-    when: Callable[..., Any],
-    handler: Callable[..., Iterator[Updates]],
-    inputs: Sequence[Any],
-    changed: Sequence[Any] = (),
-    trigger_mode: str = "once",
-) -> None:
-    """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off. ``changed``: what it changes besides
-    the result."""
-
-    def show(strip: str, request: gr.Request) -> Updates:
-        return parts.after(parts.services.seen_by(request).key, strip)
-
-    outputs = [*parts.view.details.outputs, parts.view.strip, parts.ask.stop]
-    streamed = [*parts.streamed, *changed]
-    running = when(handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED)
-    shown = running.then(show, parts.view.strip, outputs, **PRIVATE)
-    shown.then(count_prompt(parts.services), parts.ask.inputs, parts.ask.tokens, **PRIVATE)
-
-
-def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> None:
-    """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
-    wish = gr.State(None)
-    ask, view, comparison, panel = parts.ask, parts.view, parts.comparison, parts.ask.panel.component
-
-    def continuing(column: int) -> Callable[[gr.EventData], Any]:
-        def take(event: gr.EventData) -> Any:
-            index, token = event_data(event).get("index"), event_data(event).get("token")
-            if isinstance(index, int) and isinstance(token, int):
-                return Wish(column, index, token)
-            return gr.skip()
-
-        return take
-
-    def with_theta(event: gr.EventData) -> Any:
-        theta = event_data(event).get("theta")
-        return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
-
-    def opened(wanted: Wish, shown: Shown | None, value: str | None) -> Updates:
-        """One more lane; nothing where there is no place for it: the run itself says why it cannot be."""
+    def one_more(self, wanted: Wish, shown: Shown | None, value: str | None) -> Updates:
+        """The lane; nothing where there is no place for it: the run itself says why it cannot be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
         if not lanes or (shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)):
@@ -153,25 +135,19 @@ def _wire_wishes(parts: Running, compare: Callable[..., Iterator[Updates]]) -> N
         else:
             fresh = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
         kept = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
-        return set_lanes(ask.panel, view, values, [*kept, fresh])
+        return set_lanes(self.ask.panel, self.view, values, [*kept, fresh])
 
-    def run(
-        wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
-    ) -> Iterator[Updates]:
-        if wanted is None or (shown is None and wanted.theta is None):
-            yield view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
-            return
-        changed = opened(wanted, shown, value)
-        if changed:
-            yield changed
-        if shown is None:
-            yield from compare(request, prompt, changed.get(panel, value))
-        else:
-            yield from parts.shown(request, lambda place: run_one_more(place, shown, wanted, place.key))
 
-    for column, component in enumerate(view.lanes):
-        # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
-        component.select(continuing(column), None, wish, trigger_mode="multiple", **QUEUED)
-    view.reader.select(with_theta, None, wish, **QUEUED)
-    # one that comes before gradio has seen the end of the last is not lost: it runs next
-    _run(parts, wish.change, run, [wish, comparison, *ask.inputs], [panel, *view.cards], trigger_mode="always_last")
+def continuing(column: int) -> Callable[[gr.EventData], Any]:
+    def take(event: gr.EventData) -> Any:
+        index, token = event_data(event).get("index"), event_data(event).get("token")
+        if isinstance(index, int) and isinstance(token, int):
+            return Wish(column, index, token)
+        return gr.skip()
+
+    return take
+
+
+def with_theta(event: gr.EventData) -> Any:
+    theta = event_data(event).get("theta")
+    return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -21,44 +21,47 @@ from ui.settings.fields import parse
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.presets import PRESETS
 from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
-from ui.tabs.compare.ask import Ask, build_ask, wire_ask
-from ui.tabs.compare.running import Running, wire_running
+from ui.tabs.compare.ask import Ask
+from ui.tabs.compare.running import Running
 
 EXAMPLE = "Stored example of the bundled pair; press Compare for a run of your own"
 
 
-@dataclass(frozen=True, slots=True)
 class CompareTab:
-    """What others may set: the prompt, all settings and the lanes."""
+    """``outputs``: what ``fill`` changes."""
 
-    ask: Ask
-    view: ResultView
-
-    @property
-    def outputs(self) -> list[Any]:
-        """What ``fill`` changes."""
-        return [*self.ask.inputs, *self.view.cards]
+    def __init__(self, services: Services) -> None:
+        self.ask = Ask(services)
+        traces = dict(enumerate(example.stored()))
+        keys = {lane: f"example-{lane}" for lane in traces}
+        stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
+        self.view = ResultView(
+            "compare", message_strip(""), tuple(map(empty_lane, range(MOST_LANES))), stored, continues=True
+        )
+        self.view.begin_with(example_result(traces, keys))
+        self.outputs: list[Any] = [*self.ask.inputs, *self.view.cards]
+        shown, panel = gr.State(None), self.ask.panel
+        self.ask.wire()
+        wire_lanes(services, panel, shown, self.view)
+        preset = [self.ask.preset, panel.component]
+        self.ask.preset.input(self.apply, preset, [panel.component, *self.view.cards], **PRIVATE)
+        Running(services, self.ask, shown, self.view).wire()
 
     def fill(self, form: Form) -> Updates:
         """The fields and lanes of a form."""
         return self.ask.fill(form) | self.view.show_lanes(len(form.lanes))
 
+    def apply(self, key: str | None, value: str | None) -> Updates:
+        """The settings of a preset."""
+        if key is None or key not in PRESETS:
+            return {self.ask.panel.component: gr.update()}
+        preset, values = PRESETS[key], parse(value)
+        lanes = [{"rule": rule, **parameters} for rule, parameters in preset.rules]
+        return set_lanes(self.ask.panel, self.view, {**values, **preset.fields}, lanes)
+
 
 def build_compare_tab(services: Services) -> CompareTab:
-    """The tab and its events."""
-    ask = build_ask(services)
-    traces = dict(enumerate(example.stored()))
-    keys = {lane: f"example-{lane}" for lane in traces}
-    views = tuple(map(empty_lane, range(MOST_LANES)))
-    stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
-    view = ResultView("compare", message_strip(""), views, stored, continues=True)
-    view.begin_with(example_result(traces, keys))
-    shown = gr.State(None)
-    wire_ask(services, ask)
-    wire_lanes(services, ask.panel, shown, view)
-    _wire_presets(ask, view)
-    wire_running(Running(services, ask, shown, view))
-    return CompareTab(ask, view)
+    return CompareTab(services)
 
 
 def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
@@ -70,16 +73,3 @@ def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Resu
         strip=replace(result.strip, state="example"),
         lanes=tuple(replace(lane, state="example") for lane in result.lanes),
     )
-
-
-def _wire_presets(ask: Ask, view: ResultView) -> None:
-    component = ask.panel.component
-
-    def apply(key: str | None, value: str | None) -> Updates:
-        if key is None or key not in PRESETS:
-            return {component: gr.update()}
-        preset, values = PRESETS[key], parse(value)
-        lanes = [{"rule": rule, **parameters} for rule, parameters in preset.rules]
-        return set_lanes(ask.panel, view, values | preset.fields, lanes)
-
-    ask.preset.input(apply, [ask.preset, component], [component, *view.cards], **PRIVATE)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evaluation.format import count, number, plural, ratio, shorten
+from evaluation.format import count, plural, ratio
 from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status
@@ -89,27 +89,12 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
 
 
 def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
-    """``created`` is ISO 8601 in UTC; the browser writes it in its own time. A lane is ``chosen`` that stands among the compared runs."""
+    """``chosen``: which of its runs stand among the compared ones."""
     taus, states = record["tau"], [str(status) for status in record["status"]]
     status = next((state for state in states if state != "completed"), "completed" if states else "cancelled")
-    numbers = zip(record["run_ids"], record["rules"], record["tokens_per_s"], taus, record["new_tokens"], strict=True)
-    return {
-        "id": record["id"],
-        "created": record["created_at"].isoformat(),
-        "name": record["name"],
-        "prompt": shorten(record["prompt"]),
-        "tags": tuple(record["tags"]),
+    return dict(record) | {
         "settings": _settings(record),
-        "source": "" if record["source"] == "compare" else str(record["source"]),
-        "lanes": [
-            {
-                "id": run,
-                "label": rule_label(rule),
-                "numbers": f"{number(speed)} tok/s, τ {number(tau)}, {count(tokens)} tokens",
-                "chosen": run in chosen,
-            }
-            for run, rule, speed, tau, tokens in numbers
-        ],
+        "chosen": [run in chosen for run in record["run_ids"]],
         "ratio": f"τ {ratio(over(taus[1], taus[0]))}" if len(taus) == 2 and status == "completed" else "",
         "status": status,
     }

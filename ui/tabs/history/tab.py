@@ -13,18 +13,17 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import displayable
-from storage import RunRecord, RunStore, Shared, StorageError
+from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import Address, history_parameters, read_address, search_query, without_search
 from ui.kit.assets import to_json
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
-from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component, stamp, stamped
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
-from ui.sharing import READ_ONLY, share_html, wire_share
+from ui.sharing import READ_ONLY, share_of, wire_share
 from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import NO_CHOICES, NOTHING, SILENT, Listing, Notice, listing, search_html, searched
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
@@ -44,46 +43,37 @@ class Session:
 
 class History:
     """The components of the tab, and what they become. The updates of every method hold the view at ``session``; ``address`` is the
-    page's keeper of the view, ``store`` what the visitor may see."""
+    page's keeper of the view, ``place`` what the visitor may see."""
 
-    def __init__(self, store: RunStore, address: gr.HTML, stored: StoredRuns) -> None:
-        self.store, self.address, self.public = store, address, False
+    def __init__(self, services: Services, address: gr.HTML) -> None:
+        self.place, self.address = services, address
         self.session = gr.State(Session())
-        self.detail = Detail(stored)
+        self.detail = Detail(StoredRuns(services))
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")
             self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
+        # those that may change while the tab is only about to appear: a component that has properties of its own would lose them. The
+        # address is not among them, for what it says may not have been asked for yet
+        self.light: list[Any] = [self.search, self.rows, self.downloads]
+        self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
-    def of(self, services: Services) -> History:
-        """The same components for the visitor of ``services``."""
+    def of(self, request: gr.Request) -> History:
+        """The same components for whoever asks."""
         visited = copy(self)
-        visited.store, visited.public = services.store, services.public
+        visited.place = self.place.seen_by(request)
         return visited
-
-    def message(self, error: StorageError) -> str:
-        return error_message(error, public=self.public)
-
-    @property
-    def light(self) -> list[Any]:
-        """Those that may change while the tab is only about to appear: a component that has properties of its own would lose them.
-        The address is not among them, for what it says may not have been asked for yet."""
-        return [self.search, self.rows, self.downloads]
-
-    @property
-    def outputs(self) -> list[Any]:
-        return [*self.light, self.address, self.runs, *self.detail.outputs]
 
     def listed(self, view: Address, notice: Notice = SILENT, *, search: bool = True) -> Updates:
         """List and address for this view, and ``search``: its fields with what they offer now."""
         choices = NO_CHOICES
         try:
-            shown = listing(self.store, view)
+            shown = listing(self.place.store, view)
             view = replace(view, page=shown.page)
-            choices = self.store.choices() if search else choices
+            choices = self.place.store.choices() if search else choices
         except StorageError as error:
-            shown = Listing(message=self.message(error))
+            shown = Listing(message=self.place.sentence(error))
         return ({self.search: stamped(search_html(view, choices))} if search else {}) | {
             self.session: view,
             self.rows: stamped(shown.html(notice)),
@@ -101,32 +91,30 @@ class History:
         """The view's runs, a message on missing ones, and the token of the link they are read through: of all of them, or of none."""
         if view.share and view.runs:
             with suppress(StorageError):
-                store = self.store.through(view.share)
+                store = self.place.store.through(view.share)
                 store.records(view.runs)  # all of them, else they are looked for among one's own
                 return *chosen_runs(store, view.runs), view.share
-        return *chosen_runs(self.store, view.runs), ""
+        return *chosen_runs(self.place.store, view.runs), ""
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
         """The view's comparison, or none; one's own can be shared."""
         view, updates = self._opened(view)
         own = "" if view.share else view.comparison
-        return view, updates | {self.detail.sharing: share_html(self.store, Shared.COMPARISON, own, public=self.public)}
+        return view, updates | {self.detail.sharing: share_of(self.place, Shared.COMPARISON, own).html()}
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
         """The view's comparison: one's own, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
-        try:
-            return replace(view, share=""), self.detail.opened(self.store.load(view.comparison), view.runs)
-        except StorageError as error:
-            message, share = self.message(error), ""
-        if view.share:
+        works = message = ""  # the link, where it is one
+        for share in dict.fromkeys(("", view.share)):
             try:
-                store, share = self.store.through(view.share), view.share
-                return view, self.detail.opened(store.load(view.comparison), view.runs, share)
+                store, works = self.place.store.through(share) if share else self.place.store, share
+                shown = self.detail.opened(store.load(view.comparison), view.runs, share)
+                return replace(view, share=share), shown
             except StorageError as error:
-                message = self.message(error)
-        return replace(view, comparison="", share=share), self.detail.failed(message)
+                message = self.place.sentence(error)
+        return replace(view, comparison="", share=works), self.detail.failed(message)
 
     def go(self, view: Address) -> Updates:
         """All of the tab as an address says."""
@@ -141,7 +129,7 @@ class History:
 
     def act(self, view: Address, data: Mapping[str, Any]) -> Updates:
         """What an action on the list or the table of runs changes."""
-        fresh, message = acted(self.store, view, data)
+        fresh, message = acted(self.place.store, view, data)
         updates: Updates = {}
         notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
         notice = replace(notice, refusal=token_hex(4)) if message else notice
@@ -157,9 +145,9 @@ class History:
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:
-            self.store.annotate(view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment)
+            self.place.store.annotate(view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment)
         except StorageError as error:
-            return {self.detail.saved: displayable(self.message(error))}
+            return {self.detail.saved: displayable(self.place.sentence(error))}
         view, runs = self.compared(view)
         return runs | self.listed(view) | {self.detail.saved: "Saved."}
 
@@ -168,23 +156,62 @@ class History:
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:
-            title = title_of(self.store.load(view.comparison))
-            self.store.delete(view.comparison)
+            title = title_of(self.place.store.load(view.comparison))
+            self.place.store.delete(view.comparison)
         except StorageError as error:
-            return {self.detail.saved: displayable(self.message(error))}
+            return {self.detail.saved: displayable(self.place.sentence(error))}
         notice = Notice(f"Deleted “{title}”.", view.comparison)
         view, runs = self.compared(replace(view, comparison=""))
         return self.detail.closed() | runs | self.listed(view, notice)
 
     def restored(self, comparison: str) -> Notice:
         try:
-            self.store.restore(comparison)
+            self.place.store.restore(comparison)
         except StorageError as error:
-            return Notice(self.message(error))
+            return Notice(self.place.sentence(error))
         return Notice("Restored.")
 
     def closed(self, view: Address) -> Updates:
         return self.detail.closed() | self.listed(replace(view, comparison="", share=""), search=False)
+
+    def wire(self, tab: gr.Tab) -> None:
+        """The list is read whenever ``tab`` is chosen."""
+        session, detail, outputs = self.session, self.detail, self.outputs
+        on = self._handler
+        tab.select(self.show, session, self.light, **PRIVATE)
+        self.address.input(on("go", lambda own, _, data: own.go(read_address(data))), session, outputs, **PRIVATE)
+        self.search.select(on("search", History.searched), session, outputs, **PRIVATE)
+        acted = on("act", History.act)
+        gr.on([self.rows.select, self.runs.select], acted, session, outputs, trigger_mode="multiple", **PRIVATE)
+        noted = [detail.save.click, detail.name.submit, detail.tags.submit]
+        gr.on(noted, self.save, [session, *detail.notes], outputs, **PRIVATE)
+        detail.delete.click(on("delete", lambda own, view, _: own.deleted(view)), session, outputs, **PRIVATE)
+        detail.close.click(on("close", lambda own, view, _: own.closed(view)), session, outputs, **PRIVATE)
+        wire_share(self.place, detail.sharing)
+
+    def _handler(
+        self, name: str, change: Callable[[History, Address, Mapping[str, Any]], Updates]
+    ) -> Callable[..., Updates]:
+        """``name``: of the event, in the log."""
+
+        def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+            return self._within(session, lambda view: change(self.of(request), view, event_data(event)))
+
+        handle.__name__ = name
+        return handle
+
+    def _within(self, session: Session, change: Callable[[Address], Updates]) -> Updates:
+        with session.lock:
+            updates = change(session.view)
+            session.view = updates.pop(self.session, session.view)
+        return updates
+
+    def show(self, session: Session, request: gr.Request) -> Updates:
+        updates = self._within(session, self.of(request).listed)
+        return {component: updates[component] for component in self.light}
+
+    def save(self, session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
+        return self._within(session, lambda view: self.of(request).saved(view, name or "", tags or "", comment or ""))
 
 
 def _groups(view: Address) -> list[Group]:
@@ -193,46 +220,7 @@ def _groups(view: Address) -> list[Group]:
 
 
 def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
-    """The tab's components and events; its list is read whenever the tab is chosen. ``address``: of ui.kit.address."""
-    history = History(services.store, address, StoredRuns(services))
-    session, detail, outputs = history.session, history.detail, history.outputs
-
-    def own(request: gr.Request) -> History:
-        return history.of(services.seen_by(request))
-
-    def within(session: Session, change: Callable[[Address], Updates]) -> Updates:
-        with session.lock:
-            updates = change(session.view)
-            session.view = updates.pop(history.session, session.view)
-        return updates
-
-    def handler(name: str, change: Callable[[History, Address, Mapping[str, Any]], Updates]) -> Callable[..., Updates]:
-        """``name``: of the event, in the log."""
-
-        def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
-            return within(session, lambda view: change(own(request), view, event_data(event)))
-
-        handle.__name__ = name
-        return handle
-
-    def show(session: Session, request: gr.Request) -> Updates:
-        updates = within(session, own(request).listed)
-        return {component: updates[component] for component in history.light}
-
-    def save(session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
-        return within(session, lambda view: own(request).saved(view, name or "", tags or "", comment or ""))
-
-    go = handler("go", lambda visited, _, data: visited.go(read_address(data)))
-    delete = handler("delete", lambda visited, view, _: visited.deleted(view))
-    close = handler("close", lambda visited, view, _: visited.closed(view))
-    tab.select(show, session, history.light, **PRIVATE)
-    history.address.input(go, session, outputs, **PRIVATE)
-    history.search.select(handler("search", History.searched), session, outputs, **PRIVATE)
-    gr.on([history.rows.select, history.runs.select], handler("act", History.act), session, outputs,
-          trigger_mode="multiple", **PRIVATE)  # fmt: skip
-    noted = [detail.save.click, detail.name.submit, detail.tags.submit]
-    gr.on(noted, save, [session, *detail.notes], outputs, **PRIVATE)
-    detail.delete.click(delete, session, outputs, **PRIVATE)
-    detail.close.click(close, session, outputs, **PRIVATE)
-    wire_share(services, detail.sharing)
+    """``address``: of ui.kit.address."""
+    history = History(services, address)
+    history.wire(tab)
     return history

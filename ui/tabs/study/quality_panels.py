@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from markupsafe import Markup, escape
-
-from evaluation.format import count, displayable, plural
+from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Section
 from evaluation.report.document.build import CHARTS, CHARTS_LEAD, facts, plan_section, warning_section
 from evaluation.report.document.chart import HEADS as CHART_HEADS
 from evaluation.report.document.chart import charts, drawings
@@ -39,21 +36,10 @@ def render(part: str, **values: Any) -> str:
     )
 
 
-def section_html(section: Section) -> Markup:
-    """One section of the report, with its title as ``h2``."""
-    return Markup(pages().get_template("blocks.html.jinja").module.show_section(section))  # type: ignore[attr-defined]
-
-
-def escaped(text: str) -> Markup:
-    return escape(displayable(text))
-
-
 def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
-    lines = "".join(f"<p>{escaped(fact)}</p>" for fact in facts(report))
     sections = filter(None, (verdict_section(report), warning_section(report), tables.overview_section(report)))
-    panels = "".join(f'<div class="mars-panel">{section_html(section)}</div>' for section in sections)
-    return f'<div class="mars-quality-report"><div class="mars-quality-facts">{lines}</div>{panels}</div>'
+    return render("first", facts=facts(report), sections=sections)
 
 
 def charts_html(report: Report) -> str:
@@ -68,11 +54,7 @@ def charts_html(report: Report) -> str:
 
 def rest_html(report: Report) -> str:
     """What stands below the prompts, each to be unfolded."""
-    panels = "".join(
-        f'<details class="mars-panel mq-folded"><summary>{escaped(section.title)}</summary>{section_html(section)}</details>'
-        for section in filter(None, (make(report) for make in FOLDED))
-    )
-    return f'<div class="mars-quality-report">{panels}</div>'
+    return render("rest", sections=filter(None, (make(report) for make in FOLDED)))
 
 
 def prompts_html(report: Report) -> str:

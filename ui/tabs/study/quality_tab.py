@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,123 +13,232 @@ from evaluation.commands import spec_of_models
 from evaluation.format import count, plural
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
+from evaluation.report.values import Report
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.sweep import runs_planned
 from evaluation.study.worker import Writing
-from storage import RunStore, Shared, StorageError
-from ui.jobs.admission import job_errors, unbroken
+from storage import RunStore, Shared
+from ui.jobs.admission import job_errors
 from ui.jobs.services import Services
 from ui.kit.address import ID
-from ui.kit.components import message_strip
-from ui.kit.errors import error_message
+from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
-from ui.result.pair import pair_views
-from ui.sharing import READ_ONLY, reading, share_html, wire_share
-from ui.tabs.study.quality_form import StudyForm, admitted_study, build_study_fields, estimated, read_fields
-from ui.tabs.study.quality_panels import texts_html
-from ui.tabs.study.quality_view import SCOPE, QualityView, Updates, build_view
+from ui.kit.panel import panel_component
+from ui.result.pair import RunPair, pair_views
+from ui.settings.panel import SettingsPanel
+from ui.sharing import READ_ONLY, reading, share_component
+from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
+from ui.tabs.study.filters import EVERY, filter_choices, narrowed
+from ui.tabs.study.lists import admitted, check_size
+from ui.tabs.study.quality_form import StudyForm, describe, read_study
+from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html, texts_html
 from ui.tabs.study.reports import Reports
-from ui.tabs.study.running import Progress, check_size, study_runs, visitor_of_tab, wire_runs
-from ui.tabs.study.studies import progress_strip, running, studies_html
+from ui.tabs.study.running import Progress, study_runs
+from ui.tabs.study.studies import list_component, progress_strip, studies_html, study_panel
+from ui.tabs.study.tab import FAILURES, RESULT, Starts, StoredTab, Updates
 from ui.token_view.view import LaneView
 
-MEASURING = "Measuring …"
-ABOUT_EXAMPLE = (
+SCOPE = "quality"
+HINT = "Choose a study: its report says whether a rule keeps the answers right, and what it gains."
+MEASURING = message_strip("Measuring …", "running")
+ABOUT_EXAMPLE = message_strip(
     "An example: 300 problems with 3 seeds by the bundled pair, run on two cores. Start a study above to measure your own settings; "
     "the prompts and texts of this one are in the full report, docs/results.md."
 )
-FAILURES = (ValueError, StorageError)
 
 
-def build_quality_tab(services: Services, tab: gr.Tab) -> QualityView:
-    """The tab's components and events; its list is read whenever the tab is chosen. Reports are measured in the threads of events."""
-    fields = build_study_fields(services)
-    view = build_view()
-    reports_of_all = Reports(services.store)
-    public = services.public
+class QualityTab(StoredTab):
+    """Reports are measured in the threads of events."""
 
-    def readable(request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
+    def __init__(self, services: Services) -> None:
+        super().__init__(services, SCOPE, Shared.STUDY, studies_html, read_study)
+        self.reports = Reports(services.store)
+        with gr.Accordion("Start a study", open=False, elem_id="study-start", elem_classes=["mars-panel"]):
+            self.panel = SettingsPanel(services, "study", describe)
+            with gr.Row(elem_classes=["mars-ask-line"]):
+                self.note = text_panel("mars-page mars-sweep-estimate")
+                self.run = gr.Button("Start the study", variant="primary", elem_id="study-run", min_width=150, scale=0)
+        self.listed = list_component("study")
+        with gr.Row(elem_classes=["mars-quality-line"]):
+            self.strip = strip_component(message_strip(HINT), scope=SCOPE)
+            self.resume = gr.Button("Resume", visible=False, elem_id="quality-resume", scale=0, min_width=120)
+            self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="quality-stop", scale=0, min_width=120)
+        # not visible=False: Gradio loses the properties of a component that is updated before it was ever mounted
+        with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:
+            with gr.Column(elem_classes=["mars-panel"]):
+                with gr.Row(elem_classes=["mars-bar", "mars-quality-filters"]):
+                    self.filters = [
+                        gr.Dropdown([(every, EVERY)], value=EVERY, label=label, elem_id=f"quality-{name}")
+                        for label, name, every in (
+                            ("Suite", "suite", "all suites"), ("Temperature", "temperature", "all"), ("Drafter", "drafts", "all"),
+                        )
+                    ]  # fmt: skip
+                self.downloads = downloads_component("quality-downloads")
+                self.sharing = share_component(SCOPE)
+            self.first = panel_component(elem_id="quality-first")
+            self.charts = panel_component(elem_id="quality-charts", scripts=("chart.js",))
+            self.prompts = study_panel("", "quality-prompts")
+            self.texts = panel_component(elem_id="quality-texts")
+            self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
+            self.rest = panel_component(elem_id="quality-rest")
+        self.timer = gr.Timer(5.0, active=False)
+        self.fields = [self.panel.component]
+        line = [
+            self.listed,
+            self.strip,
+            self.resume,
+            self.stop,
+            self.result,
+            *self.filters,
+            self.downloads,
+            self.sharing,
+        ]
+        parts = [self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
+        self.outputs = [*line, *parts, self.timer, *self.shown]
+
+    def wire_all(self, tab: gr.Tab) -> None:
+        """The list is read whenever ``tab`` is chosen."""
+        starts: Starts = [(self.run, self.start, self.fields), (self.resume, self.go_on, self.shown[:1])]
+        self.wire(tab, starts, locked=self.filters)
+        shown = [*self.shown, *self.filters]
+        self.listed.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
+        self.listed.select(self.choose, None, self.outputs, **PRIVATE)
+        gr.on([each.input for each in self.filters], self.narrow, shown, self.outputs, **PRIVATE)
+        self.timer.tick(self.look, shown, self.outputs, **PRIVATE)
+        self.prompts.select(self.read, self.shown, [self.texts, *self.pair.outputs], **PRIVATE)
+
+    def around(self, request: gr.Request, selected: str, share: str) -> Updates:
+        store = self.services.seen_by(request).store
+        return super().around(request, selected, share) | {
+            self.resume: gr.update(visible=resumable(store, selected, share))
+        }
+
+    def readable(self, request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
         """What the visitor may read of a study, and the token of the link it is read through, if it is. Raises StorageError."""
-        store, share = reading(services, request, token, lambda own: own.study(study))
-        return reports_of_all.of(store), share
+        store, share = reading(self.services, request, token, lambda own: own.study(study))
+        return self.reports.of(store), share
 
-    def enter(study: str, share: str, request: gr.Request, value: str | None = None) -> Updates:
-        listed = {view.studies: studies_html(services.seen_by(request).store, study, public=public, share=share)}
-        return listed | ({fields.note: estimated(services, read_fields(value))} if value else {})
-
-    def failed(error: Exception) -> Updates:
-        return {view.strip: message_strip(error_message(error, public=public), "failed").html()}
-
-    def begin() -> str:
-        return message_strip(MEASURING, "running").html()
-
-    def choose(event: gr.EventData, request: gr.Request) -> Updates:
+    def choose(self, event: gr.EventData, request: gr.Request) -> Updates:
         wanted = event_data(event)
         study = str(wanted.get("id", ""))
         try:
-            reports, share = readable(request, study, wanted.get("share"))
-            changed = opened(reports, view, study, share, public=public)
+            reports, share = self.readable(request, study, wanted.get("share"))
+            return self.open(reports, study, share) | self.around(request, study, share)
         except FAILURES as error:
-            return failed(error) | enter("", "", request)
-        return changed | end(request, study, share)
+            place = self.services.seen_by(request)
+            return self.failed(error) | {self.listed: studies_html(place, "")}
 
-    def end(request: gr.Request, study: str, share: str) -> Updates:
-        """List, link and button of the study that is open."""
-        own = services.seen_by(request).store
-        sharing = {view.sharing: share_html(own, Shared.STUDY, study, public=public)}
-        return enter(study, share, request) | sharing | {view.resume: gr.update(visible=resumable(own, study, share))}
-
-    def narrow(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+    def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        """The part that the filters ask for, of the report that is known."""
+        if not study:
+            return self.still
         try:
-            return filtered(readable(request, study, share)[0], view, study, filters)
+            return self.report(self.readable(request, study, share)[0].known(study), *filters) | self.opened_prompt()
         except FAILURES as error:
-            return failed(error)
+            return self.failed(error)
 
-    def look(request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+    def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        """What a study that runs has come to since; the report where enough is new."""
+        if not study:
+            return self.still
         try:
-            changed = looked(readable(request, study, share)[0], view, study, filters, public=public)
+            changed = self.news(self.readable(request, study, share)[0], study, filters)
         except FAILURES as error:
-            return failed(error) | {view.timer: gr.update(active=False)}
-        return changed | enter(study, share, request)
+            return self.failed(error) | self.still
+        return changed | {self.listed: studies_html(self.services.seen_by(request), study, share)}
 
-    def read(study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
+    def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
+        """Raises as ``open``."""
+        progress = reports.store.study_progress(study)
+        newer = reports.newer(study, progress.done)
+        plan = (newer or reports.known(study)).plan
+        strip = progress_strip(plan.name, study, progress, len(plan.lanes), public=self.services.public)
+        changed = self.say(strip) | {self.timer: gr.update(active=progress.done < progress.tasks)}
+        return changed | (self.report(newer, *filters) if newer else {})
+
+    def read(self, study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
         with suppress(*FAILURES):
             run = str(event_data(event).get("run", ""))
-            return view.read(*chosen_prompt(readable(request, study, share)[0], study, run))
-        return view.read()
+            return self.opened_prompt(*chosen_prompt(self.readable(request, study, share)[0], study, run))
+        return self.opened_prompt()
 
-    def runs(request: gr.Request, start: Callable[[Services, str], Iterator[Progress]]) -> Iterator[Updates]:
-        place = services.seen_by(request)
-        events = start(place, visitor_of_tab(place, SCOPE))
-        changes = followed(reports_of_all.of(place.store), view, events, public=public)
-        yield from unbroken(changes, lambda strip: {view.strip: strip.html()}, "study")
+    def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
+        form = read_study(value)
+        yield from self.follow(request, lambda place, visitor: self.progress(place, started(place, visitor, form)))
 
-    def start(value: str | None, request: gr.Request) -> Iterator[Updates]:
-        yield from runs(request, lambda place, visitor: started(place, visitor, read_fields(value)))
+    def go_on(self, request: gr.Request, study: str) -> Iterator[Updates]:
+        yield from self.follow(request, lambda place, visitor: self.progress(place, resumed(place, visitor, study)))
 
-    def resume(request: gr.Request, study: str) -> Iterator[Updates]:
-        yield from runs(request, lambda place, visitor: resumed(place, visitor, study))
+    def progress(self, place: Services, events: Iterator[Progress]) -> Iterator[Updates]:
+        """A study that runs from here: the line always, the report where enough is new. Raises as ``open``."""
+        study, reports = "", self.reports.of(place.store)
+        for event in events:
+            changed = self.say(event.strip)
+            if event.worker and event.status:
+                changed = self.open(reports, study)
+                if event.why:
+                    progress = reports.store.study_progress(study)
+                    done = f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
+                    changed |= self.say(message_strip(f"{event.why}. {done}", "cancelled"))
+            elif event.worker and not study:
+                study = event.worker.study_id
+                changed = self.open(reports, study) | changed | self.still | {self.listed: studies_html(place, study)}
+            elif event.saved and (newer := reports.newer(study, reports.store.study(study).done)):
+                changed |= self.report(newer)
+            yield changed
 
-    chosen = [view.opened, view.share]
-    tab.select(enter, [*chosen, fields.panel.component], [view.studies, fields.note], **PRIVATE)
-    view.studies.select(begin, None, view.strip, **PRIVATE)
-    view.studies.select(choose, None, view.outputs, **PRIVATE)
-    shown = [*chosen, *view.filters]
-    gr.on([each.input for each in view.filters], narrow, shown, view.outputs, **PRIVATE)
-    view.timer.tick(look, shown, view.outputs, **PRIVATE)
-    view.prompts.select(read, chosen, [view.texts, *view.pair.outputs], **PRIVATE)
-    wire_share(services, view.sharing)
-    starts: list[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]]
-    starts = [(fields.run, start, [fields.panel.component]), (view.resume, resume, [view.opened])]
-    ends = (end, chosen, [view.studies, view.sharing])
-    wire_runs(services, SCOPE, starts, view.stop, view.strip, view.outputs, ends, locked=view.filters)
-    return view
+    @property
+    def still(self) -> Updates:
+        """Nothing is looked at again."""
+        return {self.timer: gr.update(active=False)}
+
+    def opened_prompt(self, html: str = "", runs: Sequence[LaneView] = ()) -> Updates:
+        """A prompt with both its runs; without arguments none."""
+        return {self.texts: html} | self.pair.show(runs)
+
+    def report(self, report: Report, *filters: object) -> Updates:
+        """The part of a report that ``filters`` ask for."""
+        part = narrowed(report, *filters)
+        panels = {self.first: first_html, self.charts: charts_html, self.prompts: prompts_html, self.rest: rest_html}
+        return {panel: html(part) for panel, html in panels.items()}
+
+    def open(self, reports: Reports, study: str, share: str = "") -> Updates:
+        """A study that was chosen in the list or by the address, whole: filters and downloads are its own. ``share``: token of the link it
+        is read through. Raises StorageError, and ValueError for what is not an id or a study of another version."""
+        if not ID.fullmatch(study):
+            raise ValueError("study must be an id of 32 hexadecimal digits.")
+        report, strip, active = reports.fresh(study), ABOUT_EXAMPLE, False
+        if study != EXAMPLE:
+            progress, plan = reports.store.study_progress(study), report.plan
+            public = self.services.public or bool(share)
+            strip = progress_strip(plan.name, study, progress, len(plan.lanes), public=public)
+            strip = replace(strip, side=READ_ONLY) if share else strip
+            active = progress.done < progress.tasks
+        query = f"?study={study}{f'&share={share}' if share else ''}"
+        return {
+            **self.say(strip),
+            **self.report(report),
+            **self.opened_prompt(),
+            self.result: gr.update(elem_classes=[RESULT, "mars-quality"]),
+            self.downloads: downloads_html(Group("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)),
+            self.timer: gr.update(active=active),
+            # of what there is only one of, everything is shown: no filter
+            **{
+                part: gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
+                for part, choices in zip(self.filters, filter_choices(report), strict=True)
+            },
+            **dict(zip(self.shown, (study, share), strict=True)),
+        }
+
+
+def build_quality_tab(services: Services, tab: gr.Tab) -> None:
+    QualityTab(services).wire_all(tab)
 
 
 def started(place: Services, visitor: str, form: StudyForm) -> Iterator[Progress]:
     """Runs a new study. Raises JobError."""
     with job_errors(place):
-        spec, plan = admitted_study(place, form)
+        spec, plan = admitted(place, form)
     yield from study_runs(place, visitor, spec, plan, run_label)
 
 
@@ -162,78 +271,9 @@ def run_label(plan: Plan, event: Writing) -> str:
     return ", ".join(filter(None, (lane.name, lane.drafts, f"T = {plan.task(event.task).temperature:g}")))
 
 
-def followed(
-    reports: Reports, view: QualityView, events: Iterator[Progress], *, public: bool = False
-) -> Iterator[Updates]:
-    """A study that runs from here, as updates: the line always, the report where enough is new. Raises as ``opened``."""
-    study = ""
-    for event in events:
-        changed: Updates = {view.strip: event.strip.html()}
-        if event.worker and event.status:
-            changed = opened(reports, view, study, public=public)
-            if event.why:
-                changed[view.strip] = message_strip(f"{event.why}. {ended_words(reports, study)}", "cancelled").html()
-        elif event.worker and not study:
-            study = event.worker.study_id
-            still = {view.strip: event.strip.html(), view.timer: gr.update(active=False)}
-            changed = opened(reports, view, study, public=public) | still
-            changed[view.studies] = studies_html(reports.store, study, public=public)
-        elif event.saved and (newer := reports.newer(study, reports.store.study(study).done)):
-            changed |= view.show(newer)
-        yield changed
-
-
-def ended_words(reports: Reports, study_id: str) -> str:
-    progress = reports.store.study_progress(study_id)
-    return f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
-
-
-def opened(reports: Reports, view: QualityView, study_id: str, share: str = "", *, public: bool = False) -> Updates:
-    """A study that was chosen in the list or by the address. ``share``: token of the link it is read through.
-
-    Raises StorageError, and ValueError for what is not an id or a study of another version.
-    """
-    if not ID.fullmatch(study_id):
-        raise ValueError("study must be an id of 32 hexadecimal digits.")
-    if study_id == EXAMPLE:
-        shown = view.open(reports.fresh(study_id), study_id, "")
-        return shown | {view.strip: message_strip(ABOUT_EXAMPLE).html(), view.timer: gr.update(active=False)}
-    progress = reports.store.study_progress(study_id)
-    report = reports.fresh(study_id)
-    strip = progress_strip(report.plan.name, study_id, progress, len(report.plan.lanes), public=public or bool(share))
-    strip = replace(strip, side=READ_ONLY) if share else strip
-    return view.open(report, study_id, share) | {
-        view.strip: strip.html(),
-        view.timer: gr.update(active=running(progress)),
-    }
-
-
-def filtered(reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...]) -> Updates:
-    """The part that the filters ask for, of the report that is known. Raises as ``opened``."""
-    if not study_id:
-        return {view.opened: study_id}
-    return view.show(reports.known(study_id), *filters) | view.read()
-
-
-def looked(
-    reports: Reports, view: QualityView, study_id: str, filters: tuple[Any, ...], *, public: bool = False
-) -> Updates:
-    """What a study that runs has come to since; the report where enough is new. Raises as ``opened``."""
-    if not study_id:
-        return {view.timer: gr.update(active=False)}
-    progress = reports.store.study_progress(study_id)
-    newer = reports.newer(study_id, progress.done)
-    plan = (newer or reports.known(study_id)).plan
-    changed = {
-        view.strip: progress_strip(plan.name, study_id, progress, len(plan.lanes), public=public).html(),
-        view.timer: gr.update(active=running(progress)),
-    }
-    return changed | (view.show(newer, *filters) if newer else {})
-
-
 def chosen_prompt(reports: Reports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
     """A prompt, by the id of the rule's worst run, and the views of strict's run and of that one while they are stored; nothing where
-    there is no such prompt. Raises as ``opened``."""
+    there is no such prompt. Raises as ``QualityTab.open``."""
     report = reports.known(study_id)
     row = next((row for row in report.prompts if row.worst[1] == run), None)
     if row is None:

@@ -6,7 +6,6 @@ What is cached is returned only through a store that has the study.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
 from threading import Lock
@@ -15,8 +14,9 @@ from typing import NamedTuple
 from evaluation.report.example import EXAMPLE, example
 from evaluation.report.values import Report
 from storage import RunStore
+from ui.public.latest import Latest
 
-MOST_CACHED = 4  # reports
+MOST_CACHED, MOST_LOCKED = 4, 1000  # reports; studies
 PAUSE_S = 20.0  # between two measurings of a study that runs
 Measure = Callable[[RunStore, str], Report]
 
@@ -37,9 +37,8 @@ class Reports:
         self.store = store
         self._measure = measure or _measured
         self._clock = clock
-        self._cached: OrderedDict[str, Cached] = OrderedDict()
-        self._locks: dict[str, Lock] = {}
-        self._lock = Lock()
+        self._cached = Latest[Cached](MOST_CACHED)
+        self._locks = Latest[Lock](MOST_LOCKED)
 
     def of(self, store: RunStore) -> Reports:
         """The same reports for whoever reads through ``store``."""
@@ -49,41 +48,34 @@ class Reports:
 
     def fresh(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
-        if study_id == EXAMPLE:
-            return example()
-        self.store.study(study_id)
-        with self._lock_of(study_id):
-            return self._remember(study_id)
+        return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
         """The last one that was measured, else a fresh one. Raises as ``fresh``."""
-        if study_id == EXAMPLE:
-            return example()
-        self.store.study(study_id)
-        with self._lock_of(study_id):
-            cached = self._cached.get(study_id)
-            return cached.report if cached else self._remember(study_id)
+        return self._report(study_id, lambda _: True)[0]
 
     def newer(self, study_id: str, done: int) -> Report | None:
         """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
+
+        def recent(cached: Cached) -> bool:
+            early = done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
+            return early or cached.report.tasks_done == done
+
+        report, measured = self._report(study_id, recent)
+        return report if measured else None
+
+    def _report(self, study_id: str, fits: Callable[[Cached], bool]) -> tuple[Report, bool]:
+        """What is cached, where that ``fits``; and whether it was measured now."""
+        if study_id == EXAMPLE:
+            return example(), False
         self.store.study(study_id)
-        with self._lock_of(study_id):
+        with self._locks.first(study_id, Lock()):
             cached = self._cached.get(study_id)
-            early = cached and done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
-            return None if cached and (early or cached.report.tasks_done == done) else self._remember(study_id)
-
-    def _remember(self, study_id: str) -> Report:
-        report = self._measure(self.store, study_id)
-        with self._lock:
-            self._cached[study_id] = Cached(report, self._clock())
-            self._cached.move_to_end(study_id)
-            while len(self._cached) > MOST_CACHED:
-                self._cached.popitem(last=False)
-        return report
-
-    def _lock_of(self, study_id: str) -> Lock:
-        with self._lock:
-            return self._locks.setdefault(study_id, Lock())
+            if cached and fits(cached):
+                return cached.report, False
+            report = self._measure(self.store, study_id)
+            self._cached.put(study_id, Cached(report, self._clock()))
+            return report, True
 
 
 def _measured(store: RunStore, study_id: str) -> Report:

@@ -1,17 +1,15 @@
-"""Runs a study or a sweep on the page: what may be run, a worker in the queue, and how far it has come. A plain generator."""
+"""Runs a study or a sweep on the page: a worker in the queue, and how far it has come. A plain generator."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import gradio as gr
+from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.format import about, count
 from evaluation.study.check import check, check_models, every_prompt, every_setting
@@ -22,22 +20,16 @@ from evaluation.study.sweep import runs_planned
 from evaluation.study.worker import Event, Saved, Stopped, Worker, Writing
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
-from ui.jobs.admission import RUNNING, check_configs, chosen_pair, job_errors
+from ui.jobs.admission import RUNNING, check_configs, job_errors
 from ui.jobs.driver import with_models
-from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
-from ui.kit.events import PRIVATE, QUEUED
-from ui.settings.form import RunForm
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
-STARTING = "Starting; if something else is running, this waits for it …"
-BROKE = "The job could not begin; check the fields, then try again."
 WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
-Updates = dict[Any, Any]
 Name = Callable[[Plan, Writing], str]  # of a run, for the line
 
 
@@ -50,22 +42,6 @@ class Progress(NamedTuple):
     saved: Saved | None = None
     status: Status | None = None
     why: str = ""
-
-
-def admitted(services: Services, form: RunForm, read: Callable[[PairSpec], Plan]) -> tuple[PairSpec, Plan]:
-    """The pair of a form, and the plan that ``read`` makes of it, if both may be used here. Raises ValueError."""
-    spec = chosen_pair(services, form)
-    plan = read(spec)
-    check_size(services, plan, runs_planned(plan))
-    return spec, plan
-
-
-def check_size(services: Services, plan: Plan, runs: int) -> None:
-    """Whether so many runs and these prompts are within the limits. Raises ValueError."""
-    services.limits.check_study(runs)
-    for suite in plan.suites:
-        for item in suite.items:
-            services.limits.check_prompt(*item.turns, plan.system, *plan.stop)
 
 
 def study_runs(
@@ -140,49 +116,3 @@ def _follow(
     except Stopped as end:
         status, why = Status.CANCELLED, TIME_IS_UP if end.reason is StopReason.DEADLINE else ""
     yield Progress(message_strip("", "running"), worker, None, status, why)
-
-
-def visitor_of_tab(place: Services, tab: str) -> str:
-    """Apart from the same visitor's comparison, which has a Stop of its own."""
-    return f"{place.key}/{tab}"
-
-
-def wire_runs(
-    services: Services,
-    tab: str,
-    starts: Sequence[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]],
-    stop: gr.Button,
-    strip: gr.HTML,
-    outputs: list[Any],
-    end: tuple[Callable[..., Updates], list[Any], list[Any]],
-    locked: Sequence[Any] = (),
-) -> None:
-    """Buttons that start a job, each with its generator and inputs; the first is shown again at the end, when ``end`` (a function, its
-    inputs and outputs) follows. ``locked``: fields that cannot be changed meanwhile."""
-    buttons = [button for button, *_ in starts]
-    shared = [*buttons, stop, *locked]
-
-    def begin(request: gr.Request) -> Updates:
-        services.stops.begin(visitor_of_tab(services.seen_by(request), tab))
-        return {
-            **dict.fromkeys(buttons, gr.update(visible=False)),
-            **dict.fromkeys(locked, gr.update(interactive=False)),
-            stop: gr.update(visible=True, interactive=True, value="Stop"),
-            strip: message_strip(STARTING, "running").html(),
-        }
-
-    def ask_stop(request: gr.Request) -> Any:
-        services.stops.request(visitor_of_tab(services.seen_by(request), tab))
-        return gr.update(value="Stopping …", interactive=False)
-
-    def ended(request: gr.Request, *values: Any) -> Updates:
-        again = dict.fromkeys(locked, gr.update(interactive=True))
-        shown = {buttons[0]: gr.update(visible=True), stop: gr.update(visible=False)}
-        return {**again, **shown, **end[0](request, *values)}
-
-    for button, work, inputs in starts:
-        pressed = button.click(begin, None, [*shared, strip], trigger_mode="once", **PRIVATE)
-        running = pressed.then(work, inputs, outputs, **COMPUTES, **QUEUED)
-        running.failure(lambda: message_strip(BROKE, "failed").html(), None, strip, **PRIVATE)
-        running.then(ended, end[1], list(dict.fromkeys([*shared, *end[2]])), **PRIVATE)
-    stop.click(ask_stop, None, stop, **PRIVATE)

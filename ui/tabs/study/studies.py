@@ -10,13 +10,13 @@ import gradio as gr
 
 from evaluation.format import about, count, displayable, number, plural
 from evaluation.report.example import EXAMPLE
-from evaluation.study.pairs import latest_sweeps
+from evaluation.study.pairs import SweepHead, latest_sweeps
 from evaluation.study.processes import rate
-from storage import RunStore, StorageError, StudyHead, StudyProgress
-from ui.kit.assets import script, to_json
+from storage import StorageError, StudyHead, StudyProgress, WorkerProgress
+from ui.jobs.services import Services
+from ui.kit.assets import to_json
 from ui.kit.components import Strip, message_strip
-from ui.kit.errors import error_message
-from ui.kit.panel import render
+from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
 COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
@@ -47,49 +47,48 @@ def list_component(name: str) -> gr.HTML:
 
 def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
     """A panel with study.js. ``address``: the word of the page's address for what is open here; ``scope``: of a chart whose points
-    choose rows. Both are texts of ours, in the script itself: a panel in a hidden tab gets its properties late."""
-    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};"
-    return gr.HTML(
-        value=html, html_template="<div></div>", js_on_load=f"{given}\n{script('morph.js', 'panel.js', 'study.js')}",
-        apply_default_css=False, elem_id=element,
-    )  # fmt: skip
+    choose rows. Both are texts of ours."""
+    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};\n"
+    return panel_component(html, elem_id=element, scripts=("study.js",), given=given)
 
 
-def sweeps_html(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+def sweeps_html(place: Services, selected: str, share: str = "") -> str:
     """The latest sweeps. ``share``: token of the link through which the selected one is read."""
 
     def rows() -> list[Row]:
-        return [
-            Row(
-                head.id, head.created_at.isoformat(), head.name, f"{count(head.done)} of {plural(head.total, head.unit)}",
-                state := "done" if head.done == head.total else "stopped", BADGES[state], head.done / head.total,
-            )
-            for head in latest_sweeps(store)
-        ]  # fmt: skip
+        return [_row(head, head.total, head.unit) for head in latest_sweeps(place.store)]
 
-    return _listed("Earlier sweeps", rows, selected, public, share)
+    return _listed(place, "Earlier sweeps", rows, selected, share)
 
 
-def studies_html(store: RunStore, selected: str, *, public: bool = False, share: str = "") -> str:
+def studies_html(place: Services, selected: str, share: str = "") -> str:
     """The latest studies, and the example, which is opened where there is no other."""
 
     def rows() -> list[Row]:
-        heads = store.studies()
+        heads = place.store.studies()
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
-        progress = {study_id: store.study_progress(study_id) for study_id in unfinished}
-        return [*(_row(head, progress.get(head.id)) for head in heads), EXAMPLE_ROW]
+        active = {study_id: len(at_work(place.store.study_progress(study_id))) for study_id in unfinished}
+        return [*(_row(head, head.tasks, "task", active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
 
-    return _listed("Studies", rows, selected, public, share, "" if public else COMMAND)
+    return _listed(place, "Studies", rows, selected, share, "" if place.public else COMMAND)
+
+
+def _row(head: SweepHead | StudyHead, total: int, unit: str, active: int = 0) -> Row:
+    """``active``: how many workers it has."""
+    state = "done" if head.done == total else "running" if active else "stopped"
+    badge = plural(active, "worker") if active else BADGES[state]
+    done = f"{count(head.done)} of {plural(total, unit)}"
+    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / total)
 
 
 def _listed(
-    title: str, rows: Callable[[], list[Row]], selected: str, public: bool, share: str, command: str = ""
+    place: Services, title: str, rows: Callable[[], list[Row]], selected: str, share: str, command: str = ""
 ) -> str:
     """Nothing where there are no rows."""
     try:
         found, message = rows(), ""
     except StorageError as error:
-        found, message, selected = [], error_message(error, public=public), ""
+        found, message, selected = [], place.sentence(error), ""
     if not found and not message:
         return ""
     return render(
@@ -98,12 +97,8 @@ def _listed(
     )  # fmt: skip
 
 
-def _row(head: StudyHead, progress: StudyProgress | None) -> Row:
-    active = [worker for worker in progress.workers if worker.claimed] if progress else []
-    state = "done" if head.done == head.tasks else "running" if active else "stopped"
-    badge = plural(len(active), "worker") if active else BADGES[state]
-    done = f"{count(head.done)} of {count(head.tasks)} tasks"
-    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks)
+def at_work(progress: StudyProgress) -> list[WorkerProgress]:
+    return [worker for worker in progress.workers if worker.claimed]
 
 
 def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int, *, public: bool = False) -> Strip:
@@ -115,7 +110,7 @@ def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int
         )
     part = progress.done / progress.tasks
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
-    active = [worker for worker in progress.workers if worker.claimed]
+    active = at_work(progress)
     if not active:
         resume = "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
         return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
@@ -125,8 +120,3 @@ def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int
     message = f"{done}, {plural(len(active), 'worker')}{f', {each} results/s' if each else ''}. The report below holds what has ended."
     left = f"{about((progress.tasks * lanes - progress.results) / pace)} to go" if pace > 0 else ""
     return message_strip(message, "running", side=left, progress=part)
-
-
-def running(progress: StudyProgress) -> bool:
-    """Whether it is worth looking again soon."""
-    return progress.done < progress.tasks

@@ -1,12 +1,10 @@
-"""From the fields of the Sweep tab to a plan. Fields can hold anything: what cannot be read gets one clear sentence."""
+"""The form of a sweep: its fields, the plan that they describe. Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from evaluation.format import count, plural
 from evaluation.study.plan import Models, Plan
@@ -14,23 +12,18 @@ from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planne
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
+from ui.jobs.services import Services
 from ui.kit.labels import parameter_title
-from ui.settings.form import TREE, RunForm, read_drafter, read_number, read_stop, read_thinking, read_whole
+from ui.settings.fields import Fields, parse, read
+from ui.settings.form import read_drafter, read_number
+from ui.tabs.study.lists import RULE_CHOICES, ListsForm, numbers, plan_settings, read_ks
 
 BLOCK = "---"  # a line of its own: prompts of several lines stand between two
 ANSWER = "=>"
 PAPER_THETAS = (0.84, 0.88, 0.9, 0.94, 0.98)  # within the range that the paper sweeps
-LONGEST_LIST = 200
 EXAMPLES = 8  # problems a press
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListsForm(RunForm):
-    """The fields of sweeps and studies as they are; ``ks`` and ``temperatures`` are lists as text."""
-
-    temperatures: str
-    ks: str
-    repeats: float | None = 1
+FIRST_RULE = "mars"
+LONGEST = 96  # new tokens, unless something else is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,64 +36,56 @@ class SweepForm(ListsForm):
     values: str
     others: str = ""  # name = value, comma separated
 
+    def plan(self, spec: PairSpec) -> Plan:
+        ks = read_ks(self)
+        varies = self.rule in RULES and RULES[self.rule].parameters
+        grid = Grid(
+            rule=self.rule,
+            parameter=self.parameter if varies else "",
+            values=numbers(self.values, parameter_title(self.parameter)) if varies else (),
+            ks=ks,
+            drafter=read_drafter(replace(self, k=ks[0] if ks else 1)),
+            others=_others(self),
+        )
+        cases = read_cases(self.prompts)
+        models, name = Models(spec.key, spec.target, spec.draft, spec.head), sweep_name(grid, cases) if cases else ""
+        return sweep_plan(models, cases, grid, name, **plan_settings(self))
 
-def read_plan_of(form: SweepForm, spec: PairSpec) -> Plan:
-    """The plan that the fields describe. Raises ValueError with one sentence."""
-    ks = read_ks(form)
-    names = {parameter.name for parameter in RULES[form.rule].parameters} if form.rule in RULES else set()
-    grid = Grid(
-        rule=form.rule,
-        parameter=form.parameter if names else "",
-        values=numbers(form.values, parameter_title(form.parameter)) if names else (),
-        ks=ks,
-        drafter=read_drafter(replace(form, k=ks[0] if ks else 1)),
-        others=_others(form),
-    )
-    cases = read_cases(form.prompts)
-    return sweep_plan(
-        Models(spec.key, spec.target, spec.draft, spec.head),
-        cases,
-        grid,
-        sweep_name(grid, cases) if cases else "",
-        **plan_settings(form),
-    )
-
-
-def plan_settings(form: ListsForm) -> dict[str, Any]:
-    """The fields of Plan that do not depend on what is varied. Raises ValueError."""
-    return {
-        "temperatures": numbers(form.temperatures, "temperature"),
-        "max_new_tokens": read_whole(form.max_new_tokens, "max new tokens"),
-        "seed": read_whole(form.seed, "seed"),
-        "repeats": read_whole(form.repeats, "repeats"),
-        "top_k": read_whole(form.top_k, "top-k"),
-        "top_p": read_number(form.top_p, "top-p"),
-        "system": form.system,
-        "chat": bool(form.chat),
-        "thinking": read_thinking(form.thinking),
-        "stop": read_stop(form),
-    }
+    def estimate(self, plan: Plan, _: Services) -> str:
+        ks, values = ks_of(plan), values_of(plan)
+        factors = [plural(plan.items, "prompt")]
+        factors += [plural(plan.repeats, "repeat")] if plan.repeats > 1 else []
+        factors += [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
+        factors += [f"{count(len(ks))} K"] if len(ks) > 1 else []
+        factors += [plural(len(values), "value")] if values else []
+        runs = runs_planned(plan)
+        return (
+            f"{' × '.join(factors)} = {plural(pairs_planned(plan), 'comparison')} with strict, "
+            f"{plural(runs, 'run')}, at most {count(runs * plan.max_new_tokens)} new tokens."
+        )
 
 
-def read_ks(form: ListsForm) -> tuple[int, ...]:
-    """Empty for a tree. Raises ValueError."""
-    tree = form.drafter == "eagle3" and form.shape == TREE
-    return () if tree else tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
+def read_sweep(prompts: str | None, value: str | None) -> SweepForm:
+    """What the prompts and the panel ask for."""
+    return SweepForm(**read(SweepForm, parse(value)) | {"prompts": prompts or ""})
 
 
-def estimate(plan: Plan) -> str:
-    """What will be run, in words."""
-    ks, values = ks_of(plan), values_of(plan)
-    factors = [plural(plan.items, "prompt")]
-    factors += [plural(plan.repeats, "repeat")] if plan.repeats > 1 else []
-    factors += [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
-    factors += [f"{count(len(ks))} K"] if len(ks) > 1 else []
-    factors += [plural(len(values), "value")] if values else []
-    runs = runs_planned(plan)
-    return (
-        f"{' × '.join(factors)} = {plural(pairs_planned(plan), 'comparison')} with strict, "
-        f"{plural(runs, 'run')}, at most {count(runs * plan.max_new_tokens)} new tokens."
-    )
+def describe(own: Fields) -> None:
+    """The fields by name of SweepForm; which parameter of the rule is varied, and the others."""
+    own.choice("rule", "Rule, against strict", RULE_CHOICES, FIRST_RULE, width=180, redraws=True)
+    rule = own.by_name["rule"].value
+    parameters = RULES[rule].parameters
+    own.choice("parameter", "Parameter", [(parameter_title(each.name), each.name) for each in parameters], redraws=True)
+    varied = next((each for each in parameters if each.name == own.by_name["parameter"].value), None)
+    own.text(
+        "values", "Values", suggestion(varied) if varied else "", placeholder="0.84, 0.9 or 0.8:0.98:0.02", width=260,
+        help="" if varied else "This rule has none.",
+    )  # fmt: skip
+    others = other_parameters(rule, varied.name) if varied else ""
+    own.text("others", "Other parameters of the rule", others, placeholder="name = value, …", width=200)
+    own.bar(LONGEST, lists=True)
+    own.number("repeats", "Repeats", 1)
+    own.advanced()
 
 
 def read_cases(text: str) -> tuple[Case, ...]:
@@ -130,34 +115,6 @@ def examples(press: int) -> tuple[Case, ...]:
     problems = held_out()
     start = EXAMPLES * press % len(problems)
     return tuple(Case(item.question, str(item.answer)) for item in problems[start : start + EXAMPLES])
-
-
-def numbers(text: str, name: str) -> tuple[float, ...]:
-    """``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises ValueError."""
-    parts = [part for part in re.split(r"[\s,;]+", re.sub(r"\s*:\s*", ":", text)) if part]
-    found = [value for part in parts for value in _range(part, name)]
-    if len(found) > LONGEST_LIST:
-        raise ValueError(f"The list of {name} has {len(found)} numbers; it must have at most {LONGEST_LIST}.")
-    return tuple(map(float, found))
-
-
-def _range(part: str, name: str) -> list[Decimal]:
-    try:
-        bounds = [Decimal(number) for number in part.split(":")]
-    except InvalidOperation:
-        raise ValueError(f"{part[:40]!r} among the {name} is not a number; write 0.8, 0.9 or 0.8:0.98:0.02.") from None
-    if not all(bound.is_finite() and abs(bound) < 10**15 for bound in bounds) or len(bounds) not in (1, 3):
-        raise ValueError(
-            f"{part[:40]!r} among the {name} is neither a number nor a range; write 0.8, 0.9 or 0.8:0.98:0.02."
-        )
-    if len(bounds) == 1:
-        return bounds
-    first, last, step = bounds
-    if step <= 0 or last < first or (last - first) / step > LONGEST_LIST:
-        raise ValueError(
-            f"The range {part[:40]} of {name} must rise from first to last in 1 to {LONGEST_LIST} steps above 0."
-        )
-    return [first + place * step for place in range(int((last - first) / step) + 1)]
 
 
 def suggestion(parameter: Parameter) -> str:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MINUS, MISSING, count, number, plural, ratio, share, shorten
-from evaluation.study.pairs import Paired, Sweep
+from evaluation.format import MINUS, MISSING, count, number, plural, ratio, share
+from evaluation.study.pairs import Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Interval, Point, optimal, points
 from evaluation.study.sweep import case_of, cells, first_lane, is_scored
@@ -101,23 +101,5 @@ def pairs_html(sweep: Sweep | None, row: int) -> str:
     if len(found) > MOST_PAIRS:
         note = f"The first {count(MOST_PAIRS)} of {count(len(found))}; all are in sweep-comparisons.csv."
     title = f"{setting_label(plan, cell)}: {plural(len(found), 'pair')}"
-    rows = [_pair(plan, pair) for pair in found[:MOST_PAIRS]]
+    rows = [(pair, case_of(plan, pair.case).prompt, pair.seed(plan)) for pair in found[:MOST_PAIRS]]
     return render(TEMPLATE, part="pairs", title=title, note=note, scored=is_scored(plan), rows=rows)
-
-
-def _pair(plan: Plan, pair: Paired) -> dict[str, object]:
-    """``runs``: those of the comparison to be opened; none: all."""
-    return {
-        "comparison": pair.comparison,
-        "runs": pair.runs,
-        "prompt": shorten(case_of(plan, pair.case).prompt, 90),
-        "seed": pair.seed(plan),
-        "speedup": ratio(pair.speedup),
-        "differs": "the same text" if pair.divergence is None else f"at {count(pair.divergence)}, {pair.cause}",
-        "strict": _verdict(pair.strict_right),
-        "rule": _verdict(pair.right),
-    }
-
-
-def _verdict(right: bool | None) -> str:
-    return MISSING if right is None else "right" if right else "wrong"

@@ -6,25 +6,22 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 from evaluation.format import count, number, plural, ratio, share
-from evaluation.study.pairs import Paired, Sweep, load_sweep, pairs_of
+from evaluation.study.pairs import Paired, Sweep, pairs_of
 from evaluation.study.plan import Plan
 from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
 from evaluation.study.sweep import cell_of
 from evaluation.study.worker import Writing
-from mars_core.models import PairSpec
 from mars_core.types import Status
-from storage import RunStore, StorageError
 from ui.figures.tradeoff import group_label, setting_label, value_label
 from ui.jobs.admission import job_errors, unbroken
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
-from ui.kit.errors import error_message
-from ui.tabs.study.running import admitted, study_runs
-from ui.tabs.sweep.form import SweepForm, read_plan_of
+from ui.tabs.study.lists import admitted
+from ui.tabs.study.running import study_runs
+from ui.tabs.sweep.form import SweepForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def run(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepFram
 
 def _frames(services: Services, form: SweepForm, visitor: str) -> Iterator[SweepFrame]:
     with job_errors(services):
-        spec, plan = admitted_sweep(services, form)
+        spec, plan = admitted(services, form)
     sweep, pairs = Sweep("", plan), dict[int, tuple[Paired, ...]]()  # by task
     with closing(study_runs(services, visitor, spec, plan, run_label)) as events:
         for event in events:
@@ -61,25 +58,11 @@ def _frames(services: Services, form: SweepForm, visitor: str) -> Iterator[Sweep
                 yield SweepFrame(event.strip, sweep if changed else None)
 
 
-def admitted_sweep(services: Services, form: SweepForm) -> tuple[PairSpec, Plan]:
-    """The pair and the plan of a form whose pair, size and prompts may be used here. Raises ValueError."""
-    return admitted(services, form, partial(read_plan_of, form))
-
-
 def run_label(plan: Plan, event: Writing) -> str:
     """The setting of a run in words."""
     lane = plan.lanes[event.lane]
     cell = cell_of(plan, plan.task(event.task).temperature, lane)
     return f"strict, {group_label(plan, cell)}" if plan.baseline(event.lane) is None else setting_label(plan, cell)
-
-
-def reopened(store: RunStore, sweep_id: str, *, public: bool = False) -> SweepFrame:
-    """A stored sweep as it was shown when it ended."""
-    try:
-        sweep = load_sweep(store, sweep_id)
-    except (ValueError, StorageError) as error:
-        return SweepFrame(message_strip(error_message(error, public=public), "failed"))
-    return SweepFrame(closing_strip(sweep), sweep)
 
 
 def closing_strip(sweep: Sweep) -> Strip:

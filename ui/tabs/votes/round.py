@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.format import about
@@ -20,10 +21,10 @@ from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
 from ui.jobs.admission import admit, unbroken
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
-from ui.jobs.pending import Pending
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
+from ui.public.latest import Latest
 from ui.settings.form import Form, read_configs
 from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
 
@@ -34,6 +35,7 @@ MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are f
 PROGRESS_STEPS = 20
 WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip("Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done")
+EITHER_SIDE = partial(secrets.randbelow, 2)  # from the system's randomness, which no seed repeats
 NO_VOTE = "The round ended without a vote; its runs are in History."
 
 
@@ -54,23 +56,7 @@ class OpenRound(NamedTuple):
     left_lane: int
 
 
-class Rounds:
-    """Rounds that wait for their vote, one for each page (``Services.key``). Whoever takes one is the only one to vote on it."""
-
-    def __init__(self) -> None:
-        self._waiting = Pending[OpenRound](MOST_OPEN)
-
-    def open(self, page: str, waiting: OpenRound) -> None:
-        """It waits in place of the page's round before."""
-        self._waiting.put(page, waiting)
-
-    def take(self, page: str, name: str) -> OpenRound | None:
-        """The round, once; None where it was taken, forgotten or never there."""
-        return self._waiting.take(page, lambda waiting: waiting.name == name)
-
-    def discard(self, page: str) -> None:
-        """The page's round gets no vote."""
-        self._waiting.take(page)
+Rounds = Latest[OpenRound]  # by page (``Services.key``): whoever takes one is the only one to vote on it
 
 
 @dataclass(slots=True)
@@ -129,13 +115,8 @@ class _Writing:
         return message_strip(f"Stopped. {NO_VOTE}" if traces else "Stopped before the first token.", "cancelled")
 
 
-def _either_side() -> int:
-    """From the system's randomness, which no seed repeats."""
-    return secrets.randbelow(2)
-
-
 def write_answers(
-    services: Services, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = _either_side
+    services: Services, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = EITHER_SIDE
 ) -> Iterator[RoundFrame]:
     """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A. Never raises: the strip says what was
     wrong."""
@@ -147,7 +128,7 @@ def _answers(
     services: Services, rounds: Rounds, form: Form, visitor: str, side: Callable[[], int]
 ) -> Iterator[RoundFrame]:
     """Both runs; none after one that failed. Raises JobError."""
-    rounds.discard(services.key)
+    rounds.take(services.key)  # the round before gets no vote
     spec, writing = admit(services, form), _Writing()
 
     def read(session: Session) -> Iterable[Batch]:
@@ -174,14 +155,14 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callab
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
     waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
-    rounds.open(services.key, waiting)
+    rounds.put(services.key, waiting)
     return RoundFrame(QUESTION, asking(round_), waiting.name)
 
 
 def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> tuple[str, Round] | None:
     """Save the vote on the round of that name: its id, for its comment, and the round; None where it has one already. Raises
     StorageError, and then it may be tried again."""
-    waiting = rounds.take(services.key, name)
+    waiting = rounds.take(services.key, lambda waiting: waiting.name == name)
     if waiting is None:
         return None
     try:
@@ -190,6 +171,6 @@ def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> 
         left, right = round_.left_lane, round_.right_lane
         vote = services.store.add_vote(round_.comparison, left_lane=left, right_lane=right, choice=choice)
     except StorageError:
-        rounds.open(services.key, waiting)
+        rounds.put(services.key, waiting)
         raise
     return vote, round_

@@ -9,22 +9,20 @@ from typing import Any
 
 import gradio as gr
 
-from mars_core.models import PairSpec
 from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import Strip, chips_component, chips_html, message_strip, strip_component, text_panel
-from ui.kit.errors import error_message
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
 from ui.settings.fields import Fields, Values, lane, parse
 from ui.settings.form import Form
-from ui.settings.panel import SettingsPanel, pair_choices, read_form
+from ui.settings.panel import SettingsPanel, read_form
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.tabs.votes.round import Rounds, cast_vote, write_answers
-from ui.tabs.votes.tally import tally_component, tally_now
+from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
+from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
@@ -42,9 +40,11 @@ class VotesTab:
     """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
 
     def __init__(self, services: Services) -> None:
-        self.services, self.rounds = services, Rounds()
+        self.services, self.rounds = services, Rounds(MOST_OPEN)
         with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
-            self.prompt, self.panel = _settings(services)
+            self.prompt = prompt_field(services, "votes-prompt", "What should both answers be about?")
+            self.chips = chips_component(services.catalog[0].prompts, "votes-chips")
+            self.panel = SettingsPanel(services, "votes", _describe, lanes=2, describe_lane=partial(lane, votes=True))
             with gr.Row(elem_classes=["mars-votes-action"]):
                 self.write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
                 self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
@@ -60,11 +60,13 @@ class VotesTab:
                 self.kept = text_panel("mars-page")
         with gr.Column(elem_classes=["mars-panel"]):
             gr.HTML(HEADING, apply_default_css=False)
-            self.tally = tally_component()
+            self.tally = panel_component(tally_html(), elem_id="votes-tally")
         self.name, self.vote = gr.State(""), gr.State("")
 
     def wire(self, tab: gr.Tab) -> None:
         """The results are read whenever ``tab`` is chosen."""
+        self.panel.wire(self._follow, outputs=[self.chips])
+        wire_examples(self.chips, self.prompt, self.panel)
         round_ = [self.round, *self.pair.outputs]
         buttons = [self.write, self.stop, self.after]
         cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.panel.component]
@@ -79,6 +81,9 @@ class VotesTab:
         self.round.select(self.on_vote, self.name, voted, **PRIVATE)
         self.keep.click(self.on_keep, [self.vote, self.comment], [self.kept, self.tally], **PRIVATE)
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
+
+    def _follow(self, changed: str, values: Values) -> tuple[Any]:
+        return (chips_html(examples_of(self.panel.spec(values))) if changed == "pair" else gr.update(),)
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
@@ -105,7 +110,7 @@ class VotesTab:
             if frame.view:
                 changed |= self.show(frame.view) | {self.name: frame.round}
                 if frame.view.state == "revealed":  # both texts were the same, which counts
-                    changed[self.tally] = _tally(place)
+                    changed[self.tally] = tally_now(place)
             yield changed
 
     def show(self, view: RoundView) -> Updates:
@@ -130,7 +135,7 @@ class VotesTab:
         try:
             cast = cast_vote(place, self.rounds, name, choice)
         except StorageError as error:
-            sentence = error_message(error, public=place.public)
+            sentence = place.sentence(error)
             return {self.strip: message_strip(sentence, "failed").html(), self.name: name}
         if cast is None:
             return {self.name: ""}
@@ -141,7 +146,7 @@ class VotesTab:
             self.after: gr.update(visible=True),
             self.name: "",
             self.vote: vote_id,
-            self.tally: _tally(place),
+            self.tally: tally_now(place),
         }
 
     def on_keep(self, vote_id: str, comment: str | None, request: gr.Request) -> Updates:
@@ -149,39 +154,23 @@ class VotesTab:
         try:
             place.store.comment_vote(vote_id, comment or "")
         except StorageError as error:
-            return {self.kept: error_message(error, public=place.public)}
-        return {self.kept: "Saved with the vote.", self.tally: _tally(place)}
+            return {self.kept: place.sentence(error)}
+        return {self.kept: "Saved with the vote.", self.tally: tally_now(place)}
 
     def on_enter(self, request: gr.Request) -> str:
-        return _tally(self.services.seen_by(request))
+        return tally_now(self.services.seen_by(request))
 
 
 def build_votes_tab(services: Services, tab: gr.Tab) -> None:
     VotesTab(services).wire(tab)
 
 
-def _settings(services: Services) -> tuple[gr.Textbox, SettingsPanel]:
-    def describe(own: Fields, spec: PairSpec | None) -> None:
-        own.bar(pair_choices(services), spec, services.limits, lists=False, longest=LONGEST)
-        own.check("fresh", "A new seed each round", True)
-        own.advanced()
-
-    prompt = prompt_field(services, "votes-prompt", "What should both answers be about?")
-    chips = chips_component(services.catalog[0].prompts, "votes-chips")
-    panel = SettingsPanel(services, "votes", describe, lanes=2, describe_lane=partial(lane, votes=True))
-
-    def follow(changed: str, values: Values) -> tuple[Any]:
-        return (chips_html(examples_of(panel.spec(values))),) if changed == "pair" else (gr.update(),)
-
-    panel.wire(follow, outputs=[chips])
-    wire_examples(chips, prompt, panel)
-    return prompt, panel
+def _describe(own: Fields) -> None:
+    own.bar(LONGEST)
+    own.check("fresh", "A new seed each round", True)
+    own.advanced()
 
 
 def _visitor(place: Services) -> str:
     """Stop here is not Stop on Compare."""
     return f"{place.key}/votes"
-
-
-def _tally(place: Services) -> str:
-    return tally_now(place.store, public=place.public)

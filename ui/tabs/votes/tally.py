@@ -9,19 +9,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import gradio as gr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evaluation.format import MISSING, count, plural, share, shorten
+from evaluation.format import plural
 from evaluation.report.files import csv_text
 from evaluation.statistics import over, wilson
-from storage import Choice, RunStore, StorageError, StoredVote, VoteCount
+from storage import Choice, StorageError, StoredVote, VoteCount
 from ui.jobs.services import Services
-from ui.kit.errors import error_message
-from ui.kit.labels import rule_label
 from ui.kit.palette import LANES, NEUTRAL
-from ui.kit.panel import panel_component, render
+from ui.kit.panel import render
 from ui.kit.responses import attachment
 
 RECENT = 20  # votes in the list
@@ -31,7 +28,6 @@ COLUMNS = (
     "first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad", "decided",
     "second_win_rate", "wilson95_low", "wilson95_high", "same_text",
 )  # fmt: skip
-_CHOICES = {Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
 Pair = tuple[str, str]
 
 
@@ -77,11 +73,6 @@ def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     return tuple(sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second)))
 
 
-def _winner(vote: StoredVote) -> str:
-    """The label of the rule that won; empty where none did."""
-    return {Choice.LEFT: vote.left_rule, Choice.RIGHT: vote.right_rule}.get(vote.choice, "")
-
-
 def ordered(one: str, other: str) -> Pair:
     """Baselines first, then by name."""
     place = {rule: index for index, rule in enumerate(BASELINES)}
@@ -103,53 +94,20 @@ def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] =
     total = sum(pair.votes for pair in pairs)
     return render(
         "tabs/votes/tally.html.jinja",
-        pairs=list(map(_pair, pairs)),
-        votes=list(map(_vote, votes)),
+        pairs=pairs,
+        votes=votes,
         head=f"The last {len(votes)} of {plural(total, 'vote')}" if total > len(votes) else "All votes",
         message=message,
-        kinds=("first", "second", "tie", "bad"),
         colours=(LANES[0], LANES[1], NEUTRAL),
     )
 
 
-def tally_now(store: RunStore, *, public: bool = False) -> str:
+def tally_now(place: Services) -> str:
     """The results as they are; what went wrong where they cannot be read."""
     try:
-        return tally_html(tally(store.vote_counts()), store.votes(limit=RECENT))
+        return tally_html(tally(place.store.vote_counts()), place.store.votes(limit=RECENT))
     except StorageError as error:
-        return tally_html(message=error_message(error, public=public))
-
-
-def _pair(pair: PairResult) -> dict[str, Any]:
-    low, high = pair.interval
-    counts = (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad)
-    return {
-        "names": [rule_label(rule) for rule in (pair.first, pair.second)],
-        "shares": [round(value / pair.votes, 4) if pair.votes else 0 for value in counts],
-        "counts": [count(value) for value in counts],
-        "votes": count(pair.votes),
-        "rate": share(pair.win_rate),
-        "decided": f"of {count(pair.decided)} decided" if pair.decided else "",
-        "interval": f"{share(low)} to {share(high)}" if pair.decided else MISSING,
-        "same": count(pair.same_text),
-    }
-
-
-def _vote(vote: StoredVote) -> dict[str, str]:
-    won = _winner(vote)
-    return {
-        "id": vote.id,
-        "created": vote.created_at.isoformat(),
-        "prompt": shorten(vote.prompt),
-        "rules": f"A {rule_label(vote.left_rule)}, B {rule_label(vote.right_rule)}",
-        "choice": rule_label(won) if won else _CHOICES[vote.choice],
-        "comment": vote.comment,
-        "comparison": vote.comparison_id,
-    }
-
-
-def tally_component() -> gr.HTML:
-    return panel_component(tally_html(), elem_id="votes-tally")
+        return tally_html(message=place.sentence(error))
 
 
 def results_file(services: Services, request: Request) -> Response:

@@ -14,11 +14,11 @@ import pytest
 
 from evaluation.study.plan import Models
 from evaluation.study.sweep import Case, Grid, sweep_plan
-from mars_core.types import ModelRef, PromptConfig
+from mars_core.types import ModelRef
 from storage import Choice, RunStore, Source
 from tests.serving import serving
-from tests.traces import make_trace
 from tests.unit.evaluation.report.studies import stored_study
+from tests.unit.ui.places import keep
 from ui.public.visitors import COOKIE, browser_owner
 
 MARK = "SecretOfA"
@@ -120,14 +120,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
-    prompt = PromptConfig(f"{MARK} asks for a story")
-    comparison = store.new_comparison(prompt, source=source)
     words = tuple(f" {MARK}{number}" for number in range(6))
-    for lane, rule in enumerate(("strict", "mars")):
-        store.save_run(
-            comparison, make_trace(rule=rule, new_tokens=6, prompt=prompt, words=words), lane=lane, order=lane
-        )
-    return comparison
+    return keep(store, f"{MARK} asks for a story", source=source, new_tokens=6, words=words)
 
 
 @pytest.fixture(scope="package")

@@ -25,8 +25,8 @@ EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
     "act", "apply", "arrange", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go",
     "lambda", "load", "look", "move", "run", "with_theta", "more", "narrow",
-    "new_seed", "open_sweep", "press", "read", "redraw",
-    "refresh", "resume", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
+    "new_seed", "open_sweep", "press", "read", "redraw", "length", "go_on",
+    "refresh", "save", "search", "show", "start", "sweep", "take", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 OURS = frozenset((
@@ -169,7 +169,8 @@ def test_no_download_gives_what_another_visitor_keeps(served: Served, stranger: 
     nobody.close()
 
 
-def test_a_link_shows_one_thing_until_it_ends(served: Served, stranger: Stranger, kept: Kept) -> None:
+def test_sweeps_and_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
+    """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
     token = store.share(Shared.COMPARISON, kept.comparison)
     report = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
@@ -182,16 +183,11 @@ def test_a_link_shows_one_thing_until_it_ends(served: Served, stranger: Stranger
     store.unshare(Shared.COMPARISON, kept.comparison)
     ended = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
     assert ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
-
-
-def test_sweeps_and_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
-    store = served.store.of(browser_owner(A))
     for kind, id_, name in ((Shared.SWEEP, kept.sweep, "sweep"), (Shared.STUDY, kept.study, "study-results")):
-        path = f"/downloads/{name}.csv"
-        token = store.share(kind, id_)
-        assert stranger.get(path, **{str(kind): id_, "share": token}).status_code == 200
+        query = {str(kind): id_, "share": store.share(kind, id_)}
+        assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 200
         store.unshare(kind, id_)
-        assert stranger.get(path, **{str(kind): id_, "share": token}).status_code == 404
+        assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 404
 
 
 def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: Stranger, kept: Kept) -> None:

@@ -1,0 +1,48 @@
+"""Values of pages and visitors, whose number nobody bounds: those that were used last are kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Latest(Generic[V]):
+    """Values by key, of the ``most`` keys that were used last; the others are dropped. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[str, V] = OrderedDict()
+        self._lock = Lock()
+
+    def put(self, key: str, value: V) -> None:
+        """In place of the key's value before."""
+        with self._lock:
+            self._values[key] = value
+            self._used(key)
+
+    def first(self, key: str, value: V) -> V:
+        """The key's value; ``value``, from now on, where it has none."""
+        with self._lock:
+            found = self._values.setdefault(key, value)
+            self._used(key)
+            return found
+
+    def get(self, key: str) -> V | None:
+        with self._lock:
+            if key in self._values:
+                self._used(key)
+            return self._values.get(key)
+
+    def take(self, key: str, wanted: Callable[[V], bool] = lambda _: True) -> V | None:
+        """Removes and returns the key's value; None if there is none or ``wanted`` is false for it."""
+        with self._lock:
+            return self._values.pop(key) if key in self._values and wanted(self._values[key]) else None
+
+    def _used(self, key: str) -> None:
+        self._values.move_to_end(key)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
