@@ -39,11 +39,11 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore, write_csv, write_parquet
 from storage.database import clock, open_database, parse_url
-from storage.lookup import new_id
 from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
+from storage.scope import new_id
 from storage.traces.flat import flatten
 from storage.traces.packing import pack
-from storage.writers import WRITING
+from storage.write_lock import WRITING
 
 VOCABULARY, NOISE, CPU = 2048, 0.1, torch.device("cpu")
 REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = 2.0, 16, 150_000, 400_000  # goals: at most, at most, at least, at least

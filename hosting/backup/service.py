@@ -18,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from huggingface_hub import CommitScheduler
 
 from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
 from storage import RunStore, StorageError, write_parquet
@@ -30,16 +29,17 @@ ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
-class Backup(CommitScheduler):
+class Backup:
     """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises.
 
     ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty.
     """
 
     def __init__(self, database: Path, repository: Repository, minutes: float, log: logging.Logger) -> None:
-        self._database, self._repository, self._every, self._log = database, repository, minutes, log
+        self._database, self._repository, self._minutes, self._log = database, repository, minutes, log
         self._folder = database.with_name(f".{database.name}.backup")
-        self._ending, self._begun, self._compared, self._tidy_at = threading.Event(), False, False, datetime.now(UTC)
+        self._ending, self._lock = threading.Event(), threading.Lock()
+        self._reached, self._tidy_at = False, datetime.now(UTC)
         self.pushed_at: datetime | None = None
         self.problem = ""
 
@@ -58,7 +58,7 @@ class Backup(CommitScheduler):
         if not self._ending.is_set():
             with self._reported("The backup was not started"):
                 follow(store, self._repository.name)
-            _in_thread(self._begin)
+            _in_thread(self._run)
 
     def hold(self, why: str) -> None:
         """Disable pushes in this process: the open database is not the one that was backed up."""
@@ -66,24 +66,21 @@ class Backup(CommitScheduler):
         self.problem = f"Nothing is pushed to {self._repository.place}: {why}"
         self._log.warning(self.problem)
 
-    def stop(self, seconds: float) -> str:  # type: ignore[override]  # returns the result
+    def stop(self, seconds: float) -> str:
         """Push once more, and stop. Returns a sentence with the result. Takes at most ``seconds``."""
         self._ending.set()
-        if not self._begun:
+        if not self._reached:
             return self.problem or f"Nothing was pushed to {self._repository.place}."
         self.problem = f"The last push to {self._repository.place} did not end within {seconds:g} s."
-        self.trigger().join(seconds)
-        super().stop()
+        _in_thread(self.push).join(seconds)
         return self.problem or f"The backup at {self._repository.place} is up to date."
 
-    def trigger(self) -> threading.Thread:  # type: ignore[override]  # process exit would wait for a Future's thread
-        return _in_thread(self._push_to_hub)
-
-    def push_to_hub(self) -> None:
-        lock = self.lock
+    def push(self) -> None:
+        """Push the changes now, one call at a time."""
+        lock = self._lock
         with self._reported("The backup was not pushed"):
             if not lock.acquire(timeout=PUSH_S):
-                self.lock = threading.Lock()  # the old lock is held by a push that does not return
+                self._lock = threading.Lock()  # the old lock is held by a push that does not return
                 raise BackupError(f"{self._repository.place} took too long.")
             try:
                 self._push()
@@ -95,20 +92,16 @@ class Backup(CommitScheduler):
                 return self._tidy()
             self._tidy_at = datetime.now(UTC)
 
-    def _begin(self) -> None:
-        hub = self._repository
+    def _run(self) -> None:
         while not self._ending.is_set():
-            with self._reported("The backup was not pushed"):  # the next line pushes too
-                super().__init__(every=self._every, folder_path=self._folder, hf_api=hub.api, private=True, **hub.where)
-                self._begun = True
-                return
-            self._ending.wait(RETRY_S)
+            _in_thread(self.push).join(PUSH_S)
+            self._ending.wait(60 * self._minutes if self._reached else RETRY_S)
 
     def _push(self) -> None:
-        if not self._compared:
+        if not self._reached:
             seen = self._repository.look()
             follow(self._store, self._repository.name, everything=not (seen.pushes or seen.earlier))
-            self._compared = True
+            self._reached = True
         while True:
             with self._work() as folder:
                 changes = write_changes(self._store, folder, ROWS_A_PUSH)

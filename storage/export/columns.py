@@ -200,13 +200,14 @@ prompt | text | | of the comparison
 )
 
 
-def described() -> str:
-    """All columns as Markdown, one table per export."""
+def described(*without: str, level: str = "###") -> str:
+    """All columns as Markdown, one table per export, ``without`` some; ``level``: of their headings."""
     titles = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
     head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
     return "\n".join(
-        f"### {title}\n\n{head}" + "".join(f"| `{name}` | {' | '.join(rest)} |\n" for name, *rest in columns)
+        f"{level} {title}\n\n{head}" + "".join(f"| `{name}` | {' | '.join(rest)} |\n" for name, *rest in columns)
         for title, columns in titles.items()
+        if title not in without
     )
 
 

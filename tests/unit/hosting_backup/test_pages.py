@@ -161,9 +161,9 @@ def test_a_push_that_hangs_is_given_up(tmp_path: Path, hub: Hub, monkeypatch: py
         save(store, "a prompt")
         backup.start(store)
         until(lambda: commits(hub))
-        backup.trigger().join()
+        backup.push()
         assert backup.problem == f"The backup was not pushed: the dataset repository {REPO} took too long."
-        backup.trigger().join()
+        backup.push()
         assert backup.problem == "" and backup.pushed_at
         backup.stop(10.0)
 

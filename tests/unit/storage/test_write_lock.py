@@ -100,7 +100,7 @@ def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> Non
 
 
 def test_lock_that_cannot_be_had_is_said(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.01)
     held = acquire(Path(f"{sqlite_store.path}-lock"), 1.0)
     message = r"The comparison was not saved: database is locked \(.*runs.db\)\. Another program is writing to it"
     with pytest.raises(StorageError, match=message):
@@ -120,8 +120,8 @@ def test_what_was_removed_is_in_no_file(sqlite_store: RunStore) -> None:
 
 
 def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.writers.LARGE_WAL", 100_000)
-    monkeypatch.setattr("storage.writers.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("storage.write_lock.LARGE_WAL", 100_000)
+    monkeypatch.setattr("storage.write_lock.CHECKPOINT_EVERY_S", 0.0)
     wal = Path(f"{sqlite_store.path}-wal")
     with sqlite_store.read() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM runs").all()
