@@ -23,8 +23,8 @@ from storage.schema.text import encode, mapped
 from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
 from storage.traces.derived import Shape, judged
-from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, joined, numbered, places, starts
-from storage.traces.packing import unpack
+from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, numbered, places, starts
+from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 20_000
@@ -79,21 +79,19 @@ def _trace_values(
             ids = [run["run_id"] for run in runs]
             traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
             with store.read() as connection:
-                packed = {id_: (version, data) for id_, version, data in connection.execute(traces)}
+                packed = {id_: checked(version, data) for id_, version, data in connection.execute(traces)}
                 runs = [run for run in runs if run["run_id"] in packed]  # the others have been purged
                 if not runs:
                     continue
-                flats = [unpack(*packed[run["run_id"]], run["seed"]) for run in runs]
-            flat = joined(flats)
+                flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
             shape, counts = Shape(flat), flat[f"step.{table}"]
-            steps = [len(each["step.tokens"]) for each in flats]
-            run_of_row = numbered([each[f"step.{table}"].sum() for each in flats])
+            run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
             values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
             for name in _HEAD:
                 words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
                 text = pa.types.is_string(words.type)
                 values[name] = _coded(words.dictionary_encode(), run_of_row) if text else words.to_numpy()[run_of_row]
-            values["step"] = numbered(counts) - starts(steps)[run_of_row]
+            values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
             values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
             yield pa.table({name: values[name] for name in schema.names})
 

@@ -14,7 +14,7 @@ from storage.schema import Comparison, Run, RunTrace
 from storage.schema.trace import CONFIG, FIELDS, OWN, PROMPT, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
-from storage.traces.packing import VERSION, pack, unpack
+from storage.traces.packing import VERSION, checked, pack, unpack
 
 OF_PROMPT = tuple(Comparison.__table__.c[name] for name in PROMPT)
 Values = dict[str, Any]  # one row: column → value
@@ -54,7 +54,7 @@ def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
 
 def read_flat(row: RowMapping) -> Flat:
     """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError if it is damaged."""
-    return unpack(row["version"], row["data"], row["seed"])
+    return unpack([checked(row["version"], row["data"])], [row["seed"]])
 
 
 def read_trace(row: RowMapping) -> Trace:

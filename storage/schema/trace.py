@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from itertools import starmap
+from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -40,15 +41,17 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
 
 class Field:
     """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own. ``optional``: it may be None, as
-    where the first column of its fields is NULL."""
+    where the first column of its fields is NULL. ``read``: its value in a row of runs, with the columns of PROMPT."""
 
     def __init__(self, hint: Any, place: str, optional: bool = False) -> None:
         self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         self.place, self.optional = place.split("."), optional or bool(none)
         self.column = COLUMNS.get(place, self.place[-1])
-        self._convert = _READ.get(self.kind)
         hints = get_type_hints(self.kind) if is_dataclass(self.kind) or hasattr(self.kind, "_fields") else {}
         self._fields = [Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()]
+        self.read: Callable[[Mapping[Any, Any]], Any] = self._read if hints else itemgetter(self.column)
+        if (convert := _READ.get(self.kind)) is not None:
+            self.read = lambda row: convert(row[self.column])
 
     def in_columns(self) -> Iterator[Field]:
         """Itself, or the fields that it consists of: each in one column."""
@@ -64,10 +67,7 @@ class Field:
             value = getattr(value, name, None)
         return value
 
-    def read(self, row: Mapping[Any, Any]) -> Any:
-        """Its value in a row of runs, with the columns of PROMPT."""
-        if not self._fields:
-            return row[self.column] if self._convert is None else self._convert(row[self.column])
+    def _read(self, row: Mapping[Any, Any]) -> Any:
         values = [each.read(row) for each in self._fields]
         return None if self.optional and values[0] is None else self.kind(*values)
 

@@ -18,29 +18,43 @@ _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
 class Shape:
-    """Groups of token rows, from ``step.tokens`` and ``token.parent``.
+    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens``, ``step.nodes`` and ``token.parent``.
 
-    ``step_of_row``, ``place_of_row``: [rows], a place is after one node in one step; ``first``: bool [rows], whether a row is the first
-    of its place.
+    ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row of its run; ``first``: bool [rows],
+    whether a row is the first of its place, that is, after its node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
+    ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
     def __init__(self, flat: Flat) -> None:
-        parent = flat["token.parent"]
-        self.step_of_row = numbered(flat["step.tokens"])
+        steps, parent = flat["run.steps"], flat["token.parent"]
+        self.counts, self.nodes = _per_run(flat["step.tokens"], steps), _per_run(flat["step.nodes"], steps)
+        self.step_of_row, self.run_of_row = numbered(flat["step.tokens"]), numbered(self.counts)
+        self.row_start = starts(self.counts)[self.run_of_row]
+        self.vocabulary_start = starts(flat["run.vocabulary"])
         self.first = np.ones(len(parent), bool)
         self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (parent[1:] != parent[:-1])
         self.place_of_row = np.cumsum(self.first) - 1
 
+    def sums(self, values: Any) -> Any:
+        """The sum of the ``values`` before each row of its run."""
+        before = starts(values)
+        return before - before[self.row_start] if len(before) else before
 
-def _position(flat: Flat, _: Shape) -> Any:
-    return starts(_EMITTED[flat["token.outcome"]].astype(np.int64))
+
+def _per_run(counts: Any, steps: Any) -> Any:
+    """The sum of the ``counts`` [steps] of each run."""
+    return np.diff(np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])])
 
 
-def _characters(flat: Flat, _: Shape, *, end: bool) -> Any:
+def _position(flat: Flat, shape: Shape) -> Any:
+    return shape.sums(_EMITTED[flat["token.outcome"]].astype(np.int64))
+
+
+def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
     """Start or end of the piece of each row, if the text is the concatenation of all pieces."""
     lengths = pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
     emitted = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
-    return starts(emitted) + (emitted if end else 0)
+    return shape.sums(emitted) + (emitted if end else 0)
 
 
 def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
@@ -63,13 +77,15 @@ def _gap(flat: Flat, _: Shape) -> Any:
         return flat["token.z1"] - flat["token.z2"]
 
 
-def _uniforms(flat: Flat, _: Shape) -> Any:
+def _uniforms(flat: Flat, shape: Shape) -> Any:
     """The values of mars_core.sampling.uniforms at the output positions."""
-    position = flat["token.position"]
-    last = position.max(initial=0)
-    if position.min(initial=0) < 0 or last >= MAX_UNIFORMS:
-        return np.full(len(position), np.nan)
-    return _draws(int(flat["run.seed"]), (last // DRAWS + 1) * DRAWS)[position]
+    u = np.full(len(flat["token.position"]), np.nan)
+    for seed, start, count in zip(flat["run.seed"], starts(shape.counts), shape.counts, strict=True):
+        rows = slice(start, start + count)
+        position = flat["token.position"][rows]
+        if position.min(initial=0) >= 0 and position.max(initial=0) < MAX_UNIFORMS:
+            u[rows] = _draws(int(seed), (position.max(initial=0) // DRAWS + 1) * DRAWS)[position]
+    return u
 
 
 @lru_cache(4)  # the lanes of a comparison have one seed
@@ -105,7 +121,7 @@ def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
 
 
 def _node_tokens(flat: Flat, shape: Shape) -> Any:
-    found = np.zeros(flat["step.nodes"].sum(), np.int64)
+    found = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
     rows, nodes = judged(flat, shape)
     found[nodes] = flat["token.token"][rows]
     return found

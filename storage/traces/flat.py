@@ -5,7 +5,7 @@ A column is named after its table and field: ``token.z1``. One value per row of 
 * ``step.tokens``, ``step.nodes`` and ``token.top``: number of tokens, nodes or alternatives of the row in the next table;
 * ``token.token``, ``token.own``, ``top.token``, ``node.token``: index of an id and its piece in the vocabulary of the run;
 * ``token.outcome``, ``node.outcome``: index of the outcome in OUTCOMES;
-* ``run.seed``: a number.
+* ``run.seed``, ``run.steps``, ``run.vocabulary``: number of steps and vocabulary entries of each of several concatenated runs.
 
 Numeric fields of Token, Step and DraftNode become columns automatically.
 """
@@ -29,7 +29,6 @@ from storage.schema.text import decode, encode
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 OUTCOMES = tuple(Outcome)
 _PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
-WORDS = ("token.token", "token.own", "top.token", "node.token")
 KINDS = {"int": np.int64, "float": np.float64}
 
 
@@ -65,7 +64,8 @@ def flatten(steps: Sequence[Step], seed: int) -> Flat:
     nodes = [node for step in steps for node in step.nodes]
     ids, pieces, p = _values(chain.from_iterable(token.top for token in tokens), 3)
     flat: Flat = {
-        "run.seed": seed,
+        "run.seed": [seed],
+        "run.steps": np.array([len(steps)]),
         **_columns("step", STEP, steps),
         "step.tokens": np.array([len(step.tokens) for step in steps], np.int64),
         "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
@@ -81,17 +81,9 @@ def flatten(steps: Sequence[Step], seed: int) -> Flat:
     ids, pieces = _values(known, 2)
     if "".join(pieces) != encode("".join(pieces)):
         pieces = [encode(piece) for piece in pieces]
+    flat["run.vocabulary"] = np.array([len(known)])
     flat["vocabulary.id"] = np.array(ids, np.int64)
     return flat | {"vocabulary.piece": pa.array(pieces, pa.string())}
-
-
-def joined(flats: Sequence[Flat]) -> Flat:
-    """The columns of several runs, one after the other, without the seeds."""
-    words = starts(np.array([len(flat["vocabulary.id"]) for flat in flats]))
-    moved = [flat | {name: flat[name] + start for name in WORDS} for flat, start in zip(flats, words, strict=True)]
-    names = [name for name in flats[0] if name not in ("run.seed", "vocabulary.piece")]
-    whole: Flat = {name: np.concatenate([flat[name] for flat in moved]) for name in names}
-    return whole | {"vocabulary.piece": pa.concat_arrays([flat["vocabulary.piece"] for flat in flats])}
 
 
 def _values(rows: Iterable[Any], width: int) -> Iterable[Any]:

@@ -9,14 +9,14 @@ a rejected token and the one emitted instead both have them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from storage.traces.derived import DERIVED, Shape
-from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, places, starts
+from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
 
 VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
@@ -67,52 +67,90 @@ def opened(data: bytes) -> pa.RecordBatch:
         return pa.ipc.open_stream(stream.read()).read_next_batch()
 
 
-def unpack(version: int, data: bytes, seed: int) -> Flat:
-    """The columns of a run. Raises LookupError for damaged bytes and for an unknown version of the format."""
+def checked(version: int, data: bytes) -> bytes:
+    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the format."""
     if version != VERSION:
         raise LookupError(f"the steps of a run have a format ({version}) that this version does not know")
+    return data
+
+
+def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
+    """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
     try:
-        batch = opened(data)
-        return _whole(dict(zip(batch.schema.names, (column.values for column in batch.columns), strict=True)), seed)
+        tables = [pa.Table.from_batches([opened(data)]) for data in packed]
+        return _joined(pa.concat_tables(tables, promote_options="permissive"), seeds)
     except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError) as error:
         raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
 
 
-def _whole(written: Mapping[str, pa.Array], seed: int) -> Flat:
-    """All columns, from those that were written."""
-    stored: Flat = {name: column if name == PIECE else _large(column) for name, column in written.items()}
-    flat = {name: stored[name] for name in (PIECE, "vocabulary.id", "step.tokens", "step.nodes", "token.parent")}
-    flat["run.seed"] = seed
+class _Column:
+    """A stored column of several runs: ``values``: of all; ``start``, ``counts``: [runs], the values of each; 0 where it has none."""
+
+    def __init__(self, table: pa.Table, name: str) -> None:
+        column = table[name].chunk(0) if len(table) == 1 else table[name].combine_chunks()
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        self.start, self.counts = offsets[:-1], np.diff(offsets)
+        self.values = column.values
+        if name != PIECE:
+            values = self.values.to_numpy()
+            self.values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
+
+
+def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
+    """The flat columns of the runs in the rows of ``table``."""
+    stored = {name: _Column(table, name) for name in table.column_names}
+    flat: Flat = {"run.seed": np.array(seeds, object), "run.steps": stored["step.tokens"].counts}
+    flat |= {"run.vocabulary": stored[PIECE].counts} | {name: stored[name].values for name in (PIECE, "vocabulary.id")}
+    flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
     shape = Shape(flat)
-    lengths = {"step": len(flat["step.tokens"]), "token": len(shape.first), "node": flat["step.nodes"].sum()}
+    lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
+    found: dict[bytes, Any] = {}
+
+    def index(column: _Column, there: Any) -> Any:
+        """Where the value of each token is, of runs that are ``there``: with fewer values than rows they have one per place."""
+        key = column.counts.tobytes() + there.tobytes()
+        if key not in found:
+            short = there & (column.counts != shape.counts)
+            place = shape.place_of_row - shape.place_of_row[shape.row_start]
+            row = np.where(short[shape.run_of_row], place, places(shape.counts)) + column.start[shape.run_of_row]
+            found[key] = row[there[shape.run_of_row]]
+        return found[key]
 
     def whole(name: str, derived: Any = None) -> Any:
+        """The column, from stored values and derived ones; of derived integers the differences are stored."""
         group, _, field = name.partition(".")
-        values = stored.get(name)
-        if values is None:
-            return np.full(lengths[group], ABSENT[_FIELDS[group][field]]) if derived is None else derived
-        if f"{name}@" in stored:
-            derived = derived.copy()
-            derived[np.cumsum(stored[f"{name}@"])] = values
+        column, some, counts = stored.get(name), stored.get(f"{name}@"), lengths[group]
+        if derived is None and (column is None or len(column.values) < counts.sum()):
+            kind = _FIELDS[group][field]
+            derived = np.full(counts.sum(), ABSENT[kind], kind)
+        if column is None:
             return derived
-        if derived is not None and derived.dtype.kind == "i":
-            return derived + values
-        return values[shape.place_of_row] if group == "token" and len(values) < lengths[group] else values
+        add = name in DERIVED and derived.dtype.kind == "i"
+        there = column.counts > 0
+        if some is None and len(column.values) == counts.sum():
+            return derived + column.values if add else column.values
+        values = derived.copy()
+        if some is not None:
+            run, total = numbered(some.counts), np.cumsum(some.values)
+            rows = total + (starts(counts) - np.concatenate([[0], total])[some.start])[run]
+            values[rows] = column.values[column.start[run] + places(some.counts)]
+            there = there & (some.counts == 0)
+        rows = there[numbered(counts)]
+        new = column.values[index(column, there) if group == "token" else there[numbered(column.counts)]]
+        values[rows] = values[rows] + new if add else new
+        return values
 
     for group, numbers in _FIELDS.items():
         names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
         flat |= {name: whole(name) for name in names if name not in DERIVED}
-    tops = {name: stored[name] for name in ("token.top", *TOP)}
-    short = len(tops["token.top"]) < lengths["token"]
-    flat |= _repeated_tops(tops, shape.place_of_row) if short else tops
+    start = shape.vocabulary_start[shape.run_of_row]
+    flat["token.token"] = flat["token.token"] + start
+    tops = {name: stored[name].values for name in ("token.top", *TOP)}
+    flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0))
+    flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
     for name, derive in DERIVED.items():
         flat[name] = whole(name, derive(flat, shape))
     return flat
-
-
-def _large(column: pa.Array) -> Any:
-    values = column.to_numpy()
-    return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
 
 
 def _small(column: Any) -> Any:

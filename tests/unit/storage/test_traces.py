@@ -17,11 +17,13 @@ from bench.common.shapes import small
 from bench.coupled import coupled_pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from storage.schema.text import decode
 from storage.traces.derived import DERIVED
-from storage.traces.flat import OUTCOMES, WORDS, Flat, flatten, joined, steps_of
-from storage.traces.packing import VERSION, opened, pack, sealed, unpack
+from storage.traces.flat import OUTCOMES, Flat, flatten, steps_of
+from storage.traces.packing import opened, pack, sealed, unpack
 from tests.traces import make_trace, make_tree_trace
 
+PLACES = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
 COUNTS = ("step.tokens", "step.nodes", "token.top")
 HOSTILE = ["", "\x00", "\ud800␛", "=1\r\n", "日本", "␛0000"]
 TRACES = {
@@ -58,7 +60,7 @@ def flat_of(trace: Trace) -> Flat:
 
 
 def again(flat: Flat) -> Flat:
-    return unpack(VERSION, pack(flat), flat["run.seed"])
+    return unpack([pack(flat)], flat["run.seed"])
 
 
 def assert_same(found: Flat, flat: Flat) -> None:
@@ -72,20 +74,22 @@ def assert_same(found: Flat, flat: Flat) -> None:
 
 
 def exact(column: Any) -> list[str]:
-    return [repr(float(value)) if isinstance(value, float) else repr(int(value)) for value in np.atleast_1d(column)]
+    return [repr(float(value)) if isinstance(value, float) else repr(int(value)) for value in column]
 
 
-def test_several_runs_joined_are_each_its_own() -> None:
+def test_several_runs_read_together_are_each_its_own() -> None:
     flats = [flat_of(trace) for trace in TRACES.values()]
-    whole = joined(flats)
+    whole = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
     starts = np.cumsum([0, *(len(flat["vocabulary.piece"]) for flat in flats)])
-    assert whole.keys() == flats[0].keys() - {"run.seed"}
     for name, column in whole.items():
         if name == "vocabulary.piece":
-            assert column.to_pylist() == [piece for flat in flats for piece in flat[name].to_pylist()]
+            expected = [piece for flat in flats for piece in flat[name].to_pylist()]
+            assert [decode(piece) for piece in column.to_pylist()] == list(map(decode, expected))
         else:
-            pairs = zip(flats, starts, strict=False)
-            moved = [flat[name] + start if name in WORDS else flat[name] for flat, start in pairs]
+            moved = [
+                np.array(flat[name]) + start if name in PLACES else flat[name]
+                for flat, start in zip(flats, starts, strict=False)
+            ]
             assert exact(column) == exact(np.concatenate(moved)), name
 
 
@@ -127,7 +131,11 @@ def any_flat(draw: st.DrawFn) -> Flat:
         if name.startswith("run."):
             continue
         highest = (
-            len(flat["vocabulary.id"]) - 1 if name in WORDS else len(OUTCOMES) - 1 if name.endswith("outcome") else None
+            len(flat["vocabulary.id"]) - 1
+            if name in PLACES
+            else len(OUTCOMES) - 1
+            if name.endswith("outcome")
+            else None
         )
         number = st.integers(0, highest) if highest else st.integers(-(2**63), 2**63 - 1)
         value = st.floats() if flat[name].dtype.kind == "f" else number
@@ -154,7 +162,7 @@ def test_every_damaged_byte_is_seen() -> None:
     damaged = [data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))]
     for bad in (*damaged, *(data[:at] for at in range(0, len(data), 97)), data + b"\0", bytes(len(data)), b""):
         with pytest.raises(LookupError, match="the steps of a run are damaged"):
-            unpack(VERSION, bad, 0)
+            unpack([bad], [0])
 
 
 def changed_columns(data: bytes, without: str = "", more: Mapping[str, list[int]] | None = None) -> bytes:
@@ -170,21 +178,23 @@ def changed_columns(data: bytes, without: str = "", more: Mapping[str, list[int]
 )  # fmt: skip
 def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
     flat = flat_of(TRACES["tree"])
-    found = unpack(VERSION, changed_columns(pack(flat), name), 0)
-    assert exact(found[name]) == exact([value] * len(flat[name]))
-    assert exact(found["token.tv"]) == exact(flat["token.tv"])
+    found = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
+    count = len(flat[name])
+    assert exact(found[name]) == exact([value] * count) + exact(flat[name])
+    assert exact(found["token.tv"]) == 2 * exact(flat["token.tv"])
 
 
 def test_column_of_a_later_form_is_left_alone() -> None:
     flat = flat_of(TRACES["chain"])
     later = changed_columns(pack(flat), more={"token.news": [1, 2, 3]})
-    assert_same(unpack(VERSION, later, 0), flat)
+    assert_same(unpack([later], [0]), flat)
+    assert_same(unpack([pack(flat), later], [0, 0]), unpack(2 * [pack(flat)], [0, 0]))
 
 
 @pytest.mark.parametrize("lacking", ["token.outcome", "step.tokens", "vocabulary.piece"])
 def test_value_that_lacks_what_it_needs_is_damaged(lacking: str) -> None:
     with pytest.raises(LookupError, match=r"damaged \(KeyError\)"):
-        unpack(VERSION, changed_columns(pack(flat_of(TRACES["chain"])), lacking), 0)
+        unpack([changed_columns(pack(flat_of(TRACES["chain"])), lacking)], [0])
 
 
 def test_far_position_costs_no_more_than_another() -> None:
