@@ -24,9 +24,9 @@ from bench.common.report import Cell, Figure, Report, Table
 from mars_core.rules import RULES
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Sort, Source
-from storage.lookup import new_id
-from storage.runs.reindex import reindex
+from storage.runs.index import reindex
 from storage.schema import Comparison, Run, Vote
+from storage.scope import new_id
 
 MAX_MS = 100
 COMPARISONS_A_WRITE = 5000

@@ -38,8 +38,8 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore, write_csv, write_parquet
 from storage.database import clock
-from storage.lookup import new_id
 from storage.schema import Comparison, Run, RunTrace, StudyResult, StudyTask
+from storage.scope import new_id
 from storage.traces.flat import flatten
 from storage.traces.packing import pack
 

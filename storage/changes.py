@@ -86,24 +86,23 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
         changes = Changes({}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0])
     if not changes.rows:
         return None
-    gone: list[tuple[str, str]] = []
     with explained(_FAILURE, str(folder)):
+        gone = []
         for name, table in _TABLES.items():
             keys = [f"it.[{key.name}] = json_extract(c.key, '$[{i}]')" for i, key in enumerate(table.primary_key)]
             joined = f"backup_changes c LEFT JOIN [{name}] it ON {' AND '.join(keys)} WHERE c.name = '{name}'"
             lost = f"it.[{next(iter(table.primary_key)).name}] IS NULL"
             schema = _schema(table)
             columns = (
-                f"CAST(it.[{field.name}] AS TEXT)" if field.type == pa.string() else f"it.[{field.name}]"
+                f"CAST(it.[{field.name}] AS TEXT) AS [{field.name}]"
+                if field.type == pa.string()
+                else f"it.[{field.name}]"
                 for field in schema
             )
-            rows = _pages(store, f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}", changes.last)
-            if _write(folder / f"{name}.parquet", schema, rows):
-                changes.files[name] = folder / f"{name}.parquet"
-            for page in _pages(store, f"SELECT c.seq, c.name, c.key FROM {joined} AND {lost}", changes.last):
-                gone += page
-        if gone and _write(folder / f"{DELETED}.parquet", _GONE, [gone]):
-            changes.files[DELETED] = folder / f"{DELETED}.parquet"
+            there = _pages(store, f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}", changes.last)
+            changes.files.update(_written(folder, name, schema, there))
+            gone.append(_pages(store, f"SELECT c.seq, c.name AS [table], c.key FROM {joined} AND {lost}", changes.last))
+        changes.files.update(_written(folder, DELETED, _GONE, chain.from_iterable(gone)))
     return changes
 
 
@@ -141,8 +140,8 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused
 
 
-def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
-    """The statements for a file, a few rows at a time."""
+def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The statements for a file, a few rows at a time, with their parameters."""
     try:
         with pq.ParquetFile(path) as file:
             schema = (file.schema_arrow.metadata or {}).get(b"mars_schema", b"").decode()
@@ -157,38 +156,33 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Sequence[
                         yield f"DELETE FROM [{row['table']}] WHERE {match}", [json.loads(row["key"])]
                     continue
                 names = [each for each in batch.schema.names if each in _TABLES[name].c]
-                quoted = ", ".join(f"[{each}]" for each in names)
-                values = zip(*(batch.column(each).to_pylist() for each in names), strict=True)
-                yield f"INSERT OR REPLACE INTO [{name}] ({quoted}) VALUES ({', '.join('?' * len(names))})", list(values)
+                into, values = (", ".join(form.format(each) for each in names) for form in ("[{}]", ":{}"))
+                yield f"INSERT OR REPLACE INTO [{name}] ({into}) VALUES ({values})", batch.to_pylist()
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise StorageError(f"The backup cannot be read: the file {path.name} of {name} is damaged.") from error
 
 
-def _pages(store: RunStore, select: str, last: int) -> Iterator[list[Any]]:
-    """Rows without their number, a few at a time, each time in a short transaction."""
+def _pages(store: RunStore, select: str, last: int) -> Iterator[list[dict[str, Any]]]:
+    """Rows with their number, a few at a time, each time in a short transaction."""
     seq, condition = 0, f"AND c.seq > ? AND c.seq <= ? ORDER BY c.seq LIMIT {ROWS_A_READ}"
     while True:
         with store.read() as connection:
-            rows = connection.exec_driver_sql(f"{select} {condition}", (seq, last)).all()
+            rows = connection.exec_driver_sql(f"{select} {condition}", (seq, last)).mappings().all()
         if not rows:
             return
-        yield [tuple(row[1:]) for row in rows]
-        seq = rows[-1][0]
+        yield list(map(dict, rows))
+        seq = rows[-1]["seq"]
 
 
-def _write(path: Path, schema: pa.Schema, pages: Iterable[list[Any]]) -> bool:
-    """Whether any row was written."""
-    pages = iter(pages)
+def _written(folder: Path, name: str, schema: pa.Schema, pages: Iterator[list[dict[str, Any]]]) -> dict[str, Path]:
+    """The file of these rows by its name; none without rows."""
     if (first := next(pages, None)) is None:
-        return False
-    schema = schema.with_metadata({"mars_schema": known_schemas()[-1]})
+        return {}
+    path, schema = folder / f"{name}.parquet", schema.with_metadata({"mars_schema": known_schemas()[-1]})
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False) as writer:
         for rows in chain([first], pages):
-            values = zip(schema, zip(*rows, strict=True), strict=True)
-            writer.write_table(
-                pa.Table.from_arrays([pa.array(each, field.type) for field, each in values], schema=schema)
-            )
-    return True
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+    return {name: path}
 
 
 def _key(table: Table, row: str) -> str:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,14 +29,13 @@ from mars_core.types import DraftNode, Step, Token, Trace
 from storage.errors import StorageError
 from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
-from storage.lookup import check_id
+from storage.runs.comparisons import add_run
 from storage.runs.records import new_run, prompt_row, trace_row
-from storage.runs.runs import add_run
 from storage.schema import Comparison, Run, RunTrace, Source
 from storage.schema.text import decode, mapped
-from storage.scope import EVERYBODY
+from storage.scope import EVERYBODY, check_id
 from storage.store import RunStore
-from storage.traces.flat import read_row
+from storage.traces.flat import STEP, read_row
 
 RUNS_A_READ = 100
 KINDS = ("runs", "tokens", "nodes")
@@ -152,54 +154,36 @@ def _kind(path: Path) -> str:
 
 
 class _Rows:
-    """The rows of each run in some files, in which the rows of a run are contiguous."""
+    """The rows of each run in some files; of a run that is in several, those of the last."""
 
     def __init__(self, files: Sequence[pq.ParquetFile]) -> None:
-        self._files = files
-        self._at: dict[str, tuple[int, int, int]] = {}  # run → file, first row, rows
-        self._group: tuple[int, int, pa.Table] | None = None  # file and row group that were read last
-        for number, file in enumerate(files):
-            ends = pc.run_end_encode(file.read(["run_id"])["run_id"].combine_chunks())
-            start = 0
-            for run_id, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
-                self._at[run_id] = (number, start, end - start)
-                start = end
+        self._at: dict[str, tuple[pq.ParquetFile, list[int]]] = {}  # run → file and row groups
+        for file in files:
+            groups: dict[str, list[int]] = {}
+            for group in range(file.num_row_groups):
+                for run_id in file.read_row_group(group, ["run_id"])["run_id"].unique().to_pylist():
+                    groups.setdefault(run_id, []).append(group)
+            self._at |= {run_id: (file, some) for run_id, some in groups.items()}
+        self._read = lru_cache(2)(pq.ParquetFile.read_row_group)  # runs are in the order of their rows
 
     def of(self, run_id: str) -> list[dict[str, Any]]:
-        if run_id not in self._at:
-            return []
-        number, start, count = self._at[run_id]
-        parts, before = [], 0
-        for group in range(self._files[number].num_row_groups):
-            rows = self._files[number].metadata.row_group(group).num_rows
-            if start < before + rows and before < start + count:
-                first = max(start - before, 0)
-                parts.append(self._read(number, group).slice(first, start + count - before - first))
-            before += rows
-        found: list[dict[str, Any]] = mapped(pa.concat_tables(parts).to_pylist(), decode)
-        return found
-
-    def _read(self, number: int, group: int) -> pa.Table:
-        if self._group is None or self._group[:2] != (number, group):
-            self._group = (number, group, self._files[number].read_row_group(group))
-        return self._group[2]
+        file, groups = self._at.get(run_id, (None, ()))
+        tables = (self._read(file, group) for group in groups)
+        found = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
+        return [mapped(row, decode) for table in found for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-    by_step: dict[int, list[dict[str, Any]]] = {row["step"]: [] for row in tokens}
-    drafts: dict[int, list[DraftNode]] = {row["step"]: [] for row in tokens}
-    for row in tokens:
-        by_step[row["step"]].append(row)
-    for row in nodes:
-        drafts[row["step"]].append(read_row(DraftNode, row))
+    step = itemgetter("step")
+    drafts = {number: tuple(read_row(DraftNode, row) for row in rows) for number, rows in groupby(nodes, step)}
     return tuple(
         Step(
             number,
-            **{name: rows[0][f"step_{name}"] for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s")},
-            nodes=tuple(drafts[number]),
+            **{name: rows[0][f"step_{name}"] for name in STEP},
+            nodes=drafts.get(number, ()),
             tokens=tuple(read_row(Token, row | {"top": [each.values() for each in row["top"]]}) for row in rows),
         )
-        for number, rows in by_step.items()
+        for number, rows in ((number, list(rows)) for number, rows in groupby(tokens, step))
     )
 
 
@@ -215,13 +199,8 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived
                 f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
             )
         _comparison(connection, store.scope.owner, row, archived)
-        run = {column.name: row[column.name] for column in Run.__table__.columns if column.name in row} | {
-            "id": row["run_id"]
-        }
-        run |= {
-            "given": [list(each.values()) for each in run["given"]],
-            "history": [list(each.values()) for each in run["history"]],
-        }
+        run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
+        run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
         add_run(connection, row["comparison_id"], {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])})
         return True
 

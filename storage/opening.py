@@ -19,7 +19,8 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from storage.database import BUSY_TIMEOUT_S, database_file
+from storage import write_lock
+from storage.database import database_file
 from storage.errors import StorageError, explained
 from storage.store import RunStore
 
@@ -38,9 +39,10 @@ class TemporaryStore(RunStore):
         super().__init__(f"sqlite:///{Path(self._folder.name) / 'runs.db'}")
         self.location = "a temporary file"
 
-    def _end(self) -> None:
-        super()._end()
-        self._folder.cleanup()
+    def close(self) -> None:
+        super().close()
+        if not self._borrowed:
+            self._folder.cleanup()
 
 
 def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
@@ -97,7 +99,9 @@ def _check(path: Path) -> None:
         if not path.is_file() or path.stat().st_size == 0:
             return
         uri = f"{path.as_uri()}?mode=rw"  # rw, so that the journal of a killed writer can be rolled back first
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=write_lock.BUSY_TIMEOUT_S, isolation_level=None)
+        ) as connection:
             until = time.monotonic() + CHECK_S
             connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             try:

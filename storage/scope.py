@@ -1,22 +1,27 @@
 """The comparisons, sweeps and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
 
 Every connection of a store has its scope, and every statement on these tables uses it: objects outside the scope do not exist. Runs,
-steps, tokens and votes are read through their comparison, tasks and results through their study.
+steps, tokens and votes are read through their comparison, tasks and results through their study. And how rows are looked up by their id.
 """
 
 from __future__ import annotations
 
+import re
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, false, func, select, true
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, false, func, select, true
 from sqlalchemy.orm import InstrumentedAttribute
 
+from storage.errors import StorageError
 from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask, Sweep
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
+Item = TypeVar("Item")
 Conditions = tuple[ColumnElement[bool], ...]
 Table = type[Comparison | Sweep | Study]
 
@@ -97,3 +102,38 @@ def owned_by(owner: str) -> Owned:
     if not 1 <= len(owner) <= OWNER_LENGTH:
         raise ValueError(f"owner has {len(owner)} characters; it must have 1 to {OWNER_LENGTH}.")
     return Owned(owner)
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def check_id(id_: str, noun: str = "comparison") -> None:
+    """Raise StorageError for an invalid id, which databases would treat differently."""
+    if re.fullmatch("[0-9a-f]{32}", id_) is None:
+        raise unknown(id_, noun)
+
+
+def unknown(id_: str, noun: str = "comparison") -> StorageError:
+    return StorageError(f"There is no {noun} with the id {id_[:64]!r}.")
+
+
+def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
+    """``columns`` of the comparison, sweep or study with this id. Raises StorageError if it is not in the scope."""
+    noun = table.__name__.lower()
+    check_id(id_, noun)
+    statement = select(*(columns or (table.id,))).where(table.id == id_, *scope_of(connection).of(table))
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        raise unknown(id_, noun)
+    return row
+
+
+def check_page(limit: int, offset: int = 0) -> None:
+    if limit < 0 or offset < 0:
+        raise StorageError(f"limit and offset must be 0 or more, not {limit} and {offset}.")
+
+
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is limited."""
+    return (items[start : start + size] for start in range(0, len(items), size))

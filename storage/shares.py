@@ -16,14 +16,13 @@ from typing import Self
 from sqlalchemy import Connection, delete, exists, func, insert, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.connection import Connected
+from storage.database import Connected
 from storage.errors import StorageError
-from storage.lookup import row_of
 from storage.runs.comparisons import comparison_row
 from storage.schema import Comparison, Link, Shared, Study, Sweep
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
-from storage.scope import Linked, Table
+from storage.scope import Linked, Table, row_of
 from storage.studies.studies import is_sweep
 
 TOKEN_BYTES = 32

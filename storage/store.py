@@ -1,18 +1,152 @@
-"""RunStore: saves runs atomically and reads them back."""
+"""RunStore: saves runs and studies atomically and reads them back; access by owner: scoped stores, counts, transfer, permanent deletion."""
 
 from __future__ import annotations
 
-from storage.owners import Owners
-from storage.runs.runs import Runs
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
+
+from storage.runs.comparisons import Comparisons, remove
 from storage.runs.search import Lists
 from storage.runs.votes import Votes
+from storage.schema import Comparison, Facet, Link, Study, StudyTask, Sweep, Vote
+from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
+from storage.shares import Shares
 from storage.studies.claims import Claims
 from storage.studies.results import Results
-from storage.studies.studies import Studies
+from storage.studies.studies import Studies, is_sweep
+
+TASKS_A_WRITE = 10
+_NOT_DELETED = "Not everything was deleted"
+_NOT_EXPIRED = "Not all old runs were removed"
 
 
-class RunStore(Runs, Lists, Votes, Studies, Claims, Results, Owners):
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the other numbers."""
+
+    comparisons: int
+    runs: int
+    votes: int
+    sweeps: int
+    studies: int
+    shares: int
+    deleted: int
+
+
+class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
 
     Thread-safe; writes are serialised. Every method raises StorageError when the database fails, and then nothing has been changed.
+
+    A store has access to everything, or (``of``) to one owner's objects, or (``through``) to what one link shows. Objects outside its
+    scope do not exist for it: their ids are unknown for reading and writing.
     """
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of its objects and of new ones; None: all objects, and new ones belong to everybody (or it is a link's)."""
+        return self.scope.owner if isinstance(self.scope, Owned) else None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every write raises an error, as through a link."""
+        return not self.scope.writable
+
+    def of(self, owner: str | None) -> Self:
+        """The same database restricted to ``owner`` (1 to 64 characters); None: this store, which must have everything.
+
+        Raises ValueError for another owner than the one it already has: a scope is never widened.
+        """
+        if owner == self.owner and self.scope.writable:
+            return self
+        if not isinstance(self.scope, Everything) or owner is None:
+            raise ValueError("A store of one owner, or of a link, cannot be changed to another scope.")
+        return self.scoped(owned_by(owner))
+
+    def counts(self) -> Counts:
+        """The number of stored objects."""
+
+        def number(table: Table, *which: ColumnElement[bool], what: ColumnElement[int] | None = None) -> Any:
+            statement = select(func.count() if what is None else what).select_from(table)
+            return statement.where(*which, *self.scope.of(table)).scalar_subquery()
+
+        live = Comparison.deleted_at.is_(None)
+        voted = (select(Vote.id).where(Vote.comparison_id == Comparison.id).exists(), *self.scope.votes)
+        runs = func.coalesce(func.sum(Comparison.runs), 0)
+        found = select(
+            number(Comparison, live).label("comparisons"),
+            number(Comparison, live, what=runs).label("runs"),
+            number(Comparison, live, *voted).label("votes"),
+            (number(Sweep) + number(Study, is_sweep())).label("sweeps"),
+            number(Study, not_(is_sweep())).label("studies"),
+            number(Comparison, not_(live)).label("deleted"),
+        )
+        shares = len(self.shares())
+        with self.read() as connection:
+            return Counts(**connection.execute(found).mappings().one(), shares=shares)
+
+    def give(self, owner_from: str, owner_to: str) -> int:
+        """Transfer everything of one owner to another, in one transaction; returns the number of comparisons, including deleted ones.
+
+        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for objects of everybody.
+        """
+        owned_by(owner_from), owned_by(owner_to)
+        if not isinstance(self.scope, Everything) and self.owner != owner_from:
+            raise ValueError("A store of one owner can transfer only its own objects.")
+        with self._write("Nothing was moved") as connection:
+            moved = [
+                connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
+                for table in (Comparison, Facet, Sweep, Study, Link)
+            ]
+            return moved[0]
+
+    def delete_everything(self) -> int:
+        """Permanently remove everything of this owner, including deleted comparisons; returns their number. Raises ValueError without an
+        owner.
+
+        Links are removed first, in a separate transaction; then a few comparisons at a time, so that others can write.
+        """
+        if self.owner is None:
+            raise ValueError("Only the objects of one owner can be deleted together.")
+        with self._write(_NOT_DELETED) as connection:
+            connection.execute(delete(Link).where(*self.scope.of(Link)))
+        removed = self._remove(Comparison, _NOT_DELETED)
+        self._remove(Sweep, _NOT_DELETED)
+        self._remove_studies(_NOT_DELETED)
+        return removed
+
+    def expire(self, before: datetime, *, everybodys: bool = False) -> int:
+        """Permanently remove objects created before, a few at a time; returns the number of comparisons, without those of studies.
+
+        A study is removed with its comparisons. Objects of everybody are kept, unless ``everybodys``.
+        """
+
+        def old(table: Table) -> Sequence[ColumnElement[bool]]:
+            return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
+
+        self._remove_studies(_NOT_EXPIRED, *old(Study))
+        removed = self._remove(Comparison, _NOT_EXPIRED, *old(Comparison))
+        self._remove(Sweep, _NOT_EXPIRED, *old(Sweep))
+        return removed
+
+    def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
+        """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
+
+        def few(connection: Connection) -> int:
+            study_id = connection.scalars(select(Study.id).where(*which, *self.scope.of(Study)).limit(1)).first()
+            if study_id is None:
+                return 0
+            tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
+            found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
+            remove(connection, Comparison, [id_ for row in found for id_ in row.comparison_ids])
+            statement = delete(StudyTask).where(StudyTask.study_id == study_id)
+            connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
+            if len(found) < TASKS_A_WRITE:
+                connection.execute(delete(Study).where(Study.id == study_id))
+            return 1
+
+        self._until_none(failure, few)

@@ -10,8 +10,8 @@ from sqlalchemy import insert, update
 
 from mars_core.types import Status
 from storage import RunStore
-from storage.lookup import new_id
 from storage.schema import Comparison, Sweep
+from storage.scope import new_id
 
 
 def add_old_sweep(

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
+from storage.export.columns import described
+
 VIEWS = ("runs", "tokens", "nodes")  # for dataset viewers; a restore needs only data/
 _CARD, _BESIDE = "README.md", (".gitattributes", "README.md")
 _FILE = re.compile(rf"(?:data/\w+|{'|'.join(VIEWS)})/(\d{{8}})-(\d{{8}}T\d{{6}}Z)\.parquet")
@@ -76,7 +78,8 @@ class Repository:
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
         changes: list[Any] = [CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()]
         if alone or _CARD not in seen.files:
-            changes.append(CommitOperationAdd(_CARD, str(Path(__file__).with_name("card.md"))))
+            card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+            changes.append(CommitOperationAdd(_CARD, f"{card}\n{described(*VIEWS, level='##')}".encode()))
         if alone:
             changes += [CommitOperationDelete(path) for path in seen.files if path not in _BESIDE]
         self.api.create_commit(**self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit)

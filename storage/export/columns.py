@@ -201,21 +201,23 @@ prompt | text | | of the comparison
 )
 
 
-def described() -> str:
-    """All columns as Markdown, one list per export. A column that a list before describes in the same words is only named."""
+def described(*names: str, level: str = "###") -> str:
+    """All columns as Markdown, one list per export (by default all); ``level``: of their headings. A column that a list before describes
+    in the same words is only named."""
     lists = []
     before: set[Column] = set()
-    for title, columns in {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}.items():
+    exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
+    for name in names or exports:
         lines = ""
-        for again, group in groupby(columns, before.__contains__):
+        for again, group in groupby(exports[name], before.__contains__):
             if again:
                 lines += f"* {', '.join(f'`{each.name}`' for each in group)}: as above\n"
             else:
                 lines += "".join(
-                    f"* `{name}` ({kind}{unit and f', {unit}'}): {meaning}\n" for name, kind, unit, meaning in group
+                    f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n" for each in group
                 )
-        lists.append(f"### {title}\n\n{lines}")
-        before.update(columns)
+        lists.append(f"{level} {name}\n\n{lines}")
+        before.update(exports[name])
     return "\n".join(lists)
 
 

@@ -17,14 +17,13 @@ import pyarrow as pa
 from sqlalchemy import Select, select
 
 from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, VOTES, Column, arrow_schema
-from storage.lookup import batches, check_id, unknown
 from storage.runs.votes import votes_of
 from storage.schema import Comparison, Run, RunTrace
 from storage.schema.text import encode, mapped
-from storage.scope import Conditions, Table
+from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
 from storage.traces.derived import Shape, judged
-from storage.traces.flat import NODE, OUTCOMES, TOKEN, Flat, numbered, places, starts
+from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, numbered, places, starts
 from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
@@ -40,7 +39,6 @@ Query = Select[*tuple[Any, ...]]
 class Export:
     """One exported file. ``read``: its rows of existing comparisons (None: all)."""
 
-    name: str
     columns: tuple[Column, ...]
     read: Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]
 
@@ -78,10 +76,10 @@ def _trace_values(
 
     def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
         for runs in _together(store, wanted):
+            ids = [run["run_id"] for run in runs]
+            traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
             with store.read() as connection:
-                ids = [run["run_id"] for run in runs]
-                traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
-                packed = {row.run_id: checked(row.version, row.data) for row in connection.execute(traces)}
+                packed = {id_: checked(version, data) for id_, version, data in connection.execute(traces)}
                 runs = [run for run in runs if run["run_id"] in packed]  # the others have been purged
                 if not runs:
                     continue
@@ -114,9 +112,7 @@ def _tokens(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
     items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
     ends = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
     values["top"] = pa.ListArray.from_arrays(pa.array(ends), items)
-    for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s"):
-        values[f"step_{name}"] = flat[f"step.{name}"][shape.step_of_row]
-    return values
+    return values | {f"step_{name}": flat[f"step.{name}"][shape.step_of_row] for name in STEP}
 
 
 def _nodes(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
@@ -144,13 +140,10 @@ def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.T
 
 
 EXPORTS = {
-    export.name: export
-    for export in (
-        Export("runs", RUNS, _run_values),
-        Export("tokens", TOKENS, _trace_values("tokens", TOKENS, _tokens)),
-        Export("nodes", NODES, _trace_values("nodes", NODES, _nodes)),
-        Export("votes", VOTES, _vote_values),
-    )
+    "runs": Export(RUNS, _run_values),
+    "tokens": Export(TOKENS, _trace_values("tokens", TOKENS, _tokens)),
+    "nodes": Export(NODES, _trace_values("nodes", NODES, _nodes)),
+    "votes": Export(VOTES, _vote_values),
 }
 
 

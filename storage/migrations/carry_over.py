@@ -1,4 +1,4 @@
-"""Migrates a database with one row per token (schema 0006, before 0.1.0) to one value per run (schema 0007), without loss.
+"""Migrates a database with one row per token (schema 0006, before 0.1.0) to the current schema, with one value per run, without loss.
 
 A few runs per transaction, so that it can be killed at any time and continues when the database is opened again; several processes
 share the work. No page of either version can use the database meanwhile: its schema is UNDER_WAY.
@@ -13,19 +13,18 @@ from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, column, delete, insert, select, table, update
+from sqlalchemy import Connection, column, delete, insert, inspect, select, table, update
+from sqlalchemy.schema import CreateColumn
 
 from mars_core.types import DraftNode, Outcome, Step, Token
-from storage.database import EARLIER
-from storage.migrations.statements import run_statements
+from storage.database import EARLIER, known_schemas
+from storage.runs.index import create_index, reindex
 from storage.runs.records import trace_row
-from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run, RunTrace
-from storage.schema.columns import ListJson, Real, SafeJson, SafeText
+from storage.schema.columns import Base, ListJson, Real, SafeJson, SafeText
 from storage.traces.flat import RENAMED, read_row
 
 BEFORE, UNDER_WAY = EARLIER
-AFTER = "0007"
 RUNS_A_WRITE = 20
 COMPARISONS_A_WRITE = 500
 NOT_INDEXED = -1  # comparisons.runs
@@ -74,10 +73,19 @@ def _version(connection: Connection) -> str:
 
 
 def _begin(connection: Connection) -> None:
-    RunTrace.metadata.create_all(connection, [RunTrace.metadata.tables[RunTrace.__tablename__]])
-    for index in OLD_INDEXES:
-        connection.execute(sa.text(f"DROP INDEX {index}"))
-    run_statements(connection, "search")
+    for name in OLD_INDEXES:
+        connection.execute(sa.text(f"DROP INDEX {name}"))
+    for each in Base.metadata.sorted_tables:
+        if not inspect(connection).has_table(each.name):
+            each.create(connection)
+            continue
+        there = {known["name"] for known in inspect(connection).get_columns(each.name)}
+        for new in (new for new in each.columns if new.name not in there):
+            definition = CreateColumn(new).compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {each.name} ADD COLUMN {definition}"))
+        for index in each.indexes:
+            index.create(connection, checkfirst=True)
+    create_index(connection)
     connection.execute(update(Comparison).values(runs=NOT_INDEXED))
     connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": UNDER_WAY})
 
@@ -120,9 +128,9 @@ def _end(connection: Connection) -> None:
     for old in ("tokens", "steps"):
         connection.execute(sa.text(f"DROP TABLE {old}"))
     if connection.dialect.name == "postgresql":
-        for each in Run.metadata.tables.values():
+        for each in Base.metadata.tables.values():
             for one in (one for one in each.columns if isinstance(one.type, ListJson)):
                 default = f", ALTER {one.name} SET DEFAULT '[]'" if one.server_default is not None else ""
                 change = f"ALTER {one.name} DROP DEFAULT, ALTER {one.name} TYPE JSONB USING CAST({one.name} AS JSONB){default}"
                 connection.execute(sa.text(f"ALTER TABLE {each.name} {change}"))
-    connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": AFTER})
+    connection.execute(sa.text("UPDATE alembic_version SET version_num = :now"), {"now": known_schemas()[-1]})

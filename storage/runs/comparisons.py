@@ -1,27 +1,77 @@
-"""Comparisons: created, read, annotated, deleted and restored."""
+"""Comparisons and their runs: created, read with or without steps and tokens, annotated, deleted and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, delete, insert, select, update
 
-from mars_core.types import PromptConfig, Trace
-from storage.connection import Connected
+from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
+from storage.database import Connected
 from storage.errors import StorageError, explained
-from storage.lookup import new_id, row_of, unknown
-from storage.runs.records import check_numbering, new_run, prompt_row, read_prompt
-from storage.runs.reindex import reindex
-from storage.runs.runs import Repeat, StoredRun, add_run, runs_of
-from storage.runs.texts import forget_texts
-from storage.schema import Comparison, Run, Source
-from storage.scope import Table
+from storage.runs.index import forget_texts, reindex
+from storage.runs.records import (
+    OF_PROMPT,
+    NewRun,
+    new_run,
+    prompt_row,
+    read_flat,
+    read_prompt,
+    read_trace,
+)
+from storage.schema import Comparison, Run, RunTrace, Source
+from storage.schema.trace import CONFIG, SUMMARY
+from storage.scope import Table, batches, check_id, new_id, row_of, unknown
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MAX_TAGS = 20
 ROWS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
+RUNS_A_READ = 500
+TRACES_A_READ = 50
+_TRACE = (RunTrace.version, RunTrace.data)
+_OF_COMPARISON = select(Run.__table__, *OF_PROMPT, *_TRACE).join(RunTrace, RunTrace.run_id == Run.id).join(Comparison)
+_OF_COMPARISON = _OF_COMPARISON.where(Run.comparison_id == bindparam("of")).order_by(Run.execution_order)
+_NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its position in the order of execution."""
+
+    id: str
+    lane: int
+    order: int
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A later run of a lane with the same configuration, made to measure the time; without its tokens."""
+
+    lane: int
+    order: int
+    status: Status
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its comparison's."""
+
+    id: str
+    comparison_id: str
+    lane: int
+    created_at: datetime
+    status: Status
+    stop_reason: StopReason
+    error: str
+    name: str
+    config: RunConfig
+    summary: Summary
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +100,6 @@ class Comparisons(Connected):
 
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
         """Save a run in one transaction; returns its id. Its prompt must be the comparison's."""
-        check_numbering(trace)
         with explained("The run was not saved", self.location):
             new = new_run(trace, lane, order)
         with self._write("The run was not saved") as connection:
@@ -59,12 +108,62 @@ class Comparisons(Connected):
 
     def load(self, comparison_id: str) -> StoredComparison:
         """A comparison with the traces that were saved. Raises StorageError for an unknown id."""
+        first, repeats = dict[int, StoredRun](), list[Repeat]()
         with self.read() as connection:
             row = comparison_row(connection, comparison_id)
-            prompt = read_prompt(row)
-            runs, repeats = runs_of(connection, comparison_id, prompt)
+            for run in connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings():
+                lane, order = run["lane"], run["execution_order"]
+                if lane in first:
+                    repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
+                else:
+                    first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
         own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source", "sweep_id")}
-        return StoredComparison(**own, prompt=prompt, runs=runs, repeats=repeats, tags=tuple(row["tags"]))
+        runs = tuple(first[lane] for lane in sorted(first))
+        return StoredComparison(
+            **own, prompt=read_prompt(row), runs=runs, repeats=tuple(repeats), tags=tuple(row["tags"])
+        )
+
+    def records(self, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
+        """Runs without their steps and tokens, in the requested order. Raises StorageError for an unknown id."""
+        for run_id in run_ids:
+            check_id(run_id, "run")
+        own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
+        with self.read() as connection:
+            rows = self._rows(connection, run_ids, *own, *OF_PROMPT, Comparison.name)
+            found = {row["id"]: _record(row) for row in rows}
+        if missing := [run_id for run_id in run_ids if run_id not in found]:
+            raise unknown(missing[0], "run")
+        return tuple(found[run_id] for run_id in run_ids)
+
+    def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
+        """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""
+        with self.read() as connection:
+            rows = self._rows(connection, run_ids, Run.__table__, *OF_PROMPT, traces=True)
+            return {row["id"]: read_trace(row) for row in rows}
+
+    def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted comparisons.
+
+        Missing runs and runs without steps are left out.
+        """
+        found: dict[str, tuple[int, ...]] = {}
+        for some in batches(run_ids, TRACES_A_READ):
+            with self.read() as connection:
+                for row in self._rows(connection, some, Run.id, Run.seed, traces=True):
+                    found[row["id"]] = tuple(read_flat(row)["step.kept"].tolist())
+        return {run_id: kept for run_id, kept in found.items() if kept}
+
+    def _rows(
+        self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
+    ) -> Iterator[RowMapping]:
+        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with their traces, and those of
+        deleted comparisons."""
+        there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+        if traces:
+            there = there.add_columns(*_TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+        there = there.where(*() if traces else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
+        for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
+            yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
 
     def annotate(
         self,
@@ -80,24 +179,19 @@ class Comparisons(Connected):
             name = row["name"] if name is None else checked("name", name.strip())
             tags = row["tags"] if tags is None else _checked_tags(tags)
             comment = row["comment"] if comment is None else checked("comment", comment)
-            change = update(Comparison).where(Comparison.id == comparison_id)
-            connection.execute(change.values(name=name, tags=tags, comment=comment))
-            reindex(connection, [comparison_id])
+            _change(connection, comparison_id, name=name, tags=tags, comment=comment)
 
     def delete(self, comparison_id: str) -> None:
         """Delete a comparison: it is no longer in lists, exports or votes. ``restore`` undoes it until it is purged."""
         with self._write("The comparison was not deleted") as connection:
             comparison_row(connection, comparison_id)
-            change = update(Comparison).where(Comparison.id == comparison_id)
-            connection.execute(change.values(deleted_at=datetime.now(UTC)))
-            reindex(connection, [comparison_id])
+            _change(connection, comparison_id, deleted_at=datetime.now(UTC))
 
     def restore(self, comparison_id: str) -> None:
         """Restore a deleted comparison."""
         with self._write("The comparison was not restored") as connection:
             row_of(connection, Comparison, comparison_id)
-            connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(deleted_at=None))
-            reindex(connection, [comparison_id])
+            _change(connection, comparison_id, deleted_at=None)
 
     def purge(self, before: datetime) -> int:
         """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes; returns their number."""
@@ -155,9 +249,27 @@ def checked(noun: str, text: str) -> str:
     return text
 
 
+def _change(connection: Connection, comparison_id: str, **values: Any) -> None:
+    connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(values))
+    reindex(connection, [comparison_id])
+
+
 def _checked_tags(tags: Sequence[str]) -> list[str]:
     """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too long or there are too many."""
     found = sorted({tag.strip() for tag in tags} - {""})
     if len(found) > MAX_TAGS:
         raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(found)}.")
     return [checked("tag", tag) for tag in found]
+
+
+def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
+    """Write the rows of a run of this comparison; returns the id of the run."""
+    for table, row in new.items():
+        connection.execute(insert(table), row | ({"comparison_id": comparison_id} if table is Run else {}))
+    reindex(connection, [comparison_id])
+    return str(new[Run]["id"])
+
+
+def _record(row: RowMapping) -> RunRecord:
+    own = ("id", "comparison_id", "lane", "created_at", "status", "stop_reason", "error", "name", "text")
+    return RunRecord(**{name: row[name] for name in own}, config=CONFIG.read(row), summary=SUMMARY.read(row))

@@ -1,6 +1,6 @@
 """Search for comparisons: criteria, available filter values, and a table of the results.
 
-Texts are searched in the column ``search`` (reindex.haystack), which is folded when it is written, so that case is handled equally in all
+Texts are searched in the column ``search``, which is folded when it is written, so that case is handled equally in all
 databases and scripts. Few results are read at once and sorted; many are read in index order until the page is full.
 """
 
@@ -14,19 +14,25 @@ from itertools import starmap
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, Select, case, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, exists, func, select, true
 
 from mars_core.types import Status
-from storage.connection import Connected
-from storage.lookup import check_page
-from storage.runs.frames import COLUMNS, frame
-from storage.runs.reindex import FACET_LENGTH
-from storage.runs.texts import TRIGRAM, Candidates, candidates, containing
-from storage.schema import Comparison, Facet, Source
-from storage.schema.runs import NAMELESS
-from storage.schema.text import folded
-from storage.scope import Linked, Owned
+from storage.database import Connected
+from storage.runs.index import FACET_LENGTH, TRIGRAM, Candidates, candidates, containing
+from storage.runs.records import rule_label
+from storage.schema import NAMELESS, Comparison, Facet, Run, Source
+from storage.schema.columns import SafeText
+from storage.schema.text import folded, readable
+from storage.scope import Linked, Owned, batches, check_page
 
+PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
+COMPARISONS_A_READ = 500
+_NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
+_SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
+COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
+_NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
+_OWN = ("id", "created_at", "name", "tags", "comment", "source")
+_OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
@@ -106,7 +112,7 @@ class Lists(Connected):
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
-            return Found(total, frame(connection, ids), more)
+            return Found(total, _frame(connection, ids), more)
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
@@ -186,6 +192,30 @@ class Lists(Connected):
         following = least.where(Facet.value > values.c.value).scalar_subquery()
         values = values.union_all(select(following).where(values.c.value.is_not(None)))
         return select(values.c.value).where(values.c.value.is_not(None))
+
+
+def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
+    """In the order of the ids; columns as ``Lists.find`` says."""
+    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
+    own = select(*(Comparison.__table__.c[name] for name in _OWN), preview)
+    runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
+    runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
+    found: dict[str, RowMapping] = {}
+    first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
+    for some in batches(ids, COMPARISONS_A_READ):
+        found |= {row["id"]: row for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()}
+        for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
+            first[run["comparison_id"]].setdefault(run["lane"], run)
+    lanes = [list(each.values()) for each in first.values()]
+    data: dict[str, list[Any]] = {name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")}
+    for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
+        data[name] = [readable(found[id_][name]) for id_ in ids]
+    data["tags"] = [tuple(found[id_]["tags"]) for id_ in ids]
+    data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
+    data["rules"] = [tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes]
+    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
+        data[name] = [tuple(run[column] for run in lane) for lane in lanes]
+    return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
 
 
 def _facets(search: Search) -> tuple[tuple[str, str], ...]:

@@ -11,15 +11,14 @@ from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert,
 from sqlalchemy.orm import aliased
 
 from mars_core.types import Status
-from storage.connection import Connected
+from storage.database import Connected
 from storage.errors import StorageError
-from storage.lookup import check_id, check_page, new_id, unknown
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
 from storage.schema import Choice, Comparison, Run, Source, Vote
 from storage.schema.columns import restored
 from storage.schema.text import decode
-from storage.scope import Conditions, Scope, scope_of
+from storage.scope import Conditions, Scope, check_id, check_page, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(Run), aliased(Run)
 _JOINED = (

@@ -1,24 +1,290 @@
-"""The tables of the database, their column types, and the spelling of texts in them."""
+"""The tables: sweep → comparisons; comparison → runs → their traces; comparison → vote, facets; study → tasks → results → judgements; and
+links to what is shared.
 
-from storage.schema.columns import Base
-from storage.schema.runs import Choice, Comparison, Facet, Run, RunTrace, Source, Sweep, Vote
-from storage.schema.studies import Judgement, Link, Preferred, Shared, Study, StudyResult, StudyTask
+A new database has them as they are here; an older one is changed by a migration, so a change here needs a new file in migrations/versions.
 
-__all__ = [
-    "Base",
-    "Choice",
-    "Comparison",
-    "Facet",
-    "Judgement",
-    "Link",
-    "Preferred",
-    "Run",
-    "RunTrace",
-    "Shared",
-    "Source",
-    "Study",
-    "StudyResult",
-    "StudyTask",
-    "Sweep",
-    "Vote",
-]
+A nan is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCADE); a comparison is kept when its sweep is deleted.
+Tasks and results store ids of comparisons and runs without foreign keys: either may be deleted without the other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Mapped, mapped_column
+
+from mars_core.types import Status
+from storage.schema.columns import EMPTY, ByteDefault, Exact, Id, Owner, Part, SafeJson, column_of
+from storage.schema.columns import Base as Base
+from storage.schema.trace import FIELDS
+
+MISSING_NUMBER = sa.text("-1")  # sorts before every value of a run
+NAMELESS = b"\xff"  # sorts after every name
+
+
+class Source(StrEnum):
+    """The origin of a comparison."""
+
+    COMPARE = "compare"
+    SWEEP = "sweep"
+    VOTE = "vote"
+    STUDY = "study"
+    SERVER = "server"  # imported from the records of a server
+
+
+class Choice(StrEnum):
+    """The answer of a blind vote."""
+
+    LEFT = "left"
+    RIGHT = "right"
+    TIE = "tie"
+    BOTH_BAD = "both_bad"
+
+
+class Preferred(StrEnum):
+    """The answer of a judge who compared a rule's text with its baseline's."""
+
+    RULE = "rule"
+    BASELINE = "baseline"
+    TIE = "tie"
+
+
+class Shared(StrEnum):
+    """Kinds of objects that a link can show."""
+
+    COMPARISON = "comparison"
+    SWEEP = "sweep"
+    STUDY = "study"
+
+
+class Sweep(Base):
+    """Many runs over a grid of settings. ``plan`` and ``results`` are defined by evaluation."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (sa.Index(None, "created_at", "id"), sa.Index(None, "owner", "created_at", "id"))
+
+    id: Mapped[Id]
+    created_at: Mapped[datetime]
+    status: Mapped[Status]
+    plan: Mapped[Exact]  # an object
+    results: Mapped[Exact]  # list of objects
+    owner: Mapped[Owner]
+
+
+_LISTED = ("created_at", "id", "source", "owner", "deleted_at")
+_DELETED = sa.text("deleted_at IS NOT NULL")
+
+
+class Comparison(Base):
+    """One prompt that was run in one or more lanes. The last columns are derived from the others and from the runs (runs/index.py)."""
+
+    __tablename__ = "comparisons"
+    __table_args__ = (
+        sa.Index("ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"),  # lists and their filters
+        sa.Index(
+            "ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"
+        ),  # of one owner
+        *(
+            sa.Index(f"ix_comparisons_by_{key}", key, *_LISTED)
+            for key in ("tokens_per_s", "tau", "new_tokens", "name_key")
+        ),
+        sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
+        sa.Index(None, "number", unique=True),
+        sa.Index(None, "sweep_id"),
+    )
+
+    id: Mapped[Id]
+    created_at: Mapped[datetime]
+    chat: Mapped[bool]
+    prompt: Mapped[str]
+    system: Mapped[str]
+    stop: Mapped[list[Any]]  # list of strings
+    name: Mapped[str] = mapped_column(server_default=EMPTY)
+    tags: Mapped[list[Any]] = mapped_column(server_default="[]")  # list of strings, sorted
+    comment: Mapped[str] = mapped_column(server_default=EMPTY)
+    source: Mapped[Source] = mapped_column(server_default=Source.COMPARE.value)
+    sweep_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Sweep.id, ondelete="SET NULL"))
+    deleted_at: Mapped[datetime | None]  # NULL: not deleted
+    owner: Mapped[Owner]
+    number: Mapped[int | None] = mapped_column(
+        sa.BigInteger
+    )  # SQLite: its row in the full-text index, set by a trigger
+    search: Mapped[str] = mapped_column(sa.Text, server_default=EMPTY)  # the folded texts above (runs/index.py)
+    name_key: Mapped[bytes] = mapped_column(server_default=ByteDefault(NAMELESS))  # UTF-8, ASCII letters in lower case
+    runs: Mapped[int] = mapped_column(server_default=sa.text("0"))  # number of runs
+    tokens_per_s: Mapped[float] = mapped_column(
+        sa.Double, server_default=MISSING_NUMBER
+    )  # these three: of the best run
+    tau: Mapped[float] = mapped_column(sa.Double, server_default=MISSING_NUMBER)
+    new_tokens: Mapped[int] = mapped_column(server_default=MISSING_NUMBER)
+
+
+class Facet(Base):
+    """A value that lists are filtered by: the rule, target or status of any run, or a tag. A deleted comparison has none.
+
+    ``created_at``, ``source`` and ``owner`` are the comparison's. ``value`` is cut to 200 characters.
+    """
+
+    __tablename__ = "facets"
+    __table_args__ = (
+        sa.Index("ix_facets_by_value", "kind", "value", "created_at", "comparison_id", "source", "owner"),
+        sa.Index("ix_facets_by_owner", "owner", "kind", "value"),
+    )
+
+    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"), primary_key=True)
+    kind: Mapped[str] = mapped_column(sa.String(8), primary_key=True)  # rule, target, status or tag
+    value: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime]
+    source: Mapped[Source]
+    owner: Mapped[Owner]
+
+
+class Run(Base):
+    """One run. Its further columns are the fields of a Trace (trace.py)."""
+
+    __tablename__ = "runs"
+    __table_args__ = (sa.UniqueConstraint("comparison_id", "lane", "execution_order"),)
+
+    id: Mapped[Id]
+    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    lane: Mapped[int]  # column on the page, 0-based
+    execution_order: Mapped[int]  # position in the execution order of the comparison's runs
+    created_at: Mapped[datetime]  # when it was saved
+    status: Mapped[Status]
+    rule: Mapped[str]
+    rule_parameters: Mapped[dict[str, Any]]  # name → number
+    target: Mapped[str]
+    text: Mapped[str]
+    top_k: Mapped[int] = mapped_column(sa.BigInteger)
+    max_new_tokens: Mapped[int] = mapped_column(sa.BigInteger)
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    peak_memory_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+
+
+for _each in FIELDS:
+    if _each.column not in Run.__table__.c:
+        setattr(Run, _each.column, column_of(_each))
+
+
+class RunTrace(Base):
+    """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing). ``version``: of its format."""
+
+    __tablename__ = "run_traces"
+
+    run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE"), primary_key=True)
+    version: Mapped[int]
+    data: Mapped[bytes]
+
+
+class Vote(Base):
+    """A blind vote; at most one per comparison."""
+
+    __tablename__ = "votes"
+    __table_args__ = (sa.UniqueConstraint("comparison_id"),)
+
+    id: Mapped[Id]
+    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    created_at: Mapped[datetime]
+    choice: Mapped[Choice]
+    left_run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run"))
+    right_run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run"))
+    comment: Mapped[str]
+
+
+_OPEN = sa.text("done_at IS NULL")
+_OBJECTS = ("comparison_id", "sweep_id", "study_id")
+
+
+class Study(Base):
+    """A plan of tasks. ``plan`` is defined by evaluation."""
+
+    __tablename__ = "studies"
+    __table_args__ = (sa.Index(None, "created_at", "id"), sa.Index(None, "owner", "created_at", "id"))
+
+    id: Mapped[Id]
+    created_at: Mapped[datetime]
+    name: Mapped[str]
+    tasks: Mapped[int]
+    plan: Mapped[Exact]  # an object
+    owner: Mapped[Owner]
+
+
+class StudyTask(Base):
+    """One task: open, under a claim (``token``, ``worker``, ``claimed_until``), or done. The three are NULL without a claim."""
+
+    __tablename__ = "study_tasks"
+    __table_args__ = (sa.Index("ix_study_tasks_open", "study_id", "task", sqlite_where=_OPEN, postgresql_where=_OPEN),)
+
+    study_id: Mapped[str] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True)
+    task: Mapped[Part]  # 0-based
+    token: Mapped[str | None] = mapped_column(sa.String(32))  # token of the claim; replaced when the claim is lost
+    worker: Mapped[str | None]
+    claimed_until: Mapped[datetime | None]  # by the database's clock
+    done_at: Mapped[datetime | None]
+    comparison_ids: Mapped[list[Any]] = mapped_column(server_default="[]")  # one per turn
+
+
+class StudyResult(Base):
+    """The result of one lane of a task. ``data``, ``relative``: objects of evaluation."""
+
+    __tablename__ = "study_results"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(["study_id", "task"], ["study_tasks.study_id", "study_tasks.task"], ondelete="CASCADE"),
+        sa.Index(None, "study_id", "worker", "created_at"),  # for the progress of a study
+    )
+
+    study_id: Mapped[Id]
+    task: Mapped[Part]
+    lane: Mapped[Part]
+    created_at: Mapped[datetime]  # by the database's clock
+    worker: Mapped[str]
+    execution_order: Mapped[int]  # among the lanes of the task
+    run_ids: Mapped[list[Any]]  # one per turn
+    data: Mapped[dict[str, Any]]
+    relative: Mapped[Any | None] = mapped_column(SafeJson(none_as_null=True))  # NULL until the task is done
+
+
+class Judgement(Base):
+    """A judge's preference: a rule's text or its baseline's. ``swapped``: the baseline's came first."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(
+            ["study_id", "task", "lane"],
+            ["study_results.study_id", "study_results.task", "study_results.lane"],
+            ondelete="CASCADE",
+        ),
+    )
+
+    study_id: Mapped[Id]
+    task: Mapped[Part]
+    lane: Mapped[Part]
+    swapped: Mapped[bool] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime]
+    judge: Mapped[str]  # the model and further identifying settings
+    choice: Mapped[Preferred]
+    text: Mapped[str]  # the judge's reasons
+
+
+class Link(Base):
+    """Read access by link to a comparison, a sweep or a study. One link per object; deleted with it.
+
+    Only a hash of the token is stored, so that links cannot be reconstructed from the database.
+    """
+
+    __tablename__ = "shares"
+    __table_args__ = (
+        sa.CheckConstraint(" + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"),
+        sa.Index(None, "owner", "created_at"),
+        *(sa.UniqueConstraint(name, name=f"uq_shares_{name}") for name in _OBJECTS),
+    )
+
+    token_hash: Mapped[str] = mapped_column(sa.String(64), primary_key=True)  # SHA-256, hexadecimal
+    owner: Mapped[str] = mapped_column(sa.String(64))  # owner of the object
+    created_at: Mapped[datetime]
+    comparison_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    sweep_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Sweep.id, ondelete="CASCADE"))
+    study_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"))

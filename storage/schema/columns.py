@@ -10,73 +10,76 @@ of object keys and the notation of numbers. ``Real``: a double in which nan is N
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, get_origin
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Double, Enum, MetaData, String, Text, text
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import DeclarativeBase, mapped_column
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeDecorator
 
 from storage.schema.text import ESCAPE, decode, encode, mapped
+from storage.schema.trace import Field
 
 
 class SafeText(TypeDecorator[str]):
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
         return None if value is None else encode(value)
 
-    def process_result_value(self, value: str | None, _dialect: Dialect) -> str | None:
+    def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
         return None if value is None else decode(value)
 
 
 class SafeJson(TypeDecorator[Any]):
-    impl: Any = JSON
+    impl: Any = sa.JSON
     cache_ok = True
 
-    def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
+    def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> Any:
         return _plain(value)
 
-    def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> Any:
         return restored(value)
 
 
 class ListJson(SafeJson):
-    impl: Any = JSON().with_variant(JSONB, "postgresql")
+    impl: Any = sa.JSON().with_variant(JSONB, "postgresql")
     cache_ok = True
 
 
 class ExactJson(SafeJson):
     cache_ok = True
 
-    def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
+    def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> Any:
         return _plain(value, lambda number: {ESCAPE: str(number)})  # no encoded key is ESCAPE alone
 
 
 class Real(TypeDecorator[float]):
-    impl = Double
+    impl = sa.Double
     cache_ok = True
 
-    def process_bind_param(self, value: float | None, _dialect: Dialect) -> float | None:
+    def process_bind_param(self, value: float | None, _dialect: sa.Dialect) -> float | None:
         return None if value is None or math.isnan(value) else value + 0.0
 
-    def process_result_value(self, value: float | None, _dialect: Dialect) -> float:
+    def process_result_value(self, value: float | None, _dialect: sa.Dialect) -> float:
         return math.nan if value is None else value
 
 
 class UtcTime(TypeDecorator[datetime]):
-    impl = DateTime(timezone=True)
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         utc = None if value is None else value.astimezone(UTC)
         return utc.replace(tzinfo=None) if utc is not None and dialect.name == "sqlite" else utc
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
@@ -108,29 +111,52 @@ def restored(value: Any) -> Any:
     return value
 
 
-Id = Annotated[str, mapped_column(String(32), primary_key=True)]  # uuid4, hexadecimal
-AnyText = Annotated[str, mapped_column(SafeText)]
-Json = Annotated[Any, mapped_column(ListJson, nullable=False)]
-Object = Annotated[Any, mapped_column(SafeJson, nullable=False)]
-Number = Annotated[float, mapped_column(Real, nullable=True)]
-Time = Annotated[datetime, mapped_column(UtcTime)]
-EMPTY = text("''")  # default of columns added by later migrations
-Owner = Annotated[str, mapped_column(String(64), server_default=EMPTY)]  # empty: everybody
-Large = Annotated[int, mapped_column(BigInteger)]
+Id = Annotated[str, mapped_column(sa.String(32), primary_key=True)]  # uuid4, hexadecimal
+Exact = Annotated[Any, mapped_column(ExactJson, nullable=False)]
+EMPTY = sa.text("''")  # default of columns added by later migrations
+Owner = Annotated[str, mapped_column(sa.String(64), server_default=EMPTY)]  # empty: everybody
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # of a composite key
 
 
-def enum_column(enum: type[StrEnum]) -> Enum:
+class ByteDefault(sa.ColumnElement[bytes]):
+    """The default of a column of bytes, which each database spells in its own way."""
+
+    inherit_cache = False
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+
+@compiles(ByteDefault)
+def _spelled(default: ByteDefault, compiler: SQLCompiler, **_: Any) -> str:
+    return f"x'{default.value.hex()}'" if compiler.dialect.name == "sqlite" else f"'\\x{default.value.hex()}'"
+
+
+def enum_column(enum: type[StrEnum]) -> sa.Enum:
     """A column with the values of ``enum`` as strings, so that new values do not change the database type."""
-    return Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
+    return sa.Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
 
 
 class Base(DeclarativeBase):
-    metadata = MetaData(
+    metadata = sa.MetaData(
         naming_convention={
             "pk": "pk_%(table_name)s",
             "fk": "fk_%(table_name)s_%(referred_table_name)s",
             "uq": "uq_%(table_name)s",
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         }
+    )
+    type_annotation_map: ClassVar = {
+        str: SafeText, float: Real, datetime: UtcTime, bytes: sa.LargeBinary, list[Any]: ListJson, dict[str, Any]: SafeJson,
+        StrEnum: enum_column(StrEnum),
+    }  # fmt: skip
+
+
+def column_of(field: Field) -> MappedColumn[Any]:
+    """The column of a field of a trace."""
+    kind = get_origin(field.kind) or field.kind
+    types = {tuple: ListJson, Mapping: SafeJson, int: sa.Integer, bool: sa.Boolean, str: SafeText, float: Real}
+    default = "[]" if field.column in ("prefix", "given", "history") else None  # added by later migrations
+    return mapped_column(
+        types.get(kind) or enum_column(kind), nullable=field.optional or kind is float, server_default=default
     )

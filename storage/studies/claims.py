@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
 
-from storage.connection import Connected
-from storage.database import clock
+from storage.database import Connected, clock
 from storage.errors import ClaimLost, StorageError
-from storage.lookup import new_id, row_of
 from storage.schema import Study, StudyTask
-from storage.scope import scope_of
+from storage.scope import new_id, row_of, scope_of
 
 PATIENCE_S = 60.0  # longer for workers, which have expensive results to lose
 MAX_LEASE_S = 86_400.0

@@ -11,17 +11,15 @@ from typing import Any
 from sqlalchemy import JSON, Connection, Text, bindparam, cast, delete, insert, select, type_coerce, update
 
 from mars_core.types import PromptConfig, Status, Trace
-from storage.connection import Connected
-from storage.database import clock
+from storage.database import Connected, clock
 from storage.errors import ClaimLost, StorageError, explained
-from storage.lookup import batches, row_of
-from storage.runs.comparisons import add_comparison, check_prompt
-from storage.runs.records import check_numbering, new_run
-from storage.runs.reindex import reindex
-from storage.runs.runs import add_run
+from storage.runs.comparisons import add_comparison, add_run, check_prompt
+from storage.runs.index import reindex
+from storage.runs.records import new_run
 from storage.schema import Comparison, Judgement, Preferred, Run, Source, Study, StudyResult, StudyTask
 from storage.schema.columns import restored
 from storage.schema.text import ESCAPE
+from storage.scope import batches, row_of
 from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
 
 RUNS_A_WRITE = 500
@@ -71,8 +69,6 @@ class Results(Connected):
         The comparison of each turn is created with its first run and has this ``source``. ``relatives``: values of saved lanes of this
         task relative to their baselines. Raises ClaimLost if the claim is lost or the lane has a result already.
         """
-        for trace in traces:
-            check_numbering(trace)
         with explained("The result was not saved", self.location):
             new = [new_run(trace, lane, order) for trace in traces]
         prompts = [trace.config.prompt for trace in traces]

@@ -10,13 +10,12 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, delete, func, insert, literal, not_, select, type_coerce, update
 
 from mars_core.types import Status
-from storage.connection import Connected
-from storage.database import clock
+from storage.database import Connected, clock
 from storage.errors import StorageError
-from storage.lookup import batches, check_page, new_id, row_of
 from storage.runs.comparisons import checked
-from storage.runs.reindex import reindex
+from storage.runs.index import reindex
 from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
+from storage.scope import batches, check_page, new_id, row_of
 from storage.studies.claims import lock_study
 
 MAX_TASKS = 1_000_000

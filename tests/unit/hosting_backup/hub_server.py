@@ -209,7 +209,9 @@ class _Handler(BaseHTTPRequestHandler):
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         repo.commit(files)
-        return 200, {"commitUrl": f"{self.hub().url}/datasets/{name}/commit/{repo.head}", "commitOid": repo.head}
+        url = f"{self.hub().url}/datasets/{name}"
+        answer = {"commitUrl": f"{url}/commit/{repo.head}", "pullRequestUrl": f"{url}/discussions/1"}
+        return 200, answer | {"commitOid": repo.head}
 
     def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None) -> None:
         body = said if isinstance(said, bytes) else json.dumps(said).encode()

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Search, Source, StorageError
+from storage.runs.index import reindex
 from storage.runs.records import prompt_row, run_row
-from storage.runs.reindex import reindex
 from storage.schema import Comparison, Run
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -118,7 +118,7 @@ def test_a_record_says_where_its_run_is(store: RunStore) -> None:
 
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.runs.runs.RUNS_A_READ", 2)
+    monkeypatch.setattr("storage.runs.comparisons.RUNS_A_READ", 2)
     ids = [run.id for seed in range(3) for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs]
     asked = [ids[2], ids[0], ids[2], ids[1]]
     assert [record.id for record in store.records(asked)] == asked

@@ -152,8 +152,7 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr("storage.opening.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.05)
     program = (
         f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
     )

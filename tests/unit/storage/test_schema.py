@@ -1,8 +1,9 @@
-"""The schema comes from the migrations alone, agrees with the models, and an unknown one is left as it is."""
+"""New and migrated databases have the schema of the models, and an unknown one is left as it is."""
 
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, update
+from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, inspect, update
 
 from mars_core.types import PromptConfig
 from storage import RunStore, StorageError, write_csv
@@ -22,6 +23,8 @@ from storage.database import known_schemas, safe_journal_mode
 from storage.schema import Base, RunTrace
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
+
+EARLIER = Path(__file__).parents[2] / "data" / "before-columns.db"
 
 
 def differences(store: RunStore, metadata: MetaData) -> list[object]:
@@ -56,13 +59,36 @@ def is_index_of_texts(item: object) -> bool:
     return getattr(item, "name", "").startswith(("comparison_texts", "comparison_trigrams", "ix_comparisons_search"))
 
 
-def test_migrations_agree_with_models(store: RunStore) -> None:
-    assert differences(store, Base.metadata) == []
+def test_an_earlier_database_gets_the_schema_of_a_new_one(store: RunStore, tmp_path: Path) -> None:
+    path = shutil.copy(EARLIER, tmp_path / "runs.db")
+    with RunStore(f"sqlite:///{path}") as carried:
+        assert differences(store, Base.metadata) == differences(carried, Base.metadata) == []
     other = MetaData(naming_convention=Base.metadata.naming_convention)
     for table in Base.metadata.tables.values():
         table.to_metadata(other)
     other.tables["runs"].append_column(Column("extra", Integer))
     assert len(differences(store, other)) == 1
+
+
+def test_a_later_migration_changes_an_older_database_and_no_new_one(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunStore(url).close()
+    migrations = Path(shutil.copytree(Path(package_file).parent / "migrations", tmp_path / "migrations"))
+    change = 'op.add_column("runs", sa.Column("extra", sa.Integer))'
+    (migrations / "versions" / "9999_later.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f'revision, down_revision = "9999", "{known_schemas()[-1]}"\n\n\ndef upgrade():\n    {change}\n'
+    )
+    monkeypatch.setattr("storage.database._MIGRATIONS", migrations)
+    monkeypatch.setattr("storage.database.known_schemas", lambda: (*known_schemas(), "9999"))
+    with RunStore(url) as older, RunStore(f"sqlite:///{tmp_path / 'new.db'}") as new:
+        columns = []
+        for store in (older, new):
+            with store.read() as connection:
+                columns.append({column["name"] for column in inspect(connection).get_columns("runs")})
+                assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one() == "9999"
+    assert columns[0] - columns[1] == {"extra"}  # the new one has the columns of the tables
 
 
 def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:

@@ -25,16 +25,16 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
 def found(store: RunStore, **asked: object) -> list[str]:
-    """The ids, which must be as many as the total says; in both ways: read at once, and read in the order of an index."""
-    ids: list[str] = []
-    for few in (search.FEW, -1):
-        with patch.object(search, "FEW", few):
+    """The ids, which must be as many as the total says; in all ways: read at once, in the order of an index, by the index of texts."""
+    ways: list[list[str]] = []
+    for few in (lambda: search.FEW, lambda: -1, lambda: len(ways[0])):
+        with patch.object(search, "FEW", few()):
             result = store.find(Search(**asked))  # type: ignore[arg-type]
-            before, ids = ids, result.frame["id"].tolist()
-            assert (result.total, result.more) == (len(ids), False)
-            assert store.found_ids(Search(**asked)) == ids  # type: ignore[arg-type]
-    assert before == ids
-    return ids
+            ways.append(result.frame["id"].tolist())
+            assert (result.total, result.more) == (len(ways[-1]), False)
+            assert store.found_ids(Search(**asked)) == ways[-1]  # type: ignore[arg-type]
+    assert ways[0] == ways[1] == ways[2]
+    return ways[0]
 
 
 def named(store: RunStore, *names: str) -> list[str]:

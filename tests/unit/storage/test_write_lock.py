@@ -101,7 +101,7 @@ def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> Non
 
 
 def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 60.0)
+    monkeypatch.setattr("storage.database.WRITERS_FIRST_S", 60.0)
     with ThreadPoolExecutor(1) as pool:
         with sqlite_store._write("") as connection:
             reading = pool.submit(sqlite_store.count)
@@ -109,13 +109,13 @@ def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monk
                 reading.result(timeout=0.3)
             add_comparison(connection, PromptConfig("x"), Source.COMPARE, "")
         assert reading.result() == 1
-    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 0.0)
+    monkeypatch.setattr("storage.database.WRITERS_FIRST_S", 0.0)
     with sqlite_store._write(""):
         assert sqlite_store.count() == 1, "a read waits for so long only"
 
 
 def test_lock_that_cannot_be_had_is_said(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.01)
     held = acquire(Path(f"{sqlite_store.path}-lock"), 1.0)
     message = r"The comparison was not saved: database is locked \(.*runs.db\)\. Another program is writing to it"
     with pytest.raises(StorageError, match=message):
@@ -135,8 +135,8 @@ def test_what_was_removed_is_in_no_file(sqlite_store: RunStore) -> None:
 
 
 def test_wal_stays_small_while_others_read(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.writers.LARGE_WAL", 100_000)
-    monkeypatch.setattr("storage.writers.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("storage.write_lock.LARGE_WAL", 100_000)
+    monkeypatch.setattr("storage.write_lock.CHECKPOINT_EVERY_S", 0.0)
     wal = Path(f"{sqlite_store.path}-wal")
     with sqlite_store.read() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM runs").all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import closing
 from dataclasses import asdict, fields, replace
 from itertools import product
 from pathlib import Path
@@ -11,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
 from evaluation.format import displayable, number, visible
 from mars_core.types import DraftMode, Given, Outcome, Status, Trace
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
 from tests.unit.ui.places import contrast
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
@@ -146,8 +149,21 @@ def test_the_input_is_documented() -> None:
     assert ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text and len(outcomes) - 1 == GIVEN
 
 
-def test_what_would_be_published_stands_alone() -> None:
-    entry = token_view(make_trace(rule="mars"))._to_publish_format(name="Token view")
+def test_what_is_published_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gallery = "gradio/custom-html-gallery"
+    with closing(Hub()) as hub:
+        hub.repos[gallery] = Repo()
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        )
+        url = token_view(make_trace(rule="mars")).push_to_hub(name="Token view", token=TOKEN)
+        files = hub.repos[gallery].files
+    assert url.endswith("/discussions/1") and [each["id"] for each in json.loads(files["manifest.json"])] == [
+        "token-view"
+    ]
+    entry = json.loads(files["components/token-view.json"])
     assert entry["id"] == "token-view" and "mars-text" in entry["html_template"]
     assert "JSON.parse(props.value)" in entry["js_on_load"]
     assert "--mars-relaxed:" in entry["head"] and ".mars-pop" in entry["head"] and "http" not in entry["head"]

@@ -1,0 +1,156 @@
+"""By what lists are searched, filtered and sorted: derived columns and facets of comparisons, and the database's index of their texts.
+
+Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, kept by triggers; its rows have the numbers of
+``comparisons.number``, for VACUUM may change a rowid. It stores no places: what it finds is compared with the text.
+``comparison_trigrams`` lists the trigrams. On PostgreSQL an index by pg_trgm; where that cannot be made, texts are read one by one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import InstrumentedAttribute
+
+from storage.schema import NAMELESS, Comparison, Facet, Run
+from storage.schema.text import encode, folded
+from storage.scope import batches
+
+FACET_LENGTH = 200  # characters of a value
+COMPARISONS_A_WRITE = 500
+_BETWEEN = "Z"  # separator that does not occur in folded search texts
+_END = "ZZ"  # so that three characters begin with any one
+_BEST = ("tokens_per_s", "tau", "new_tokens")
+_OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
+_FACETS = ("rule", "target", "status")
+# Statements are built once: that takes longer than running them.
+_SOME: sa.BindParameter[Any] = sa.bindparam("some", expanding=True)
+_READ = sa.select(*(Comparison.__table__.c[name] for name in _OWN)).where(Comparison.id.in_(_SOME))
+_READ = _READ.order_by(Comparison.id).with_for_update(key_share=True)
+_READ_RUNS = sa.select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
+_READ_RUNS = _READ_RUNS.where(Run.comparison_id.in_(_SOME))
+_FORGET = sa.delete(Facet).where(Facet.comparison_id.in_(_SOME))
+_ADD = sa.insert(Facet)
+_CHANGE = (
+    sa.update(Comparison)
+    .where(Comparison.id == sa.bindparam("at"))
+    .values({name: sa.bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
+)
+
+TRIGRAM = 3  # characters of an indexed part of a text
+PAGES_A_MERGE = 200  # written in one transaction, about
+MAX_TERMS = 16  # of a long text; more terms would hardly reduce the candidates
+MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
+_TEXTS = sa.table("comparison_texts", sa.column("rowid"))
+_TRIGRAMS = sa.text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last")
+_REPLACED = re.compile("[\ufffe\uffff]")  # replaced by FTS5
+_LAST = "\U0010ffff" * 3
+_FORGET_OLD = (
+    "INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search);"
+)
+_ADD_NEW = "INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id;"
+_NUMBER = (
+    "UPDATE comparisons SET number = (SELECT coalesce(max(number), 0) + 1 FROM comparisons) "
+    "WHERE id = new.id AND number IS NULL;"
+)
+_INDEX = {
+    "sqlite": (
+        "UPDATE comparisons SET number = rowid",
+        "CREATE VIRTUAL TABLE comparison_texts USING fts5(search, content = 'comparisons', content_rowid = 'number', "
+        "tokenize = 'trigram case_sensitive 1', detail = none)",
+        "CREATE VIRTUAL TABLE comparison_trigrams USING fts5vocab(comparison_texts, row)",
+        "INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild')",
+        f"CREATE TRIGGER comparisons_inserted AFTER INSERT ON comparisons BEGIN {_NUMBER} {_ADD_NEW} END",
+        "CREATE TRIGGER comparisons_changed AFTER UPDATE OF search ON comparisons WHEN old.search <> new.search "
+        f"BEGIN {_FORGET_OLD} {_ADD_NEW} END",
+        f"CREATE TRIGGER comparisons_deleted AFTER DELETE ON comparisons BEGIN {_FORGET_OLD} END",
+    ),
+    "postgresql": (
+        "DO $$ BEGIN CREATE EXTENSION IF NOT EXISTS pg_trgm; CREATE INDEX ix_comparisons_search ON comparisons "
+        "USING gin (search gin_trgm_ops); EXCEPTION WHEN OTHERS THEN NULL; END $$",
+    ),
+}
+Candidates = tuple[
+    InstrumentedAttribute[Any], sa.Select[*tuple[Any, ...]]
+]  # a column of comparisons, and its values that qualify
+
+
+def create_index(connection: sa.Connection) -> None:
+    """Create the index of texts, once the tables exist."""
+    for statement in _INDEX[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+def reindex(connection: sa.Connection, comparison_ids: Iterable[str]) -> None:
+    """Update the derived columns and facets of these comparisons. Call it after every change of them or their runs."""
+    for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
+        rows = connection.execute(_READ, {"some": some}).mappings().all()
+        runs: dict[str, list[sa.RowMapping]] = {row["id"]: [] for row in rows}
+        for run in connection.execute(_READ_RUNS, {"some": some}).mappings():
+            runs[run["comparison_id"]].append(run)
+        connection.execute(_FORGET, {"some": some})
+        if facets := [facet for row in rows for facet in _facets(row, runs[row["id"]])]:
+            connection.execute(_ADD, facets)
+        if rows:
+            connection.execute(_CHANGE, [_derived(row, runs[row["id"]]) for row in rows])
+
+
+def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str, Any]]:
+    if row["deleted_at"] is not None:
+        return []
+    values = {(kind, str(run[kind])[:FACET_LENGTH]) for run in runs for kind in _FACETS}
+    values |= {("tag", tag) for tag in row["tags"]}
+    copied = {name: row[name] for name in ("created_at", "source", "owner")} | {"comparison_id": row["id"]}
+    return [copied | {"kind": kind, "value": value} for kind, value in sorted(values)]
+
+
+def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
+    texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
+    found = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
+    found |= {name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1) for name in _BEST}
+    found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
+    return {"at": row["id"]} | {f"new_{name}": value for name, value in found.items()}
+
+
+def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]:
+    """The condition that ``comparisons.search`` contains ``wanted``, which is folded."""
+    if connection.dialect.name == "sqlite":
+        return sa.func.instr(Comparison.search, wanted) > 0
+    if len(wanted) < TRIGRAM:  # not indexed by pg_trgm
+        return sa.func.strpos(Comparison.search, wanted) > 0
+    return Comparison.search.contains(wanted, autoescape=True)
+
+
+def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates | None:
+    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index cannot be used: for a text of one or
+    two characters on PostgreSQL, and on SQLite if it finds more than ``few`` for such a text."""
+    if connection.dialect.name != "sqlite":
+        own = sa.select(Comparison.id).where(containing(connection, wanted))
+        return (Comparison.id, own) if len(wanted) >= TRIGRAM else None
+    terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
+    if not terms:
+        word, found = " OR ", 0
+        first = _REPLACED.sub("\ufffd", wanted)
+        for term, comparisons in connection.execute(_TRIGRAMS, {"first": first, "last": first + _LAST}):
+            terms[term] = found = found + comparisons
+            if found > few or len(terms) > MAX_ALTERNATIVES:
+                return None
+    chosen = list(terms)
+    if word == " AND ":
+        chosen = chosen[:: -(-len(chosen) // MAX_TERMS)]
+    query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
+    match = sa.literal_column("comparison_texts").op("MATCH")(query) if chosen else sa.false()
+    return Comparison.number, sa.select(_TEXTS.c.rowid).where(match)
+
+
+def forget_texts(connection: sa.Connection, *, begin: bool = False) -> int:
+    """On SQLite, merge some pages of the full-text index, which removes deleted texts; 0 when there is nothing to merge."""
+    merge = sa.text("INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)")
+    changes = "SELECT total_changes()"
+    before: int = connection.exec_driver_sql(changes).scalar_one()
+    connection.execute(merge, {"pages": -PAGES_A_MERGE if begin else PAGES_A_MERGE})
+    changed: int = connection.exec_driver_sql(changes).scalar_one() - before
+    return changed if changed > 1 else 0

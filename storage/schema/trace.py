@@ -1,0 +1,80 @@
+"""The fields of a Trace as columns of runs: each is in the column of its name, or of its name in COLUMNS. Not its steps, nor its prompt,
+which is the comparison's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from itertools import starmap
+from operator import itemgetter
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+from mars_core.types import Exchange, Given, RunConfig, Summary, Trace
+
+COLUMNS = {
+    "config.prompt.text": "prompt",
+    "config.target.name": "target",
+    "config.target.revision": "target_revision",
+    "config.drafter.kind": "drafter",
+    "config.drafter.model.name": "drafter_model",
+    "config.drafter.model.revision": "drafter_revision",
+    "config.drafter.mode": "draft_mode",
+    "config.drafter.tree.tokens": "tree_tokens",
+    "config.drafter.tree.depth": "tree_depth",
+    "config.drafter.tree.top_k": "tree_top_k",
+    "config.rule.name": "rule",
+    "config.rule.parameters": "rule_parameters",
+    "config.passes.rows": "pass_rows",
+    "config.passes.width": "pass_width",
+}
+PROMPT = ("prompt", "system", "chat", "stop")  # columns of comparisons; history and thinking may differ between runs
+_READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
+    tuple[str, ...]: tuple,
+    tuple[int, ...]: tuple,
+    tuple[float, ...]: lambda values: tuple(map(float, values)),
+    tuple[Given, ...]: lambda values: tuple(starmap(Given, values)),
+    tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
+    Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},
+}
+
+
+class Field:
+    """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own. ``optional``: it may be None, as
+    where the first column of its fields is NULL. ``read``: its value in a row of runs, with the columns of PROMPT."""
+
+    def __init__(self, hint: Any, place: str, optional: bool = False) -> None:
+        self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        self.place, self.optional = place.split("."), optional or bool(none)
+        self.column = COLUMNS.get(place, self.place[-1])
+        hints = get_type_hints(self.kind) if is_dataclass(self.kind) or hasattr(self.kind, "_fields") else {}
+        self._fields = [Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()]
+        self.read: Callable[[Mapping[Any, Any]], Any] = self._read if hints else itemgetter(self.column)
+        if (convert := _READ.get(self.kind)) is not None:
+            self.read = lambda row: convert(row[self.column])
+
+    def in_columns(self) -> Iterator[Field]:
+        """Itself, or the fields that it consists of: each in one column."""
+        if not self._fields:
+            yield self
+        for each in self._fields:
+            yield from each.in_columns()
+
+    def of(self, trace: Trace) -> Any:
+        """Its value in ``trace``."""
+        value: Any = trace
+        for name in self.place:
+            value = getattr(value, name, None)
+        return value
+
+    def _read(self, row: Mapping[Any, Any]) -> Any:
+        values = [each.read(row) for each in self._fields]
+        return None if self.optional and values[0] is None else self.kind(*values)
+
+
+CONFIG, SUMMARY = Field(RunConfig, "config"), Field(Summary, "summary")
+OWN = [
+    Field(get_type_hints(Trace)[name], name)
+    for name in ("status", "stop_reason", "error", "text", "prompt_ids", "given")
+]
+FIELDS = [each for field in (CONFIG, SUMMARY, *OWN) for each in field.in_columns() if each.column not in PROMPT]
