@@ -39,6 +39,8 @@ from storage.traces.flat import STEP, read_row
 
 RUNS_A_READ = 100
 KINDS = ("runs", "tokens", "nodes")
+_VERSIONS = ("6", str(SCHEMA_VERSION))  # of files; in 6 these columns were maps
+_JSON = ("rule_parameters", "environment")
 _DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
 
 
@@ -146,10 +148,10 @@ def _kind(path: Path) -> str:
     schema = pq.read_schema(path)
     version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     for kind in KINDS:
-        if schema.names == EXPORTS[kind].schema.names and version == str(SCHEMA_VERSION):
+        if schema.names == EXPORTS[kind].schema.names and version in _VERSIONS:
             return kind
     raise ValueError(
-        f"schema_version is {version}; it must be {SCHEMA_VERSION}, with all columns of runs, tokens or nodes"
+        f"schema_version is {version}; it must be {' or '.join(_VERSIONS)}, with all columns of runs, tokens or nodes"
     )
 
 
@@ -201,6 +203,7 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived
         _comparison(connection, store.scope.owner, row, archived)
         run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
         run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
+        run |= {name: json.loads(row[name], strict=False) for name in _JSON if isinstance(row[name], str)}
         add_run(connection, row["comparison_id"], {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])})
         return True
 

@@ -1,4 +1,4 @@
-"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are empty, lists and maps are JSON.
+"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are empty, lists are JSON.
 
 A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that readers reject are written ``\\uXXXX``.
 A token's piece is a JSON text instead (``" the"``, ``"\\n"``): exact, and never a formula.
@@ -75,7 +75,7 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
         return _texts(column, lambda text: cell(decode(text)))
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
-        values = column.to_pylist(maps_as_pydicts="strict")
+        values = column.to_pylist()
         return pa.array([cell(mapped(value, decode)) for value in values], pa.string())
     return column
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 6  # incremented when a column changes its name or meaning
+SCHEMA_VERSION = 7  # incremented when a column changes its name, type or meaning
 _GIVEN = [("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
 TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
@@ -21,8 +21,7 @@ TYPES: dict[str, pa.DataType] = {
     "texts": pa.list_(pa.string()),
     "ints": pa.list_(pa.int64()),
     "floats": pa.list_(pa.float64()),
-    "numbers by name": pa.map_(pa.string(), pa.float64()),
-    "texts by name": pa.map_(pa.string(), pa.string()),
+    "JSON": pa.string(),  # an object; maps of Arrow are unknown to the Hub's viewer
     "given tokens": pa.list_(pa.struct(_GIVEN)),
     "turns": pa.list_(pa.struct([("user", pa.string()), ("answer", pa.string())])),
     "alternatives": pa.list_(pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])),
@@ -71,7 +70,7 @@ created_at | time | UTC | when the run was saved
 status | text | | completed, cancelled, failed
 stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
 rule | text | | verification rule; none: the target alone
-rule_parameters | numbers by name | | of the rule
+rule_parameters | JSON | | of the rule, by name
 drafter | text | | none, model, eagle3, ngram or another kind
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
@@ -119,7 +118,7 @@ log_likelihood | float | nats | of the new tokens under the target, temperature 
 perplexity | float | | exp(-log_likelihood / new_tokens)
 peak_memory_bytes | int | bytes | peak memory of the device
 acceptance_by_position | floats | | steps that kept a token at each depth of the draft / steps that drafted one there
-environment | texts by name | | versions, device, dtype
+environment | JSON | | versions, device, dtype, by name
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
 text | text | | output text, given tokens first

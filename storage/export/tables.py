@@ -7,6 +7,7 @@ Texts are encoded as in storage.schema.text, because Parquet cannot store every 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Select, select
 
+from storage.export.cells import finite
 from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, VOTES, Column, arrow_schema
 from storage.runs.votes import votes_of
 from storage.schema import Comparison, Run, RunTrace
@@ -62,6 +64,8 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa
 
     def stored(name: str, value: Any) -> Any:
         value = mapped(value, encode)
+        if kinds[name] == "JSON":
+            return json.dumps(finite(value), ensure_ascii=False)
         return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
 
     values = [{name: stored(name, value) for name, value in row.items()} for row in rows]

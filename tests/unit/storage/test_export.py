@@ -11,12 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Alternative, Exchange, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
 from storage import RunStore, StorageError, write_csv, write_everything, write_parquet
 from storage.export.cells import cell, guarded
+from storage.export.tables import EXPORTS
 from tests.traces import WORDS, make_trace, make_tree_trace, same
 from tests.unit.storage.exports import (
     NUMBERS,
@@ -44,7 +46,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "6"
+        assert row["schema_version"] == "7"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -116,7 +118,7 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
         judged = any(token.node == at for token in trace.steps[step].tokens)
-        assert tuple(exact.values()) == (6, *place, node.piece, node.p, node.q, node.outcome, judged)
+        assert tuple(exact.values()) == (7, *place, node.piece, node.p, node.q, node.outcome, judged)
         *head, piece, p, q, outcome, seen = row.values()
         assert head == ["6", *map(str, place)]
         assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
@@ -271,7 +273,10 @@ def test_parquet_has_the_columns_and_rows_of_csv(
     assert file.schema_arrow.names == list(rows[0])
     assert file.metadata.num_rows == len(rows)
     assert file.num_row_groups == 2
-    assert file.schema_arrow.metadata[b"schema_version"] == b"6"
+    assert file.schema_arrow.metadata[b"schema_version"] == b"7"
+    assert not any(pa.types.is_map(kind) for each in EXPORTS.values() for kind in each.schema.types), (
+        "`datasets` has none"
+    )
     file.close()
 
 

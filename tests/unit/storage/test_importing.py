@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from zipfile import ZipFile
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from storage import RunStore, StorageError, write_everything, write_parquet
@@ -56,6 +59,23 @@ def same(one: RunStore, another: RunStore, *, created: bool) -> None:
 def test_parquet_files_bring_every_run_exactly_and_once(other: RunStore, paths: list[Path], store: RunStore) -> None:
     assert import_files(store, paths) == Imported(runs=RUNS, known=0)
     assert import_files(store, paths[::-1]) == Imported(runs=0, known=RUNS)
+    same(other, store, created=False)
+
+
+def test_files_with_maps_are_read_as_those_with_json(
+    other: RunStore, paths: list[Path], store: RunStore, tmp_path: Path
+) -> None:
+    """As version 6 had them."""
+    for path in paths:
+        table = pq.read_table(path)
+        for name, kind in (("rule_parameters", pa.float64()), ("environment", pa.string())):
+            if name in table.column_names:
+                maps = pa.array(
+                    [[*json.loads(each).items()] for each in table[name].to_pylist()], pa.map_(pa.string(), kind)
+                )
+                table = table.set_column(table.column_names.index(name), name, maps)
+        pq.write_table(table.replace_schema_metadata({"schema_version": "6"}), tmp_path / path.name)
+    assert import_files(store, [tmp_path / path.name for path in paths]).runs == RUNS
     same(other, store, created=False)
 
 
