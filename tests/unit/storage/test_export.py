@@ -120,7 +120,7 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         judged = any(token.node == at for token in trace.steps[step].tokens)
         assert tuple(exact.values()) == (7, *place, node.piece, node.p, node.q, node.outcome, judged)
         *head, piece, p, q, outcome, seen = row.values()
-        assert head == ["6", *map(str, place)]
+        assert head == ["7", *map(str, place)]
         assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
         assert (outcome, seen) == (node.outcome, str(judged).lower())
     assert list(rows[0]) == [
