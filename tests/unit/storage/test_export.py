@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -213,19 +212,6 @@ def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> No
     assert {row["comparison_id"] for row in parsed(nodes_csv(store, chosen))} == set(chosen)
     assert parsed(runs_csv(store, [])) == []
     assert {row["comparison_id"] for row in parsed(tokens_csv(store))} == set(ids)
-
-
-def test_unknown_comparison_is_refused_before_anything_is_written(store: RunStore, tmp_path: Path) -> None:
-    known = save(store, make_trace(new_tokens=1))
-    stream = io.BytesIO()
-    for unknown in ("0" * 32, "\x00", "x"):
-        for name in ("runs", "tokens", "nodes"):
-            with pytest.raises(StorageError, match="There is no comparison with the id"):
-                write_csv(name, store, stream, [known, unknown])
-        with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_parquet("runs", store, tmp_path / "runs.parquet", [known, unknown])
-    assert stream.getvalue() == b""
-    assert list(tmp_path.glob("*.parquet*")) == []
 
 
 def all_csv(store: RunStore, folder: Path) -> None:

@@ -122,14 +122,22 @@ def with_impossible_last_token(trace: Trace) -> Trace:
 def test_failed_save_leaves_nothing(store: RunStore) -> None:
     trace = make_trace(new_tokens=100, prompt="a private prompt")
     comparison_id = store.new_comparison(trace.config.prompt)
-    with pytest.raises(StorageError, match="The run was not saved") as caught:
-        store.save_run(comparison_id, with_impossible_last_token(trace), lane=0, order=0)
-    assert not [word for word in ("private", "INSERT", "secret") if word in str(caught.value)]
+
+    def refused(wrong: Trace, message: str) -> None:
+        with pytest.raises(StorageError, match=message) as caught:
+            store.save_run(comparison_id, wrong, lane=0, order=0)
+        assert not [word for word in ("private", "INSERT", "secret") if word in str(caught.value)]
+
+    refused(with_impossible_last_token(trace), "The run was not saved")
+    refused(replace(trace, steps=trace.steps[1:]), "numbered")
+    refused(make_trace(prompt="another", new_tokens=2), "its prompt is not the prompt of its comparison")
     with store.read() as connection:
         counts = [connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one() for name in TABLES]
     assert counts == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
-    assert same(store.load(comparison_id).runs[0].trace, trace)
+    refused(trace, "The run was not saved")  # the place is taken
+    (run,) = store.load(comparison_id).runs
+    assert same(run.trace, trace)
 
 
 def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
