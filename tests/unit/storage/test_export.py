@@ -156,15 +156,6 @@ def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
     assert shown == [[], [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)], []]
 
 
-def test_csv_is_rfc_4180(sqlite_store: RunStore) -> None:
-    save(sqlite_store, make_trace(prompt='one "two",\nthree', new_tokens=3, words=list(WORDS)))
-    text = runs_csv(sqlite_store)
-    assert text.endswith("\n") and "\r" not in text
-    assert text.split("\n")[0].startswith("schema_version,comparison_id,run_id,")
-    assert '"one ""two"",\nthree"' in text
-    assert len(parsed(text)) == 1
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -179,10 +170,13 @@ def test_values_and_other_texts_are_not_guarded(value: object, text: str) -> Non
 def test_formula_is_guarded(sqlite_store: RunStore) -> None:
     for text in DANGEROUS:
         trace = make_trace(prompt=PromptConfig(text, system=text), new_tokens=5, words=[text] * 5)
-        save(sqlite_store, replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))))
+        made = save(sqlite_store, replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))))
+        sqlite_store.annotate(made, name=text, tags=[text], comment=text)
     runs = {run["run_id"]: run for run in parsed(runs_csv(sqlite_store))}
     for run, text in zip(runs.values(), DANGEROUS, strict=True):
-        assert [run[name] for name in ("prompt", "system", "error", "rule")] == ["'" + text] * 4
+        assert [run[name] for name in ("prompt", "system", "error", "rule", "comment")] == ["'" + text] * 5
+        assert (run["name"], json.loads(run["tags"])) == ("'" + text.strip(), [text.strip()])
+        assert (run["source"], run["sweep_id"]) == ("compare", "")
         assert run["text"] == "'" + text * (len(run["text"]) // len(text))
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
         assert {"'" + json.loads(row["piece"]) for row in rows} == {run["prompt"] for run in runs.values()}
@@ -195,6 +189,7 @@ def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
     shown = 'a\\u0000b\\ud800c\\u001b[31md\\u0085e\\u007f\r\n"f",\tg'
     for text in (runs_csv(sqlite_store), tokens_csv(sqlite_store), nodes_csv(sqlite_store)):
         text.encode("utf-8")
+        assert text.startswith("schema_version,comparison_id,run_id,") and text.endswith("\n")
         assert not re.search("[\x00\x1b\x7f\x85]", text)
     (run,) = parsed(runs_csv(sqlite_store))
     assert run["prompt"] == shown
