@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -30,17 +31,24 @@ class Serving:
 
     @property
     def log(self) -> str:
-        return self.log_file.read_text(encoding="utf-8")
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
 
 
 @contextmanager
-def serving(module: str, log_file: Path, *arguments: object, ready: Path | None = None) -> Iterator[Serving]:
-    """``python -m module arguments PORT``, once it answers or, if given, has written the file ``ready``; ended by SIGTERM."""
+def serving(
+    module: str, log_file: Path, *arguments: object, ready: Path | Callable[[str], bool] | None = None, **said: str
+) -> Iterator[Serving]:
+    """``python -m module arguments PORT`` with ``said`` in its environment; ended by SIGTERM.
+
+    It is there once it answers or, if given, has written the file ``ready`` or is called so by that function of its address.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", module, *map(str, arguments), str(port)]
-    environment = os.environ | {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False"}
+    there = ready.exists if isinstance(ready, Path) else partial(ready or _answers, f"http://127.0.0.1:{port}")
+    ports = {"PORT": str(port), "GRADIO_SERVER_PORT": str(port)}
+    environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | said
     with (
         log_file.open("wb") as log,
         subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process,
@@ -48,7 +56,7 @@ def serving(module: str, log_file: Path, *arguments: object, ready: Path | None 
         page = Serving(f"http://127.0.0.1:{port}", port, log_file, process)
         try:
             until = time.monotonic() + PATIENCE_S
-            while not (ready.exists() if ready else _answers(page.url)):
+            while not there():
                 if time.monotonic() > until or process.poll() is not None:
                     pytest.fail(f"The page did not start:\n{page.log}")
                 time.sleep(0.1)

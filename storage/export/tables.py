@@ -66,6 +66,8 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa
         value = mapped(value, encode)
         if kinds[name] == "JSON":
             return json.dumps(finite(value), ensure_ascii=False)
+        if kinds[name] == "floats":
+            return list(map(float, value))  # "nan"
         return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
 
     values = [{name: stored(name, value) for name, value in row.items()} for row in rows]

@@ -16,8 +16,8 @@ from sqlalchemy import func, select
 from evaluation.cli import main
 from storage import RunStore
 from storage.schema import Run
-from tests.faults.running import ROOT
 from tests.postgres import cluster
+from tests.serving import ROOT
 
 DATABASE, HOSTS, PORT, TASKS = "mars-0", (1, 2), 54329, 12
 PATIENCE_S = 400.0
@@ -76,7 +76,10 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
         assert main(["run", *plan, "--plan-only", "--db", url]) == 0
         with RunStore(url) as store:
             (study,) = [head.id for head in store.studies()]
-            done = lambda: len(store.results(study, unfinished=True))  # noqa: E731
+
+            def done() -> int:
+                return len(store.results(study, unfinished=True))
+
             working = [
                 hosts(number, "resume", study, "--workers", "1", "--threads", "1", "--quiet") for number in HOSTS
             ]

@@ -9,30 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("mars_core", "evaluation", "storage", "hosting", "ui", "bench", "training", "integrations/vllm/mars_vllm")
-BANNED = frozenset(
-    [
-        "asked",
-        "beware",
-        "deed",
-        "deeds",
-        "door",
-        "doors",
-        "forgave",
-        "forgive",
-        "forgiven",
-        "forgives",
-        "house",
-        "law",
-        "laws",
-        "made",
-        "mine",
-        "ruler",
-        "said",
-        "told",
-        "untold",
-        "workplace",
-    ]
-)
+BANNED = frozenset({
+    "asked", "beware", "deed", "deeds", "door", "doors", "forgave", "forgive", "forgiven", "forgives",
+    "house", "law", "laws", "made", "mine", "ruler", "said", "told", "untold", "workplace",
+})  # fmt: skip
 ALLOWED = frozenset(
     {
         "connection_made",  # asyncio.Protocol
@@ -91,6 +71,5 @@ def test_banned_words_are_found(source: str) -> None:
 
 
 def test_names_of_files_are_checked_and_parts_of_words_are_not() -> None:
-    assert banned("", "mars_core/house_rules.py") and not banned(
-        "flaw = lawful = remade = forgiveness = 1", "warehouse.py"
-    )
+    assert banned("", "mars_core/house_rules.py")
+    assert not banned("flaw = lawful = remade = forgiveness = 1", "warehouse.py")

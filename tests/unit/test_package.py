@@ -53,64 +53,55 @@ def test_a_script_of_the_metadata_can_be_called(name: str) -> None:
     assert callable(EntryPoint(name, PROJECT["scripts"][name], "console_scripts").load())
 
 
-def stopped(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
-    """Exit status and all that is printed, of a command that argparse ends."""
-    with pytest.raises(SystemExit) as end:
-        mars.main(arguments)
-    return end.value.code, "".join(capsys.readouterr())
+def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Exit status and all that is printed."""
+    try:
+        code: object = mars.main(arguments)
+    except SystemExit as end:  # of argparse
+        code = end.code
+    return code, "".join(capsys.readouterr())
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = stopped(["--help"], capsys)
+    code, text = outcome(["--help"], capsys)
     assert code == 0 and f"{{{','.join(COMMANDS)}}}" in text
     assert set(re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
-    "command", [[name] for name in COMMANDS] + [["eval", "report"], ["eval", "delete"]], ids=" ".join
-)
-def test_a_command_has_its_own_help_under_its_name(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = stopped([*command, "--help"], capsys)
-    assert code == 0 and text.startswith(f"usage: mars {' '.join(command)} ")
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["eval"], ["eval", "nonsense"], ["run", "--nonsense"], ["import"]]
-)
-def test_what_is_no_command_is_an_error_of_mars(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = stopped(arguments, capsys)
-    assert code == 2 and text.startswith("usage: mars") and "error: " in text
-
-
-@pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["rules"], 0, "mars-gap"),
-        (["models", "--device", "cpu"], 0, "bundled"),
-        (["run", "--prompt", "x", "--pair", "mine"], 2, "pair is 'mine'"),
-        (["compare", "--prompt", "x", "--pair", "mine"], 2, "pair is 'mine'"),
-        (["columns"], 0, "### runs"),
-        (["import", "missing.parquet", "--database", "mysql://x"], 2, "The database 'mysql' is not supported."),
-        (["eval", "list", "--db", "mysql://x"], 1, "The database 'mysql' is not supported."),
+        *((f"{name} --help", 0, rf"\Ausage: mars {name} ") for name in (*COMMANDS, "eval report", "eval delete")),
+        *(
+            (wrong, 2, r"(?s)\Ausage: mars.*error: ")
+            for wrong in ("", "nonsense", "eval", "eval nonsense", "run --nonsense", "import")
+        ),
+        ("rules", 0, "mars-gap"),
+        ("models --device cpu", 0, "bundled"),
+        ("run --prompt x --pair mine", 2, "pair is 'mine'"),
+        ("compare --prompt x --pair mine", 2, "pair is 'mine'"),
+        ("columns", 0, "### runs"),
+        ("import missing.parquet --database mysql://x", 2, r"The database 'mysql' is not supported\."),
+        ("eval list --db mysql://x", 1, r"The database 'mysql' is not supported\."),
     ],
 )
-def test_a_command_runs_the_command_line_of_its_package(
-    arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
+def test_a_command_runs_the_command_line_of_its_package_under_its_name(
+    arguments: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert mars.main(arguments) == code
-    assert text in "".join(capsys.readouterr())
+    found, said = outcome(arguments.split(), capsys)
+    assert found == code and re.search(text, said)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_has_the_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, script = stopped(["--print-completion", shell], capsys)
+    code, script = outcome(["--print-completion", shell], capsys)
     assert code == 0
     for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "database", "skip-long"):
         assert word in script, word
 
 
 def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixture[str]) -> None:
-    _, script = stopped(["--print-completion", "bash"], capsys)
+    _, script = outcome(["--print-completion", "bash"], capsys)
 
     def completed(*words: str) -> set[str]:
         line = (

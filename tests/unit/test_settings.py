@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hosting.settings import Settings, json_log, read_settings
 
 SPACE = {"SPACE_ID": "someone/mars"}
+OAUTH = {"OAUTH_CLIENT_ID": "x", "OAUTH_CLIENT_SECRET": "y"}  # without the secret anybody could sign a session
+IN_A_SPACE = Settings(public=True, json_log=True, host="0.0.0.0", proxy=True)  # the container's only address
 
 
-def test_a_laptop_is_private_and_local() -> None:
-    assert read_settings({}) == Settings()
-    assert (Settings().public, Settings().host, Settings().port) == (False, "127.0.0.1", 7860)
-
-
-def test_a_space_is_public_and_writes_json() -> None:
-    found = read_settings(SPACE)
-    assert found.public and found.json_log and found.host == "0.0.0.0"  # the container's only address
-    assert found.graphs and not found.zero_gpu and not found.sign_in
-
-
-def test_zero_gpu_switches_graphs_off() -> None:
-    found = read_settings(SPACE | {"SPACES_ZERO_GPU": "true"})
-    assert found.zero_gpu and not found.graphs
-
-
-def test_a_space_may_be_private_and_a_laptop_public() -> None:
-    assert not read_settings(SPACE | {"MARS_PUBLIC": "0"}).public
-    assert read_settings({"MARS_PUBLIC": "1"}).public
-
-
-def test_a_proxy_is_declared_or_is_part_of_where_the_page_stands() -> None:
-    assert not read_settings({"MARS_PUBLIC": "on"}).proxy and read_settings({"MARS_PROXY": "on"}).proxy
-    assert read_settings(SPACE).proxy and read_settings({"MARS_ROOT_PATH": "/mars"}).proxy
-    assert not read_settings({"MARS_ROOT_PATH": "/mars", "MARS_PROXY": "off"}).proxy
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, Settings()),
+        ({}, Settings(public=False, host="127.0.0.1", port=7860)),
+        (SPACE, IN_A_SPACE),
+        (SPACE | {"SPACES_ZERO_GPU": "true"}, replace(IN_A_SPACE, zero_gpu=True, graphs=False)),
+        (SPACE | {"MARS_PUBLIC": "0"}, replace(IN_A_SPACE, public=False, json_log=False)),
+        ({"MARS_PUBLIC": "1"}, Settings(public=True, json_log=True)),
+        ({"MARS_PROXY": "on"}, Settings(proxy=True)),
+        ({"MARS_ROOT_PATH": "/mars"}, Settings(root_path="/mars", proxy=True)),
+        ({"MARS_ROOT_PATH": "/mars", "MARS_PROXY": "off"}, Settings(root_path="/mars")),
+        (OAUTH, Settings()),
+        (SPACE | OAUTH, replace(IN_A_SPACE, sign_in=True)),
+        (SPACE | OAUTH | {"OAUTH_CLIENT_SECRET": ""}, IN_A_SPACE),
+        ({"HF_TOKEN": "hf_a", "MARS_BACKUP_TOKEN": "hf_b"}, Settings(backup_token="hf_b")),
+        (
+            {
+                "HOST": "::1", "PORT": "80", "MARS_ROOT_PATH": "/lab/mars/", "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
+                "MARS_RETENTION_DAYS": "30", "MARS_BACKUP_REPO": "someone/runs", "MARS_BACKUP_MINUTES": "5",
+                "HF_TOKEN": "hf_a", "MARS_METRICS": "on", "MARS_EXACT": "off", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
+            },
+            Settings(
+                host="::1", port=80, root_path="/lab/mars", proxy=True, pairs=("bundled", "smollm2-135m-1.7b"),
+                retention_days=30, backup_repo="someone/runs", backup_minutes=5, backup_token="hf_a", metrics=True,
+                exact="off", database=None, limits="k=4",
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_settings_are_those_of_the_environment(environment: dict[str, str], expected: Settings) -> None:
+    assert read_settings(environment) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,31 +56,6 @@ def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
     environment: dict[str, str], expected: bool
 ) -> None:
     assert json_log(environment | {"PORT": "x"}) is expected
-
-
-def test_sign_in_needs_a_space_with_oauth() -> None:
-    oauth = {"OAUTH_CLIENT_ID": "x", "OAUTH_CLIENT_SECRET": "y"}  # without the secret anybody could sign a session
-    assert read_settings(SPACE | oauth).sign_in
-    assert not read_settings(oauth).sign_in
-    assert not read_settings(SPACE | oauth | {"OAUTH_CLIENT_SECRET": ""}).sign_in
-
-
-def test_what_is_said_is_taken() -> None:
-    found = read_settings(
-        {
-            "HOST": "::1", "PORT": "80", "MARS_ROOT_PATH": "/lab/mars/", "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
-            "MARS_RETENTION_DAYS": "30", "MARS_BACKUP_REPO": "someone/runs", "MARS_BACKUP_MINUTES": "5", "HF_TOKEN": "hf_a",
-            "MARS_METRICS": "on", "MARS_EXACT": "off", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
-        }
-    )  # fmt: skip
-    assert (found.host, found.port, found.root_path) == ("::1", 80, "/lab/mars")
-    assert found.pairs == ("bundled", "smollm2-135m-1.7b") and found.retention_days == 30
-    assert (found.backup_repo, found.backup_minutes, found.backup_token) == ("someone/runs", 5, "hf_a")
-    assert found.metrics and found.exact == "off" and found.database is None and found.limits == "k=4"
-
-
-def test_a_token_of_backups_comes_before_the_general_one() -> None:
-    assert read_settings({"HF_TOKEN": "hf_a", "MARS_BACKUP_TOKEN": "hf_b"}).backup_token == "hf_b"
 
 
 def test_no_secret_is_shown() -> None:

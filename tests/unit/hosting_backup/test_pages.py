@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import PIPE
@@ -51,17 +52,25 @@ def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
         time.sleep(0.01)
 
 
-def backup_at(path: Path, hub: Hub) -> Backup:
-    path.parent.mkdir(exist_ok=True)
-    return Backup(path, Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO), 60, LOG)
+@pytest.fixture
+def backup(tmp_path: Path, hub: Hub) -> Backup:
+    """Of a database that is not there yet."""
+    (tmp_path / "one").mkdir()
+    return Backup(tmp_path / "one" / "runs.db", Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO), 60, LOG)
 
 
-def test_a_page_pushes_at_its_start_and_at_its_end(tmp_path: Path, hub: Hub, page: Open) -> None:
-    backup = backup_at(tmp_path / "one" / "runs.db", hub)
-    assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
+@contextmanager
+def begun(tmp_path: Path, backup: Backup) -> Iterator[RunStore]:
+    """Its database with one comparison; the backup has been started."""
     with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
         save(store, "before the start")
         backup.start(store)
+        yield store
+
+
+def test_a_page_pushes_at_its_start_and_at_its_end(tmp_path: Path, hub: Hub, page: Open, backup: Backup) -> None:
+    assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
+    with begun(tmp_path, backup) as store:
         until(lambda: backup.pushed_at)
         assert hub.repos[REPO].private
         save(store, "later")
@@ -69,26 +78,20 @@ def test_a_page_pushes_at_its_start_and_at_its_end(tmp_path: Path, hub: Hub, pag
         assert rows(page(tmp_path / "two" / "runs.db").store) == rows(store)
 
 
-def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub) -> None:
+def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, backup: Backup) -> None:
     hub.fail("/api/", *[Fault(status=503)] * 100)
-    backup = backup_at(tmp_path / "one" / "runs.db", hub)
     problem = "the dataset repository mars/backup answered with HTTP 503."
     assert backup.restore() == f"The backup was not restored: {problem}"
-    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
-        backup.start(store)
+    with begun(tmp_path, backup):
         until(lambda: "not pushed" in backup.problem)
-        save(store, "a prompt")
         assert backup.stop(1.0) == f"The backup was not pushed: {problem}"
 
 
-def test_a_page_whose_database_is_another_one_pushes_nothing(tmp_path: Path, hub: Hub) -> None:
-    backup = backup_at(tmp_path / "one" / "runs.db", hub)
+def test_a_page_whose_database_is_another_one_pushes_nothing(tmp_path: Path, hub: Hub, backup: Backup) -> None:
     backup.restore()
     asked = len(hub.asked)
     backup.hold("the database is temporary.")
-    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
-        save(store, "a prompt")
-        backup.start(store)
+    with begun(tmp_path, backup):
         assert backup.stop(1.0) == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
     assert len(hub.asked) == asked
 
@@ -153,13 +156,12 @@ def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, 
     assert rows(page(path).store) == rows(first.store)
 
 
-def test_a_push_that_hangs_is_given_up(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_that_hangs_is_given_up(
+    tmp_path: Path, hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)
     hub.fail("/commit/", Fault(delay_s=30))
-    backup = backup_at(tmp_path / "one" / "runs.db", hub)
-    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
-        save(store, "a prompt")
-        backup.start(store)
+    with begun(tmp_path, backup):
         until(lambda: commits(hub))
         backup.trigger().join()
         assert backup.problem == f"The backup was not pushed: the dataset repository {REPO} took too long."

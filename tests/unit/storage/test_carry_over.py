@@ -37,9 +37,15 @@ def is_as_it_was(path: Path) -> None:
         assert said(store.of(OWNER)) == WAS[OWNER]
 
 
-def test_everything_is_as_it_was(database: Path) -> None:
+def test_everything_is_as_it_was(
+    database: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And progress is told."""
+    monkeypatch.setattr(carry_over, "RUNS_A_WRITE", 1)
     runs = scalars(database, "SELECT id FROM runs ORDER BY id")
-    is_as_it_was(database)
+    with caplog.at_level("INFO", "mars.storage"):
+        is_as_it_was(database)
+    assert "10 runs done" in caplog.text
     tables = scalars(database, "SELECT name FROM sqlite_master WHERE type = 'table'")
     assert "run_traces" in tables and not {"steps", "tokens"} & {*tables}
     assert scalars(database, "SELECT run_id FROM run_traces ORDER BY run_id") == runs
@@ -85,13 +91,6 @@ def test_an_earlier_schema_is_refused_and_says_what_to_do(database: Path) -> Non
     with pytest.raises(StorageError, match="Open it once with the version"):
         RunStore(f"sqlite:///{database}")
     assert scalars(database, "SELECT count(*) FROM tokens") != [0]
-
-
-def test_progress_is_told(database: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry_over, "RUNS_A_WRITE", 1)
-    with caplog.at_level("INFO", "mars.storage"):
-        RunStore(f"sqlite:///{database}").close()
-    assert "10 runs done" in caplog.text
 
 
 def test_a_server_is_carried_over_too(database: Path, postgres_url: str) -> None:

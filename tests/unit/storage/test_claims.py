@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,26 +37,22 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
     run_out(lasting_store, lost)
     owner = claimed(lasting_store, lost.study_id, "owner")
     before = counts(lasting_store)
-    for action in _writes(lasting_store, lost):
+
+    def writes_nothing(claim: Claim) -> None:
         with pytest.raises(ClaimLost, match="Task 0 of the study no longer belongs to this worker"):
-            action()
+            lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
+        with pytest.raises(ClaimLost):
+            lasting_store.finish_task(claim, {0: {}})
+
+    writes_nothing(lost)
     lasting_store.release_task(lost)
     assert counts(lasting_store) == before
     assert lasting_store.beat(owner, LEASE_S)
     assert [row.worker for row in lasting_store.claims(lost.study_id)] == ["owner"]
     lasting_store.save_result(owner, 0, [make_trace(new_tokens=1)], DATA, order=0)
     lasting_store.finish_task(owner, {})
-    for action in _writes(lasting_store, owner):  # it ends with the task
-        with pytest.raises(ClaimLost):
-            action()
+    writes_nothing(owner)  # it ends with the task
     assert not lasting_store.beat(owner, LEASE_S)
-
-
-def _writes(store: RunStore, claim: Claim) -> tuple[Callable[[], object], ...]:
-    return (
-        lambda: store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0),
-        lambda: store.finish_task(claim, {0: {}}),
-    )
 
 
 def test_claim_holds_until_another_takes_the_task(lasting_store: RunStore) -> None:
@@ -71,14 +66,6 @@ def test_claim_holds_until_another_takes_the_task(lasting_store: RunStore) -> No
     assert lasting_store.claims(late.study_id) == ()
 
 
-def test_task_that_was_given_back_keeps_its_results(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store, 2)
-    lasting_store.save_result(claim, 1, [make_trace(new_tokens=1)], DATA, order=0)
-    lasting_store.release_task(claim)
-    assert claimed(lasting_store, claim.study_id).task == 0
-    assert set(lasting_store.task_results(claim.study_id, 0)) == {1}
-
-
 def test_tasks_of_a_worker_that_is_gone_are_taken_from_it(lasting_store: RunStore) -> None:
     study_id, other_study = (lasting_store.new_study("", {}, 4) for _ in range(2))
     claims = [claimed(lasting_store, study_id, worker) for worker in ("gone", "there", "gone")]
@@ -87,6 +74,10 @@ def test_tasks_of_a_worker_that_is_gone_are_taken_from_it(lasting_store: RunStor
     assert [lasting_store.beat(claim, LEASE_S) for claim in claims] == [False, True, False]
     assert lasting_store.beat(elsewhere, LEASE_S)
     assert [claimed(lasting_store, study_id, "new").task for _ in range(3)] == [0, 2, 3]
+    lasting_store.save_result(claims[1], 1, [make_trace(new_tokens=1)], DATA, order=0)
+    lasting_store.release_task(claims[1])
+    assert claimed(lasting_store, study_id).task == 1
+    assert set(lasting_store.task_results(study_id, 1)) == {1}
 
 
 def test_leases_are_measured_by_the_clock_of_the_server(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,30 +6,18 @@ import io
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
 from mars_core.types import PromptConfig
 from storage import Choice, RunStore, Search, StorageError, write_csv
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.studying import counts
 
-BELOW = ("comparisons", "runs", "run_traces", "votes")
 LATER = datetime.now(UTC) + timedelta(days=1)
 EXPORTS = (runs_csv, tokens_csv, nodes_csv, votes_csv)
-
-
-def counts(store: RunStore) -> list[int]:
-    with store.read() as connection:
-        return [_count(connection, name) for name in BELOW]
-
-
-def _count(connection: Connection, table: str) -> int:
-    found: int = connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
-    return found
 
 
 def two(store: RunStore) -> tuple[str, str]:
@@ -85,9 +73,10 @@ def test_purge_takes_everything_below(store: RunStore) -> None:
     trace = store.load(kept).runs[0].trace
     before = counts(store)
     store.delete(gone)
-    assert counts(store) == before
+    assert counts(store) == before | {"facets": before["facets"] // 2}  # it is not found
     assert store.purge(LATER) == 1
-    assert counts(store) == [number // 2 for number in before] == [1, 2, 2, 1]
+    assert {(before[name], counts(store)[name]) for name in ("comparisons", "votes")} == {(2, 1)}
+    assert {(before[name], counts(store)[name]) for name in ("runs", "run_traces")} == {(4, 2)}
     assert same(store.load(kept).runs[0].trace, trace)
     with pytest.raises(StorageError, match="There is no comparison with the id"):
         store.restore(gone)
@@ -122,20 +111,3 @@ def test_purge_spares_what_was_deleted_later(store: RunStore) -> None:
     store.restore(second)
     assert store.comparisons()["id"].tolist() == [kept, second]
     assert store.purge(LATER) == 0
-
-
-def test_nothing_of_a_purged_text_is_left_in_the_file(sqlite_store: RunStore) -> None:
-    kept = [sqlite_store.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)]
-    gone = sqlite_store.new_comparison(PromptConfig("a \ua66e\ua66f\ua670 secret"))
-    sqlite_store.annotate(gone, name="\ua66e\ua66f\ua670")
-    assert sqlite_store.path is not None and "\ua66e\ua66f".encode() in bytes_of(sqlite_store.path)
-    sqlite_store.delete(gone)
-    assert sqlite_store.purge(LATER) == 1
-    assert sqlite_store.find(Search(text="number 7")).frame["id"].tolist() == [kept[7]]
-    sqlite_store.close()
-    assert "\ua66e\ua66f".encode() not in bytes_of(sqlite_store.path)
-
-
-def bytes_of(path: Path) -> bytes:
-    """Of the file and its journal."""
-    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))

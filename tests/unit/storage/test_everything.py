@@ -43,6 +43,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     whole = "".join(found.values())
     assert [mark for mark in boris.marks if mark in whole] == []
     for name in TABLES:
+        assert anna.comparison in found[f"{name}.csv"]
         exact = pq.read_table(io.BytesIO(files[f"{name}.parquet"])).to_pylist()
         assert [row["comparison_id"] for row in exact] == [row["comparison_id"] for row in parsed(found[f"{name}.csv"])]
         assert [mark for mark in boris.marks if mark in repr(exact)] == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mars_core.types import Trace
 from storage import RunStore, StorageError, write_everything, write_parquet
 from storage.__main__ import main
 from storage.importing import Imported, import_files
@@ -17,7 +20,13 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace
 
-TRACED = (*TRACES.values(), lambda: hostile_trace("".join(HOSTILE)))
+
+def odd_trace() -> Trace:
+    trace = make_trace(new_tokens=2)
+    return replace(trace, summary=replace(trace.summary, acceptance_by_position=(0.5, math.nan)))
+
+
+TRACED = (*TRACES.values(), lambda: hostile_trace("".join(HOSTILE)), odd_trace)
 RUNS = len(TRACED) + 1
 
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Source, StorageError, StoredComparison
-from tests.traces import make_trace
-from tests.unit.storage.exports import parsed, runs_csv, save
 from tests.unit.storage.test_roundtrip import ANY_TEXT, with_hostile
 
 
@@ -19,13 +17,10 @@ def notes(comparison: StoredComparison) -> tuple[str, tuple[str, ...], str]:
     return comparison.name, comparison.tags, comparison.comment
 
 
-def test_new_comparison_has_none(store: RunStore) -> None:
-    loaded = store.load(store.new_comparison(PromptConfig("x")))
-    assert (notes(loaded), loaded.source, loaded.sweep_id) == (("", (), ""), Source.COMPARE, None)
-
-
 def test_what_is_not_given_is_left(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))
+    loaded = store.load(comparison_id)
+    assert (notes(loaded), loaded.source, loaded.sweep_id) == (("", (), ""), Source.COMPARE, None)
     store.annotate(comparison_id, name=" A name ", tags=["b", " a ", "b", "", "  ", "B"], comment="Why?\n")
     assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "Why?\n")
     store.annotate(comparison_id, comment="")
@@ -64,12 +59,3 @@ def test_too_long_is_said_and_changes_nothing(store: RunStore, change: dict[str,
         store.annotate(comparison_id, **({"name": "new"} | change))  # type: ignore[arg-type]
     assert str(caught.value) == message
     assert notes(store.load(comparison_id)) == before == ("n" * 200, tuple(longest["tags"]), "c" * 10_000)
-
-
-def test_notes_are_in_the_csv_and_no_formula(sqlite_store: RunStore) -> None:
-    comparison_id = save(sqlite_store, make_trace(new_tokens=2))
-    sqlite_store.annotate(comparison_id, name="=1+1", tags=["=2", "b"], comment="@x")
-    (row,) = parsed(runs_csv(sqlite_store))
-    assert [row[name] for name in ("name", "tags", "comment", "source", "sweep_id")] == [
-        "'=1+1", '["=2", "b"]', "'@x", "compare", "",
-    ]  # fmt: skip

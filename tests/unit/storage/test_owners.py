@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
 from tests.unit.storage.studying import DATA, claimed, worked_off
 
+Call = Callable[[RunStore, "Things"], object]
 Dump = dict[str, list[dict[str, Any]]]
+World = tuple[RunStore, "Things", "Things", "Things"]
+NOWHERE = ("", "0" * 32, "\x00", "\ud800", "' OR 1=1 --")
 LATER = datetime.now(UTC) + timedelta(days=1)
 TRACE = make_trace(new_tokens=2)
 
@@ -85,13 +88,11 @@ def make(store: RunStore, mark: str) -> Things:
 
 
 @pytest.fixture(scope="module")
-def world(lasting_store: RunStore) -> tuple[RunStore, Things, Things]:
-    """A store of everything, and what Anna and Boris have in it."""
+def world(lasting_store: RunStore) -> World:
+    """A store of everything, and what Anna, Boris and nobody in particular have in it."""
     anna, boris = (make(lasting_store.of(name), f"{name}s own") for name in ("anna", "boris"))
-    return lasting_store, anna, boris
+    return lasting_store, anna, boris, make(lasting_store, "everybodys own")
 
-
-Call = Callable[[RunStore, Things], object]
 
 UNKNOWN: dict[str, tuple[Call, ...]] = {
     "load": (lambda s, t: s.load(t.comparison), lambda s, t: s.load(t.swept), lambda s, t: s.load(t.studied)),
@@ -127,7 +128,7 @@ LOST: dict[str, Call] = {
     "save_result": lambda s, t: s.save_result(t.claim, 0, [TRACE], DATA, order=0),
     "finish_task": lambda s, t: s.finish_task(t.claim, {}),
 }
-LISTS: dict[str, Callable[[RunStore, Things], object]] = {
+LISTS: dict[str, Call] = {
     "comparisons": lambda s, _: s.comparisons().to_csv(),
     "find": lambda s, t: [s.find(Search(text=text)).frame.to_csv() for text in ("", t.marks[0])],
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
@@ -153,10 +154,6 @@ WRITES = {
 }  # fmt: skip
 
 
-def public_names() -> set[str]:
-    return {name for name in dir(RunStore) if not name.startswith("_")}
-
-
 def everything_of(store: RunStore) -> Dump:
     """Every row of every table, as the driver gives it."""
     with store.read() as connection:
@@ -165,7 +162,7 @@ def everything_of(store: RunStore) -> Dump:
 
 
 @pytest.fixture
-def untouched(world: tuple[RunStore, Things, Things]) -> Iterator[None]:
+def untouched(world: World) -> Iterator[None]:
     """Whatever is tried, nothing has changed."""
     before = everything_of(world[0])
     yield
@@ -173,38 +170,41 @@ def untouched(world: tuple[RunStore, Things, Things]) -> Iterator[None]:
 
 
 def test_every_method_is_tried() -> None:
-    assert public_names() == {*UNKNOWN, *LOST, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
+    public = {name for name in dir(RunStore) if not name.startswith("_")}
+    assert public == {*UNKNOWN, *LOST, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
 
 
 @pytest.mark.usefixtures("untouched")
-def test_what_is_anothers_is_unknown(world: tuple[RunStore, Things, Things]) -> None:
-    store, anna, _boris = world
-    for calls in UNKNOWN.values():
-        for call in calls:
-            with pytest.raises(
-                StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id '[0-9a-f]{32}'\.$"
-            ):
-                call(store.of("boris"), anna)
+@pytest.mark.parametrize("asked", ["annas", "everybodys", *NOWHERE])
+def test_what_is_anothers_is_unknown(world: World, asked: str) -> None:
+    """As is what is nowhere."""
+    store, anna, boris, everybodys = world
+    elsewhere = replace(anna.claim, study_id=boris.study)
+    nowhere = Things((asked,), *8 * [asked], elsewhere, asked, asked)
+    things = {"annas": anna, "everybodys": everybodys}.get(asked, nowhere)
+    for call in (call for calls in UNKNOWN.values() for call in calls):
+        with pytest.raises(StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id .*\.$"):
+            call(store.of("boris"), things)
     for call in LOST.values():
         with pytest.raises(ClaimLost):
-            call(store.of("boris"), anna)
+            call(store.of("boris"), things)
+    assert not store.of("boris").beat(things.claim, 60.0)
 
 
 @pytest.mark.usefixtures("untouched")
-def test_lists_have_nothing_of_another(world: tuple[RunStore, Things, Things]) -> None:
-    store, anna, boris = world
+def test_lists_have_nothing_of_another(world: World) -> None:
+    store, anna, boris, _ = world
     mine = store.of("boris")
     for name, listed in LISTS.items():
         seen = repr(listed(mine, anna))
         assert not [mark for mark in anna.marks if mark in seen], name
-    assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 6)
-    assert not mine.beat(anna.claim, 60.0)
+    assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 9)
     assert any(mark in repr(mine.comparisons().to_csv()) for mark in boris.marks)
 
 
 @pytest.mark.usefixtures("untouched")
-def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
-    store, _anna, boris = world
+def test_lists_have_ones_own(world: World) -> None:
+    store, _, boris, _ = world
     mine = store.of("boris")
     for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "sweeps", "votes", "studies"):
         seen = repr(LISTS[name](mine, boris))
@@ -215,27 +215,22 @@ def test_lists_have_ones_own(world: tuple[RunStore, Things, Things]) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_exports_have_ones_own_only(world: tuple[RunStore, Things, Things], tmp_path: Path) -> None:
-    store, anna, boris = world
-    mine = store.of("boris")
-    for name in EXPORTS:
-        stream = io.BytesIO()
-        write_csv(name, mine, stream)
-        written = stream.getvalue().decode()
-        assert not [mark for mark in anna.marks if mark in written], name
-        assert boris.comparison in written, name
-        assert "owner" not in written.splitlines()[0]
-        write_parquet(name, mine, tmp_path / "all.parquet")
-        assert anna.comparison.encode() not in (tmp_path / "all.parquet").read_bytes()
-        for write in (write_csv, write_parquet):
-            for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted):
-                with pytest.raises(StorageError, match="There is no comparison with the id"):
-                    write(name, mine, tmp_path / "one", [boris.comparison, foreign])
+@pytest.mark.parametrize("name", EXPORTS)
+def test_export_of_anothers_is_refused_before_anything_is_written(world: World, tmp_path: Path, name: str) -> None:
+    store, anna, boris, _ = world
+    for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted, *NOWHERE):
+        stream, asked = io.BytesIO(), [boris.comparison, foreign]
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            write_csv(name, store.of("boris"), stream, asked)
+        with pytest.raises(StorageError, match="There is no comparison with the id"):
+            write_parquet(name, store.of("boris"), tmp_path / "one", asked)
+        assert stream.getvalue() == b""
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("untouched")
-def test_store_is_never_widened(world: tuple[RunStore, Things, Things]) -> None:
-    store, anna, _boris = world
+def test_store_is_never_widened(world: World) -> None:
+    store, anna, *_ = world
     mine = store.of("boris")
     assert (store.owner, mine.owner, mine.read_only, store.of(None)) == (None, "boris", False, store)
     assert mine.of("boris") is mine
@@ -250,14 +245,6 @@ def test_store_is_never_widened(world: tuple[RunStore, Things, Things]) -> None:
     with pytest.raises(ValueError, match="Only the objects of one owner"):
         store.delete_everything()
     assert store.load(anna.comparison).name == "name annas own"
-
-
-def test_what_everybody_made_is_nobodys_in_particular(sqlite_store: RunStore) -> None:
-    made = make(sqlite_store, "everybodys own")
-    assert sqlite_store.of("boris").count() == 0
-    with pytest.raises(StorageError, match="There is no comparison"):
-        sqlite_store.of("boris").load(made.comparison)
-    assert sqlite_store.load(made.comparison).name == "name everybodys own"
 
 
 def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.storage.test_comparisons import plans_of
 from tests.unit.storage.test_owners import everything_of, make
 
 NOW = datetime.now(UTC)
+TOMORROW = NOW + timedelta(days=1)
 OWNED = ("comparisons", "sweeps", "studies", "shares")
 
 
@@ -63,14 +65,9 @@ def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
     left = repr(everything_of(store))
     assert not [mark for mark in anna.marks if mark in left]
     assert counts(store) == {name: rows * 2 // 3 for name, rows in others.items()} | {"shares": 1}
-    assert set(vars_of(store.of("anna"))) == {0}
+    assert set(astuple(store.of("anna").counts())) == {0}
     assert (store.of("boris").count(), store.count()) == (3, 6)
     assert store.of("anna").delete_everything() == 0
-
-
-def vars_of(store: RunStore) -> tuple[int, ...]:
-    found = store.counts()
-    return tuple(getattr(found, name) for name in found.__slots__)
 
 
 def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
@@ -99,7 +96,7 @@ def test_everything_is_given(store: RunStore) -> None:
             if row.get("owner") == "browser:anna":
                 row["owner"] = "account:anna"
         assert sorted(rows, key=repr) == after[name]
-    assert set(vars_of(store.of("browser:anna"))) == {0}
+    assert set(astuple(store.of("browser:anna").counts())) == {0}
     assert store.of("account:anna").counts().shares == 1
     assert store.through(token).sweep(anna.sweep).plan == {"x": "plan annas own"}
     assert store.of("boris").load(boris.comparison).name == "name boris own"
@@ -123,17 +120,12 @@ def test_old_things_expire(store: RunStore) -> None:
     assert all(mark in left for mark in (*new.marks, *everybodys.marks))
     assert store.expire(NOW - timedelta(days=30), everybodys=True) == 3
     assert not [mark for mark in everybodys.marks if mark in repr(everything_of(store))]
-    assert (mine.count(), store.count()) == (3, 3)
-
-
-def test_scoped_expiry_and_purge_keep_to_their_owner(sqlite_store: RunStore) -> None:
-    anna, boris = (make(sqlite_store.of(name), f"{name}s own") for name in ("anna", "boris"))
-    tomorrow = NOW + timedelta(days=1)
-    assert sqlite_store.of("anna").purge(tomorrow) == 1
-    assert sqlite_store.of("boris").counts().deleted == 1
-    assert sqlite_store.of("anna").expire(tomorrow) == 2
-    left = repr(everything_of(sqlite_store))
-    assert not [mark for mark in anna.marks if mark in left]
+    boris = make(store.of("boris"), "boris own")
+    assert mine.purge(TOMORROW) == 1
+    assert store.of("boris").counts().deleted == 1
+    assert mine.expire(TOMORROW) == 2
+    left = repr(everything_of(store))
+    assert not [mark for mark in new.marks if mark in left]
     assert all(mark in left for mark in boris.marks)
 
 

@@ -81,15 +81,6 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
     assert not any(table in statement for statement in seen for table in ("runs ", "comparisons ", "plan"))
 
 
-def test_lane_has_one_result(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
-    lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
-    before = counts(lasting_store)
-    with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
-        lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], FAILED, order=1)
-    assert counts(lasting_store) == before
-
-
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
     first, second = conversation("mars", ("a",))
@@ -106,6 +97,10 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     lasting_store.save_result(claim, 0, [first, second], DATA, order=0)
     with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
         lasting_store.save_result(claim, 1, [second, first], DATA, order=1)
+    before = counts(lasting_store)
+    with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
+        lasting_store.save_result(claim, 0, [first, second], FAILED, order=1)
+    assert counts(lasting_store) == before
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
@@ -115,6 +110,7 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     for comparison_id in comparisons:
         lasting_store.delete(comparison_id)
     lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)  # joins them
+    assert lasting_store.traces([*first, "0" * 32]).keys() == set(first)  # until they are purged
     lasting_store.restore(comparisons[1])
     assert len(lasting_store.load(comparisons[1]).runs) == 2
     lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
@@ -125,19 +121,9 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
-    assert set(lasting_store.traces([*first, *third])) == {first[1], *third}
-
-
-def test_traces_are_there_until_they_are_purged(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
-    traces = conversation("mars", ("a", "b"))
-    run_ids = lasting_store.save_result(claim, 0, traces, DATA, order=0)
-    lasting_store.delete(lasting_store.records(run_ids[1:2])[0].comparison_id)
-    found = lasting_store.traces([*run_ids, "0" * 32])
-    assert found.keys() == set(run_ids)
-    assert all(same(found[run_id], trace) for run_id, trace in zip(run_ids, traces, strict=True))
-    lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
-    assert lasting_store.traces(run_ids).keys() == {run_ids[0], run_ids[2]}
+    found = lasting_store.traces([*first, *third])
+    assert found.keys() == {first[1], *third}
+    assert all(same(found[id_], trace) for id_, trace in zip(third, conversation("none", ("c",)), strict=True))
 
 
 def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
@@ -147,8 +133,11 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     failed = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), FAILED, order=0)
     kept = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
     lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
+    for task, lane in ((0, 1), (1, 0), (1, 1)):
+        lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
     assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
+    assert [(one.task, one.lane) for one in lasting_store.judgements(study_id)] == [(0, 1), (1, 1)]
     (rest,) = lasting_store.task_results(study_id, 1).values()
     assert (rest.lane, rest.run_ids, rest.relative) == (1, kept, None)
     assert set(lasting_store.traces([*failed, *kept])) == set(kept)
@@ -179,6 +168,7 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     for id_ in (study_id, study_id, other):
         worked_off(lasting_store, id_)
     text = "".join(HOSTILE)
+    lasting_store.add_judgement(study_id, 0, 1, swapped=True, judge="replaced", choice=Preferred.RULE)
     places = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
     for (task, lane, swapped), choice in zip(places, (*Preferred, Preferred.TIE), strict=True):
         lasting_store.add_judgement(study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text)
@@ -188,30 +178,6 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     assert {(one.judge, one.text) for one in found} == {(text, text)}
     assert abs(found[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.judgements(other) == ()
-
-
-def test_later_judgement_replaces_one_in_the_same_order(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 1)
-    worked_off(lasting_store, study_id)
-    for judge, choice in (("one", Preferred.RULE), ("other", Preferred.BASELINE)):
-        lasting_store.add_judgement(study_id, 0, 1, swapped=True, judge=judge, choice=choice)
-    (found,) = lasting_store.judgements(study_id)
-    assert (found.judge, found.choice) == ("other", Preferred.BASELINE)
-
-
-@pytest.mark.parametrize(("task", "lane"), [(0, 2), (1, 0), (99, 0)])
-def test_only_what_has_a_result_is_judged(lasting_store: RunStore, task: int, lane: int) -> None:
-    study_id = lasting_store.new_study("", {}, 2)
-    worked_off(lasting_store, study_id)
-    with pytest.raises(StorageError, match=f"lane {lane} of task {task} of the study has no result"):
-        lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)
-
-
-def test_judgements_go_with_what_was_judged(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 2)
-    for status in ("completed", "failed"):
-        worked_off(lasting_store, study_id, data=DATA | {"status": status})
-    for task in (0, 1):
-        lasting_store.add_judgement(study_id, task, 1, swapped=False, judge="j", choice=Preferred.TIE)
-    lasting_store.reopen_failed(study_id)
-    assert [one.task for one in lasting_store.judgements(study_id)] == [0]
+    for task, lane in ((0, 2), (1, 2), (99, 0)):
+        with pytest.raises(StorageError, match=f"lane {lane} of task {task} of the study has no result"):
+            lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)

@@ -94,41 +94,29 @@ def test_link_lets_nobody_write(sqlite_world: World) -> None:
         assert everything_of(store) == before
 
 
-def test_revoked_link_shows_nothing_at_once(world: World) -> None:
+def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
+    """Nor does an export that has begun."""
     store, anna, _ = world
     mine = store.of("anna")
     for kind in Shared:
         thing = getattr(anna, OBJECTS[kind])
+        before, replaced = shared_by_anna(world, kind)
         token, seen = shared_by_anna(world, kind)
+        assert (replaced.count(), seen.count()) == (0, 1)
         assert mine.shared(kind, thing)
         assert [(share.kind, share.object_id) for share in mine.shares()] == [(kind, thing)]
         assert store.of("boris").shares() == ()
+        begun = [export.tables(seen, seen.comparisons()["id"].tolist()) for export in EXPORTS.values()]
         mine.unshare(kind, thing)
+        assert [table for exported in begun for table in exported] == []
         assert (seen.count(), seen.sweeps(), seen.studies(), mine.shares()) == (0, (), (), ())
         with pytest.raises(StorageError, match="There is no comparison"):
             seen.load(anna.comparison)
-        with pytest.raises(StorageError, match=ENDED):
-            store.through(token)
+        for ended in (before, token):
+            with pytest.raises(StorageError, match=ENDED):
+                store.through(ended)
         mine.unshare(kind, thing)  # nothing to end
         assert not mine.shared(kind, thing)
-
-
-def test_revoked_link_ends_an_export_that_has_begun(sqlite_world: World) -> None:
-    store, anna, _ = sqlite_world
-    _token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    begun = [export.tables(seen, [anna.comparison]) for export in EXPORTS.values()]
-    store.of("anna").unshare(Shared.COMPARISON, anna.comparison)
-    assert [table for exported in begun for table in exported] == []
-
-
-def test_new_link_ends_the_one_before(sqlite_world: World) -> None:
-    store, anna, _ = sqlite_world
-    first, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    second, _ = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    assert seen.count() == 0
-    with pytest.raises(StorageError, match=ENDED):
-        store.through(first)
-    assert store.through(second).load(anna.comparison).id == anna.comparison
 
 
 def test_link_is_away_while_its_comparison_is(sqlite_world: World) -> None:
@@ -155,15 +143,8 @@ def test_link_goes_with_what_it_shows(world: World) -> None:
             store.through(token)
 
 
-def test_wrong_token_opens_nothing(sqlite_world: World) -> None:
-    token, _seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    hostile = ("\x00" * 43, "\ud800" * 43, "é" * 43, "' OR 1=1 --" * 4)
-    for wrong in ("", "x", "a" * 43, "a" * 1000, token[:-1], f"{token} ", f"{token}\n", token.swapcase(), *hostile):
-        with pytest.raises(StorageError, match=ENDED):
-            sqlite_world[0].through(wrong)
-
-
 def test_database_holds_no_token(sqlite_world: World) -> None:
+    """Nor does what is in it, or anything else, open what a token opens."""
     store = sqlite_world[0]
     tokens = [shared_by_anna(sqlite_world, kind)[0] for kind in Shared]
     assert len({*tokens}) == 3
@@ -173,8 +154,12 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
         assert token not in held
         digest = hashlib.sha256(token.encode()).hexdigest()
         assert digest in held
-        with pytest.raises(StorageError, match=ENDED):  # whoever has read the table has nothing
-            store.through(digest)
+        for wrong in (digest, token[:-1], f"{token} ", f"{token}\n", token.swapcase()):
+            with pytest.raises(StorageError, match=ENDED):
+                store.through(wrong)
+    for wrong in ("", "a" * 43, "a" * 1000, "\x00" * 43, "\ud800" * 43, "é" * 43, "' OR 1=1 --" * 4):
+        with pytest.raises(StorageError, match=ENDED):
+            store.through(wrong)
 
 
 def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import Claim, ClaimLost, Preferred, RunStore, Search, Source, StorageError, StudyHead, WorkerProgress
+from storage import ClaimLost, Preferred, RunStore, Search, Source, StorageError, StudyHead, WorkerProgress
 from tests.traces import make_trace
 from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, run_out, worked_off
 from tests.unit.storage.test_comparisons import statements
@@ -55,25 +55,6 @@ def test_study_that_cannot_be_kept_is_refused(
     assert len(lasting_store.studies(limit=1000)) == before
 
 
-@pytest.mark.parametrize("missing", ["", "0" * 32, "\x00", "\ud800"])
-def test_unknown_study_is_named(lasting_store: RunStore, missing: str) -> None:
-    for action in (
-        lambda: lasting_store.study(missing),
-        lambda: lasting_store.study_progress(missing),
-        lambda: lasting_store.claim_task(missing, "w", LEASE_S),
-        lambda: lasting_store.claims(missing),
-        lambda: lasting_store.release_worker(missing, "w"),
-        lambda: lasting_store.task_results(missing, 0),
-        lambda: lasting_store.results(missing),
-        lambda: lasting_store.reopen_failed(missing),
-        lambda: lasting_store.add_judgement(missing, 0, 0, swapped=False, judge="", choice=Preferred.TIE),
-        lambda: lasting_store.judgements(missing),
-        lambda: lasting_store.delete_study(missing),
-    ):
-        with pytest.raises(StorageError, match="There is no study with the id"):
-            action()
-
-
 def test_progress_counts_tasks_results_and_workers(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 5)
     worked_off(lasting_store, study_id)
@@ -119,10 +100,3 @@ def test_comparisons_of_studies_are_left_out_with_those_of_sweeps(lasting_store:
     worked_off(lasting_store, lasting_store.new_study("", {}, 1))
     assert Source.STUDY in set(lasting_store.find(Search(limit=100)).frame["source"])
     assert lasting_store.find(Search(without_batches=True)).total == 0
-
-
-def test_claim_is_of_its_own_study(lasting_store: RunStore) -> None:
-    one, other = (lasting_store.new_study("", {}, 1) for _ in range(2))
-    claim = claimed(lasting_store, one)
-    assert not lasting_store.beat(Claim(other, claim.task, claim.token), LEASE_S)
-    assert claimed(lasting_store, other).task == 0

@@ -22,12 +22,12 @@ ANY_JSON = st.recursive(
 
 
 def equal(left: object, right: object) -> bool:
-    """As ``same``, for lists; JSON need not keep the sign of zero."""
+    """JSON need not keep the sign of zero, nor the order of names."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(equal, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
-    return same(left, right)
+    return type(left) is type(right) and (left == right or same(left, right))
 
 
 def test_sweeps_are_latest_first(store: RunStore) -> None:
@@ -35,14 +35,6 @@ def test_sweeps_are_latest_first(store: RunStore) -> None:
     assert [(sweep.id, sweep.results) for sweep in store.sweeps()] == [*zip(ids[::-1], range(4, -1, -1), strict=True)]
     assert [sweep.plan["number"] for sweep in store.sweeps(limit=2)] == [4, 3]
     assert store.sweeps(limit=0) == ()
-
-
-def test_unknown_sweep_is_named(store: RunStore) -> None:
-    for missing in ("", "0" * 32, "\x00", "\ud800"):
-        with pytest.raises(StorageError, match="There is no sweep with the id"):
-            store.sweep(missing)
-        with pytest.raises(StorageError, match="There is no sweep with the id"):
-            store.share(Shared.SWEEP, missing)
 
 
 def test_comparison_knows_its_sweep(store: RunStore) -> None:

@@ -46,6 +46,9 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
         store.add_vote(pair(store)[0], left_lane=0, right_lane=1, choice=choice)
         for choice in (Choice.TIE, Choice.RIGHT)
     ]
+    assert [[vote.id for vote in store.votes(limit=1, offset=at)] for at in range(3)] == [[ids[1]], [ids[0]], []]
+    with pytest.raises(StorageError, match="must be 0 or more"):
+        store.votes(limit=-1)
     store.comment_vote(ids[0], "\x00 later")
     assert [(vote.id, vote.comment) for vote in store.votes()] == [(ids[1], ""), (ids[0], "\x00 later")]
     with pytest.raises(StorageError, match="A comment may have 10,000 characters at most"):
@@ -55,27 +58,17 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
     assert store.votes()[1].comment == "\x00 later"
 
 
-def test_comparison_is_voted_on_once(store: RunStore) -> None:
-    comparison_id, _, _ = pair(store)
-    store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
-    with pytest.raises(StorageError, match="this comparison has one already"):
-        store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
-    assert [vote.choice for vote in store.votes()] == [Choice.LEFT]
-
-
-def test_vote_is_between_two_runs(store: RunStore) -> None:
-    comparison_id, _, _ = pair(store)
+def test_vote_is_one_and_between_the_last_runs_of_two_lanes(store: RunStore) -> None:
+    comparison_id, _, mars = pair(store)
+    again = store.save_run(comparison_id, make_trace(new_tokens=3, prompt="Who?"), lane=0, order=7)
     for left, right, message in ((0, 0, "one lane"), (0, 2, "lane 3 of the comparison has no run"), (-1, 0, "no run")):
         with pytest.raises(StorageError, match=message):
             store.add_vote(comparison_id, left_lane=left, right_lane=right, choice=Choice.TIE)
     assert store.votes() == ()
-
-
-def test_vote_is_on_the_last_run_of_a_lane(store: RunStore) -> None:
-    comparison_id, _, mars = pair(store)
-    again = store.save_run(comparison_id, make_trace(new_tokens=3, prompt="Who?"), lane=0, order=7)
     store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
-    assert (store.votes()[0].left_run, store.votes()[0].right_run) == (again, mars)
+    with pytest.raises(StorageError, match="this comparison has one already"):
+        store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
+    assert [(vote.choice, vote.left_run, vote.right_run) for vote in store.votes()] == [(Choice.LEFT, again, mars)]
 
 
 def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
@@ -98,14 +91,6 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
     }
     assert [row["created_at"] for row in exact] == [vote.created_at for vote in store.votes()[::-1]]
     assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [pairs[2][0]]
-
-
-def test_votes_are_read_by_the_page(store: RunStore) -> None:
-    ids = [store.add_vote(pair(store)[0], left_lane=0, right_lane=1, choice=Choice.TIE) for _ in range(5)]
-    assert [vote.id for vote in store.votes(limit=2)] == ids[:2:-1]
-    assert [vote.id for vote in store.votes(limit=2, offset=2)] == ids[2:0:-1]
-    with pytest.raises(StorageError, match="must be 0 or more"):
-        store.votes(limit=-1)
 
 
 def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:

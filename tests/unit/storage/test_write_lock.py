@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Source, StorageError
+from storage import RunStore, Search, Source, StorageError
 from storage.runs.comparisons import add_comparison
 from storage.write_lock import acquire, lock_file, mount_of
 from tests.traces import make_trace, same
@@ -125,12 +125,16 @@ def test_lock_that_cannot_be_had_is_said(sqlite_store: RunStore, monkeypatch: py
 
 
 def test_what_was_removed_is_in_no_file(sqlite_store: RunStore) -> None:
-    make(sqlite_store.of("anna"), "a secret of anna")
+    """Nor in the index of texts, which is still right."""
+    mine, secret = sqlite_store.of("anna"), "a \ua66e\ua66f\ua670 secret"
+    make(mine, secret)
+    kept = [sqlite_store.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)]
     assert sqlite_store.path is not None
     files = [Path(f"{sqlite_store.path}{side}") for side in ("", "-wal")]
-    assert any(b"a secret of anna" in file.read_bytes() for file in files)
-    sqlite_store.of("anna").delete_everything()
-    assert not any(b"a secret of anna" in file.read_bytes() for file in files)
+    assert any(secret.encode() in file.read_bytes() for file in files)
+    mine.delete_everything()
+    assert not any(secret.encode() in file.read_bytes() for file in files)
+    assert sqlite_store.find(Search(text="number 7")).frame["id"].tolist() == [kept[7]]
     assert_sound(sqlite_store.path)
 
 
