@@ -9,6 +9,8 @@ import pytest
 from tests.postgres import postgres_folder, postgres_url
 
 __all__ = ["postgres_folder", "postgres_url"]
+# of the browser's tests those that do not use the page for one person
+OTHER_PAGES = tuple(f"tests/browser/test_{name}.py" for name in ("account", "lane", "origin", "panel"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -19,10 +21,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/browser/"):
-                public = nodeid.startswith(
-                    "tests/browser/test_account"
-                )  # its page is that of test_origin and test_public
-                return "tests/browser, m-z" if public or nodeid > "tests/browser/test_m" else "tests/browser, a-l"
+                return "tests/browser, others" if nodeid.startswith(OTHER_PAGES) else "tests/browser"
             if nodeid.startswith("tests/unit/ui/public/"):
                 return "tests/unit/ui/public"
             return super()._split_scope(nodeid)
