@@ -55,10 +55,8 @@ def headed(pair: Pair) -> Pair:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"text": ""}, "The prompt is empty"),
-        ({"k": 0}, "K is 0; it must be 1 to 64"),
-        ({"k": 65}, "K is 65; it must be 1 to 64"),
-        ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
+        ({"text": ""}, "The prompt is empty"), ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"k": 65}, "K is 65; it must be 1 to 64"), ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
         ({"new": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
         ({"text": "x" * 100_000}, "prompt has 100000 tokens.*does not fit.*256"),
         ({"theta": -1.0}, "theta is -1; rule mars takes 0 to 1"),
@@ -71,16 +69,14 @@ def headed(pair: Pair) -> Pair:
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
         ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),
         ({"sampling": Sampling(1.0, top_p=0.0)}, "top_p is 0"),
-        ({"sampling": Sampling(1.0, top_p=1.5)}, "top_p is 1.5"),
-        ({"seed": -1}, "seed is -1"),
-        ({"seed": 2**63}, "seed is"),
-        ({"stop": ("",)}, "stop string is empty"),
+        ({"sampling": Sampling(1.0, top_p=1.5)}, "top_p is 1.5"), ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**63}, "seed is"), ({"stop": ("",)}, "stop string is empty"),
         ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
         ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
         ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
         ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for greedy drafts only"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_gets_one_sentence(pair: Pair, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]

@@ -18,22 +18,13 @@ from evaluation.scoring.overlap import Overlap, bleu, bleu_tokenizer, chrf, over
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("Start with 26. 26 + 8 = 34.\n#### 34", "34"),
-        ("So the answer is 34.", "34"),
-        ("34", "Adding 8 we get 34.\n#### 34"),
-        ("She has $1,234.50 left.", "1234.5"),
-        ("#### 1234", "$1,234"),
-        ("It is −3.", "-3"),
-        ("\uff11\uff12 apples", "12"),
-        ("About 90%", "90 %"),
-        ("the answer is 12.0", "12"),
-        ("It is Paris, of course.", "paris"),
-        ("The  New-York Times", "new york"),
-        ("首都は東京です", "東京"),
-        ("1, 2, 3", "3"),
-        ("#### -7\n", "-7"),
+        ("Start with 26. 26 + 8 = 34.\n#### 34", "34"), ("So the answer is 34.", "34"),
+        ("34", "Adding 8 we get 34.\n#### 34"), ("She has $1,234.50 left.", "1234.5"), ("#### 1234", "$1,234"),
+        ("It is −3.", "-3"), ("\uff11\uff12 apples", "12"), ("About 90%", "90 %"), ("the answer is 12.0", "12"),
+        ("It is Paris, of course.", "paris"), ("The  New-York Times", "new york"), ("首都は東京です", "東京"),
+        ("1, 2, 3", "3"), ("#### -7\n", "-7"),
     ],
-)
+)  # fmt: skip
 def test_right_answers(text: str, reference: str) -> None:
     assert score(text, reference)
 
@@ -44,14 +35,9 @@ def test_right_answers(text: str, reference: str) -> None:
         ("34 and then 35", "34"),  # only the last number counts
         ("#### 35\n#### 36 is 34 + 2", "36"),  # what follows the last mark ends in another number
         ("34 ####", "34"),  # cut off before the answer
-        ("no number", "3"),
-        ("", "3"),
-        ("134", "34"),
-        ("3.4", "34"),
-        ("Parisian", "paris"),
-        ("", "paris"),
+        ("no number", "3"), ("", "3"), ("134", "34"), ("3.4", "34"), ("Parisian", "paris"), ("", "paris"),
     ],
-)
+)  # fmt: skip
 def test_wrong_answers(text: str, reference: str) -> None:
     assert not score(text, reference)
 
@@ -82,17 +68,12 @@ STRICT, FLEXIBLE = "strict-match", "flexible-extract"
     [
         ("2 + 2 = 4\n#### 1234", True, True),
         ("#### $1,234.", False, True),  # the filter takes no currency sign
-        ("#### 1,234", True, True),
-        ("The answer is 1,234.", False, True),
-        ("It is $1234", False, True),
-        ("#### 1234\n\nQuestion: 5", True, False),
-        ("#### 5\n#### 1234", False, True),
-        ("1234 apples and 3 pears", False, False),
-        ("#### -1234", False, False),
-        ("I do not know.", False, False),
+        ("#### 1,234", True, True), ("The answer is 1,234.", False, True), ("It is $1234", False, True),
+        ("#### 1234\n\nQuestion: 5", True, False), ("#### 5\n#### 1234", False, True),
+        ("1234 apples and 3 pears", False, False), ("#### -1234", False, False), ("I do not know.", False, False),
         ("", False, False),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_right_where_gsm8k_says_so(text: str, strict: bool, flexible: bool) -> None:
     for reference in ("1234", "We add.\n<<1000+234=1234>>\n#### 1,234"):
         assert exact_match(text, reference, STRICT) is strict
@@ -123,18 +104,16 @@ def test_letters_are_right_where_mmlu_pro_says_so(text: str, right: bool) -> Non
     [
         ("So \\boxed{\\dfrac{3}{5}}.", "\\frac35"),
         ("It is $\\boxed{\\left( 3, \\frac{\\pi}{2} \\right)}$.", "(3,\\frac{\\pi}{2})"),
-        ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"),
-        ("\\boxed{90^\\circ}", "90"),
+        ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"), ("\\boxed{90^\\circ}", "90"),
         ("\\boxed{10\\%}", "We find $x=\\boxed{10}$."),
-        ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."),
-        ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
+        ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."), ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
         ("\\boxed{3}, no, \\boxed{5}", "5"),
         ("\\boxed{\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}}", "\\begin{pmatrix}1\\\\2\\end{pmatrix}"),
         ("\\(\\boxed{p - q}\\)", "p-q"),
         ("The answer is $\\sqrt3$.", "\\sqrt{3}"),  # no box: what stands between dollars, as lm-eval's task takes it
         ("\\sqrt3", "\\sqrt{3}"),
     ],
-)
+)  # fmt: skip
 def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
     assert boxed(text, reference)
 
@@ -145,17 +124,12 @@ def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
         ("\\boxed{3}", "5"),
         ("\\boxed{5} or \\boxed{3}", "5"),
         ("\\boxed{5", "5"),  # cut off
-        ("5 \\boxed{}", "5"),
-        ("", "5"),
-        ("\\boxed{(1,2)}", "(2,1)"),
-        ("The answer is 5, I think.", "5"),
-        ("\\fbox{5}", "6"),
-        ("\\frac", "\\frac{1}{2}"),
-        ("}}}{{{", "\\boxed{5}"),
+        ("5 \\boxed{}", "5"), ("", "5"), ("\\boxed{(1,2)}", "(2,1)"), ("The answer is 5, I think.", "5"),
+        ("\\fbox{5}", "6"), ("\\frac", "\\frac{1}{2}"), ("}}}{{{", "\\boxed{5}"),
         ("5", "{5"),  # a reference that closes nothing
         ("\\boxed{" * 3000, "5"),
     ],
-)
+)  # fmt: skip
 def test_wrong_and_broken_answers_are_wrong(text: str, reference: str) -> None:
     assert not boxed(text, reference)
 

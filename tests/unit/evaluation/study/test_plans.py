@@ -151,8 +151,7 @@ def test_the_drafts_limit_is_the_engines() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"cases": ()}, "There is no prompt"),
-        ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
+        ({"cases": ()}, "There is no prompt"), ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
         ({"rule": "strict", "parameter": "", "values": ()}, "'strict', which is the baseline"),
         ({"rule": "none", "parameter": "", "values": ()}, "'none', which has no drafts"),
         ({"rule": "vars"}, "'vars', which is unknown"),
@@ -160,20 +159,17 @@ def test_the_drafts_limit_is_the_engines() -> None:
         ({"rule": "block"}, "it must be empty"),
         ({"others": {"theta": 0.9}}, "theta is varied and also fixed at 0.9"),
         ({"others": {"beta": 0.9}}, "Rule mars has no parameter beta"),
-        ({"values": (0.9, 1.5)}, "theta is 1.5; rule mars takes 0 to 1."),
-        ({"values": (math.nan,)}, "theta is nan"),
+        ({"values": (0.9, 1.5)}, "theta is 1.5; rule mars takes 0 to 1."), ({"values": (math.nan,)}, "theta is nan"),
         ({"values": ()}, "The list of values of theta is empty"),
         ({"values": (0.9, 0.8, 0.9)}, "0.9 is listed twice in the values of theta"),
         ({"temperatures": (-1.0,)}, "temperature is -1; it must be 0 to 100."),
-        ({"ks": ()}, "The list of K is empty"),
-        ({"ks": (0,)}, "K is 0; it must be 1 to 64."),
+        ({"ks": ()}, "The list of K is empty"), ({"ks": (0,)}, "K is 0; it must be 1 to 64."),
         ({"drafter": DrafterConfig("eagle3", tree=TreeShape())}, "K applies to chains only"),
         ({"drafter": DrafterConfig("none", k=0)}, "The drafter is none"),
-        ({"repeats": 101}, "repeats is 101; it must be 1 to 100."),
-        ({"seed": 2**53}, "seed is"),
+        ({"repeats": 101}, "repeats is 101; it must be 1 to 100."), ({"seed": 2**53}, "seed is"),
         ({"repeats": 100}, f"The sweep has 2,400 runs; it must be at most {MAX_RUNS:,}"),
     ],
-)
+)  # fmt: skip
 def test_a_plan_that_cannot_be_run_says_why_in_one_sentence(change: dict[str, Any], words: str) -> None:
     change = dict(change)
     grid = {
