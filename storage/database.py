@@ -43,7 +43,7 @@ EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py migrate
 SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; with the default of 5 ms a write takes ten times as long
 # How long a read waits for this store's writers: with many readers a writer would get a small share of the interpreter, and all other
 # writers wait for it.
-WRITERS_FIRST_S = 0.1
+WRITERS_FIRST_S = 0.15
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
