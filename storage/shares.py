@@ -16,7 +16,7 @@ from typing import Self
 from sqlalchemy import Connection, delete, exists, func, insert, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.database import Connected
+from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import comparison_row
 from storage.schema import Comparison, Link, Shared, Study, Sweep

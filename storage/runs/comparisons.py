@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, delete, insert, select, update
 
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
-from storage.database import Connected
+from storage.connection import Connected
 from storage.errors import StorageError, explained
 from storage.runs.index import forget_texts, reindex
 from storage.runs.records import (

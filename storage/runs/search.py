@@ -17,7 +17,7 @@ import pandas as pd
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, exists, func, select, true
 
 from mars_core.types import Status
-from storage.database import Connected
+from storage.connection import Connected
 from storage.runs.index import FACET_LENGTH, TRIGRAM, Candidates, candidates, containing
 from storage.runs.records import rule_label
 from storage.schema import NAMELESS, Comparison, Facet, Run, Source

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert,
 from sqlalchemy.orm import aliased
 
 from mars_core.types import Status
-from storage.database import Connected
+from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label

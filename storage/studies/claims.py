@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
 
-from storage.database import Connected, clock
+from storage.connection import Connected
+from storage.database import clock
 from storage.errors import ClaimLost, StorageError
 from storage.schema import Study, StudyTask
 from storage.scope import new_id, row_of, scope_of

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import JSON, Connection, Text, bindparam, cast, delete, insert, select, type_coerce, update
 
 from mars_core.types import PromptConfig, Status, Trace
-from storage.database import Connected, clock
+from storage.connection import Connected
+from storage.database import clock
 from storage.errors import ClaimLost, StorageError, explained
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
 from storage.runs.index import reindex

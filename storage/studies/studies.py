@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, delete, func, insert, literal, not_, select, type_coerce, update
 
 from mars_core.types import Status
-from storage.database import Connected, clock
+from storage.connection import Connected
+from storage.database import clock
 from storage.errors import StorageError
 from storage.runs.comparisons import checked
 from storage.runs.index import reindex

@@ -101,7 +101,7 @@ def test_writers_hold_the_lock_and_readers_do_not(sqlite_store: RunStore) -> Non
 
 
 def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.database.WRITERS_FIRST_S", 60.0)
+    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 60.0)
     with ThreadPoolExecutor(1) as pool:
         with sqlite_store._write("") as connection:
             reading = pool.submit(sqlite_store.count)
@@ -109,7 +109,7 @@ def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monk
                 reading.result(timeout=0.3)
             add_comparison(connection, PromptConfig("x"), Source.COMPARE, "")
         assert reading.result() == 1
-    monkeypatch.setattr("storage.database.WRITERS_FIRST_S", 0.0)
+    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 0.0)
     with sqlite_store._write(""):
         assert sqlite_store.count() == 1, "a read waits for so long only"
 
