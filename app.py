@@ -91,7 +91,8 @@ class Application:
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page in background threads. Raises OSError."""
-        options = launch_options(self.services, trust_proxy=chosen.proxy)
+        page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
+        options = launch_options(page, self.services, trust_proxy=chosen.proxy)
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
             "database": database_probe(self.services.store),
@@ -102,7 +103,6 @@ class Application:
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
             more["routes"].append(self.metrics.route)
-        page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
         page.launch(
             server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
             prevent_thread_lock=True, mcp_server=chosen.mcp, max_threads=THREADS, **options,

@@ -16,7 +16,7 @@ from storage import StorageError
 from ui.api.endpoints import build_api
 from ui.jobs.services import Services
 from ui.kit.address import address_component, wire_tabs
-from ui.kit.assets import asset
+from ui.kit.assets import asset, share_scripts
 from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
@@ -115,12 +115,12 @@ def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middle
     ]
 
 
-def launch_options(services: Services, *, trust_proxy: bool = False) -> dict[str, Any]:
+def launch_options(page: gr.Blocks, services: Services, *, trust_proxy: bool = False) -> dict[str, Any]:
     """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them."""
     return {
         "theme": page_theme(),
         "css": page_css(),
-        "head": '<meta name="color-scheme" content="light dark">',
+        "head": '<meta name="color-scheme" content="light dark">' + share_scripts(page),
         "favicon_path": str(FAVICON),
         "footer_links": ["api"],
         "show_error": False,

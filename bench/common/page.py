@@ -77,6 +77,6 @@ def opened(browser: Browser, url: str) -> Iterator[Page]:
     page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(url)
-    page.locator("#compare:enabled").wait_for()
+    page.wait_for_function("document.querySelector('#compare:enabled')")  # a locator looks twice a second only
     yield page
     page.close()

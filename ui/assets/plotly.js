@@ -1,8 +1,9 @@
 // Plotly, from this page's own server, once for the window; PLOTLY says where it is.
-const library = () => window.marsPlotly ||= new Promise((done, fail) => {
+const idle = () => new Promise((done) => (window.requestIdleCallback || setTimeout)(done, { timeout: 1000 }));
+const library = () => window.marsPlotly ||= idle().then(() => new Promise((done, fail) => {
   const script = document.createElement("script");
   script.src = PLOTLY;
   script.onload = () => done(window.Plotly);
   script.onerror = () => { window.marsPlotly = null; script.remove(); fail(new Error("no plotly")); };
   document.head.append(script);
-});
+}));

@@ -150,7 +150,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 def _private(path: str, send: Send) -> Send:
     """Sends ``cache-control: private, no-store`` with all responses except static files."""
-    if path.startswith(("/assets/", "/static/", "/svelte/", "/plotly")):
+    if path.startswith(("/assets/", "/static/", "/svelte/")):
         return send
 
     async def sender(message: Message) -> None:

@@ -7,6 +7,7 @@ with textContent; the only scripts that may run are those whose hashes the file 
 
 from __future__ import annotations
 
+import gzip
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -86,7 +87,7 @@ def report_html(stored: StoredComparison) -> str:
         "settings": _settings(stored) if stored.runs else [],
     }
     functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
-    library = [LIBRARY.read_text(encoding="utf-8")] if body["figures"] else []
+    library = [gzip.decompress(LIBRARY.read_bytes()).decode()] if body["figures"] else []
     scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     body |= {

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from starlette.testclient import TestClient
 
@@ -26,6 +27,7 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
+from ui.kit.assets import share_scripts
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
@@ -36,10 +38,19 @@ from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
 
-def test_the_page_needs_no_host_but_its_own(store: RunStore) -> None:
+def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
-    assert launch_options(place_of(store))["show_error"] is False
+    assert launch_options(page, place_of(store))["show_error"] is False
+
+
+def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
+    with page:
+        drawn = [gr.HTML(js_on_load=code) for code in ("first()", "second()", "first()", None)]
+    sent = share_scripts(page)
+    assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2
+    call = "marsScripts[0](element, trigger, props, server, upload, watch);"
+    assert [component.js_on_load for component in drawn] == [call, "second()", call, None]
 
 
 def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:

@@ -62,7 +62,7 @@ def main(folder: Path, port: int) -> None:
         pool = ModelPool(device="cpu", dtype="float32")
         place = Services(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
         page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
-        options = launch_options(place)
+        options = launch_options(page, place)
         app, _, _ = page.launch(
             server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, max_threads=64, **options
         )

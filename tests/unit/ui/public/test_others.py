@@ -15,6 +15,7 @@ from gradio_client.exceptions import AppError
 from mars_core.types import Status
 from storage import RunStore, Shared
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
+from ui.kit.figure import SOURCE
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
 from ui.tabs.study.downloads import FILES as STUDY_FILES
@@ -30,7 +31,7 @@ EVENTS = frozenset((
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
 ))  # fmt: skip
 OURS = frozenset((
-    "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", "/assets/plotly.min.js",
+    "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", f"/{SOURCE}",
     *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
 ))  # fmt: skip
 # gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it is bound to the session.
