@@ -33,8 +33,8 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(folder: Path, **environment: str) -> Iterator[Served]:
-    """Runs ``app.py`` with a new database in ``folder``. Raises TimeoutError."""
+def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
+    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in ``folder``. Raises TimeoutError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -42,7 +42,9 @@ def served(folder: Path, **environment: str) -> Iterator[Served]:
     variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database} | environment
     started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=variables, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, *(program or ["app.py"])], cwd=ROOT, env=variables, stdout=log, stderr=log
+        )
         try:
             yield Served(url, psutil.Process(process.pid), started, _answers(url, started))
         finally:

@@ -35,8 +35,11 @@ STAGES: Mapping[str, str] = {  # of a start, as code
     "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",
     "build the page": "app.build_app(app.Services(pool, store))",
 }
-
-
+EMPTY = """import os, threading, gradio
+with gradio.Blocks(analytics_enabled=False) as page:
+    gradio.Button(elem_id="compare")
+page.launch(server_port=int(os.environ["PORT"]), quiet=True, prevent_thread_lock=True, ssr_mode=False)
+threading.Event().wait()"""  # a page of gradio with nothing of ours
 SETTLE_MS = 2000.0
 WATCH = """() => {
   let marks = window.marsMarks = {};
@@ -57,11 +60,12 @@ WATCH = """() => {
 @dataclass(frozen=True, slots=True)
 class Start:
     """Seconds from the start of the process to the first response, and to a usable button. ``gradio_s``: time of a separate
-    process just before to start and import gradio."""
+    process just before to start and import gradio; ``empty_s``: to a usable button on a page that has nothing else."""
 
     http_s: float
     usable_s: float
     gradio_s: float
+    empty_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,10 @@ def visit(browser: Browser, clicks: int) -> tuple[Start, tuple[Click, ...], tupl
     """A new page: its start, its comparisons, the first one cold, and the stored milliseconds of their runs."""
     gradio_s = imported("gradio")
     with TemporaryDirectory(prefix="mars-page-") as name:
+        with served(Path(name), "-c", EMPTY) as app, opened(browser, app.url):
+            empty_s = time.monotonic() - app.started
         with served(Path(name)) as app, opened(browser, app.url) as page:
-            start = Start(app.http_s, time.monotonic() - app.started, gradio_s)
+            start = Start(app.http_s, time.monotonic() - app.started, gradio_s, empty_s)
             page.evaluate(WATCH)
             found = tuple(click(page) for _ in range(clicks))
         with RunStore(f"sqlite:///{name}/runs.db") as store:
@@ -128,6 +134,7 @@ def figures(starts: Sequence[Start], clicks: Sequence[Sequence[Click]], shown: S
         Figure.of("process start to a usable page", [one.usable_s for one in starts], "s", most=USABLE_S),
         Figure.of("process start to gradio imported, alone", [one.gradio_s for one in starts], "s"),
         Figure.of("usable page / gradio alone", [one.usable_s / one.gradio_s for one in starts], "×", most=OVER_GRADIO),
+        Figure.of("a page of gradio with one button / gradio alone", [one.empty_s / one.gradio_s for one in starts], "×"),
         Figure.of("click to the first token, first comparison after a start", [each[0].token for each in clicks], "ms"),
         Figure.of("click to the first token, later ones", [one.token for each in clicks for one in each[1:]], "ms", most=TOKEN_MS),
         Figure.of(
