@@ -20,7 +20,7 @@ from ui.kit.assets import asset, share_scripts
 from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
-from ui.kit.figure import plotly_script
+from ui.kit.figure import SOURCE, plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
@@ -37,6 +37,7 @@ from ui.tabs.votes.tab import build_votes_tab
 
 TITLE = "MARS Playground"
 MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
+EARLY = f'<link rel="preload" href="{SOURCE}" as="script" fetchpriority="low">'  # before the server loads the models
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
@@ -120,7 +121,7 @@ def launch_options(page: gr.Blocks, services: Services, *, trust_proxy: bool = F
     return {
         "theme": page_theme(),
         "css": page_css(),
-        "head": '<meta name="color-scheme" content="light dark">' + share_scripts(page),
+        "head": f'<meta name="color-scheme" content="light dark">{EARLY}{share_scripts(page)}',
         "favicon_path": str(FAVICON),
         "footer_links": ["api"],
         "show_error": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -32,7 +33,7 @@ from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
-from ui.kit.figure import SOURCE, figure_component, figure_json, plotly_file
+from ui.kit.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
@@ -125,6 +126,10 @@ def test_the_csv_is_rfc_4180_and_guards_formulas() -> None:
     assert read[1][0] == guarded("=1+1")
 
 
+LIBRARY_CODE = gzip.decompress(LIBRARY.read_bytes()).decode()
+DRAWN = set(re.findall(r'moduleType:"trace",name:"(\w+)"', LIBRARY_CODE))  # the traces of the page's part of plotly.js
+
+
 def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
     own = [name for name in THEMED.values() if name.startswith("--mars-")]
     assert len(own) == 5 and all(f"{name}:" in page_css() for name in own)
@@ -135,6 +140,7 @@ def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
     whole = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     version = re.search(r"v[\d.]+", whole.read_text(encoding="utf-8")[:200])
     assert version and f"plotly.js (cartesian - minified) {version[0]}\n" in answer.text[:200]
+    assert answer.text == LIBRARY_CODE
     assert "immutable" in answer.headers["cache-control"] and answer.headers["content-type"].startswith(
         "text/javascript"
     )
@@ -180,7 +186,7 @@ def plots(shown: Details) -> list[Plot]:
 def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
     for plot in plots(details(CASES[case])):
         figure = go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
-        assert {trace.type for trace in figure.data} <= {"bar", "heatmap", "scatter"}  # the page's plotly.js has these
+        assert {trace.type for trace in figure.data} <= DRAWN
         assert plot.title
         assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
 

@@ -29,6 +29,7 @@ from ui.kit.address import (
 )
 from ui.kit.assets import share_scripts
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.figure import SOURCE
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
@@ -41,7 +42,8 @@ from ui.token_view.view import OUTCOMES
 def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
-    assert launch_options(page, place_of(store))["show_error"] is False
+    options = launch_options(page, place_of(store))
+    assert options["show_error"] is False and "http" not in options["head"] and f'href="{SOURCE}"' in options["head"]
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
