@@ -42,9 +42,8 @@ def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
     variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database} | environment
     started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, *(program or ["app.py"])], cwd=ROOT, env=variables, stdout=log, stderr=log
-        )
+        command = [sys.executable, *(program or ["app.py"])]
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
         try:
             yield Served(url, psutil.Process(process.pid), started, _answers(url, started))
         finally:

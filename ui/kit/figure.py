@@ -15,18 +15,16 @@ from evaluation.report.files import csv_text
 from ui.figures.plot import THEMED, Plot
 from ui.kit.assets import asset, to_json
 
-LIBRARY = (
-    Path(__file__).parents[1] / "assets" / "plotly-cartesian-3.7.0.min.js.gz"
-)  # plotly.js-cartesian-dist-min of npm
+# plotly.js-cartesian-dist-min of npm
+LIBRARY = Path(__file__).parents[1] / "assets" / "plotly-cartesian-3.7.0.min.js.gz"
 SOURCE = f"assets/{LIBRARY.stem}"  # relative, so that it is found wherever the page is mounted
 FOREVER = "public, max-age=31536000, immutable"  # its name has its version
 
 
 def plotly_file(_services: object, _request: Request) -> FileResponse:
     """The part of plotly.js that our figures need, a third of the whole, to be kept by the browser."""
-    return FileResponse(
-        LIBRARY, media_type="text/javascript", headers={"Content-Encoding": "gzip", "Cache-Control": FOREVER}
-    )
+    headers = {"Content-Encoding": "gzip", "Cache-Control": FOREVER}
+    return FileResponse(LIBRARY, media_type="text/javascript", headers=headers)
 
 
 def plotly_script() -> str:
