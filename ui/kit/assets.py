@@ -28,7 +28,7 @@ GIVEN = "element, trigger, props, server, upload, watch"  # what gradio gives to
 
 
 def share_scripts(page: gr.Blocks) -> str:
-    """Moves each script that several components run to one function, which they call instead; for the page's head."""
+    """Moves each script that several components run to one function, which they call instead: for the page's head, once."""
     drawn = [block for block in page.blocks.values() if isinstance(block, gr.HTML) and block.js_on_load]
     counted = Counter(block.js_on_load for block in drawn)
     shared = {code: at for at, code in enumerate(code for code, uses in counted.items() if uses > 1)}

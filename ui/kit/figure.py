@@ -15,8 +15,9 @@ from evaluation.report.files import csv_text
 from ui.figures.plot import THEMED, Plot
 from ui.kit.assets import asset, to_json
 
+FOLDER = "assets/figure"
 # plotly.js-cartesian-dist-min of npm
-LIBRARY = Path(__file__).parents[1] / "assets" / "plotly-cartesian-3.7.0.min.js.gz"
+LIBRARY = Path(__file__).parents[1] / FOLDER / "plotly-cartesian-3.7.0.min.js.gz"
 SOURCE = f"assets/{LIBRARY.stem}"  # relative, so that it is found wherever the page is mounted
 FOREVER = "public, max-age=31536000, immutable"  # its name has its version
 
@@ -29,7 +30,7 @@ def plotly_file(_services: object, _request: Request) -> FileResponse:
 
 def plotly_script() -> str:
     """``library()``: the promise of Plotly, for scripts that need it."""
-    return f"const PLOTLY = {to_json(SOURCE)};\n{asset('plotly.js')}"
+    return f"const PLOTLY = {to_json(SOURCE)};\n{asset('plotly.js', FOLDER)}"
 
 
 def figure_component(
@@ -43,8 +44,8 @@ def figure_component(
     given = {"scope": scope, "name": name, "label": label, "empty": empty, "themed": dict(THEMED)}
     return gr.HTML(
         value=figure_json(None),
-        html_template=asset("figure.html"),
-        js_on_load=f"const GIVEN = {to_json(given)};\n{plotly_script()}\n{asset('figure.js')}",
+        html_template=asset("figure.html", FOLDER),
+        js_on_load=f"const GIVEN = {to_json(given)};\n{plotly_script()}\n{asset('figure.js', FOLDER)}",
         apply_default_css=False,
         elem_id=f"{scope}-{name}",
         elem_classes=["mars-figure-block", *(["mars-wide"] if wide else [])],

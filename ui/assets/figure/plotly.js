@@ -1,5 +1,5 @@
 // Plotly, from this page's own server, once for the window; PLOTLY says where it is.
-const idle = () => new Promise((done) => (window.requestIdleCallback || setTimeout)(done, { timeout: 1000 }));
+const idle = () => new Promise((done) => window.requestIdleCallback ? requestIdleCallback(done, { timeout: 1000 }) : setTimeout(done));
 const library = () => window.marsPlotly ||= idle().then(() => new Promise((done, fail) => {
   const script = document.createElement("script");
   script.src = PLOTLY;
