@@ -112,7 +112,6 @@ class Application:
         return page
 
     def start(self) -> None:
-        """Start the background work."""
         Thread(target=self._load, name="load", daemon=True).start()
         if self.backup:
             self.backup.start(self.services.store)
@@ -227,7 +226,6 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
 
 
 def main() -> int:
-    """The page with the settings of the environment."""
     try:
         return serve(read_settings(os.environ))
     except ValueError as error:

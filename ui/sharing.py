@@ -108,9 +108,7 @@ def reading(
     services: Services, request: Any, token: object, there: Callable[[RunStore], object]
 ) -> tuple[RunStore, str]:
     """Of an event: one's own store, where what is asked for is ``there``, else that of the link; and the link's token where it is used.
-
-    ``there`` raises StorageError where it is not. Raises StorageError where the link shows nothing any more.
-    """
+    ``there`` raises StorageError where it is not. Raises StorageError where the link shows nothing any more."""
     own = services.seen_by(request).store
     if isinstance(token, str) and TOKEN.fullmatch(token):
         try:

@@ -28,7 +28,6 @@ BEFORE = 80  # characters of text that are shown before a first divergence
 
 
 def finite(value: Any) -> Any:
-    """The value as JSON can hold it."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -150,7 +149,6 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
 
 
 def listed_document(row: Mapping[Any, Any]) -> Document:
-    """A row of the list of comparisons."""
     columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
     return _document(created_at=row["created_at"].isoformat(), **{name: row[name] for name in columns})
 

@@ -29,8 +29,6 @@ DEFAULT_RULES = ["strict", "mars(theta=0.9)"]
 
 
 class Api:
-    """The endpoints over one services."""
-
     def __init__(self, services: Services) -> None:
         self._services = services
 

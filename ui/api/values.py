@@ -58,10 +58,8 @@ def _a_list(value: object) -> object:
 
 
 def _rules(value: object) -> tuple[LaneForm, ...]:
-    """Rules as ``"mars(theta=0.9)"`` or ``{"rule": "mars", "parameters": {"theta": 0.9}}``: one, a list, or a list as JSON text.
-
-    Raises ValueError for an unknown rule, a parameter that the rule does not have, or one out of its range.
-    """
+    """Rules as ``"mars(theta=0.9)"`` or ``{"rule": "mars", "parameters": {"theta": 0.9}}``: one, a list, or a list as JSON text. Raises
+    ValueError for an unknown rule, a parameter that the rule does not have, or one out of its range."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             value = json.loads(value)

@@ -61,11 +61,9 @@ def by_run(heads: Sequence[str], runs: Iterable[tuple[Run, Iterable[Sequence[Val
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One figure. ``title`` says in one line what is to be seen, also to who cannot see it.
-
-    A trace whose points are tokens says so in its ``meta``: ``{"lane": 0, "position": 3}`` is the lane, and the place in every
-    point's ``customdata`` that holds the output position. A click there shows the token.
-    """
+    """One figure. ``title`` says in one line what is to be seen, also to who cannot see it. A trace whose points are tokens says so in its
+    ``meta``: ``{"lane": 0, "position": 3}`` is the lane, and the place in every point's ``customdata`` that holds the output position. A
+    click there shows the token."""
 
     figure: go.Figure
     data: Data
@@ -82,10 +80,8 @@ class Row(NamedTuple):
 
 
 def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
-    """A figure of traces as plain mappings, over the layout that all share.
-
-    Not validated: that costs twenty times the rest. Tests validate every figure.
-    """
+    """A figure of traces as plain mappings, over the layout that all share. Not validated: that costs twenty times the rest. Tests
+    validate every figure."""
     whole = {
         "height": height,
         "margin": {"l": 52, "r": 14, "t": 34, "b": 44},

@@ -71,7 +71,6 @@ def _segments(trace: Trace) -> Iterator[Segment]:
 
 
 def _caption(run: Run, row: Sequence[Segment], place: int) -> Part:
-    """What the run took, above its row."""
     whole = max(segment.end for segment in row)
     seconds = {kind: sum(segment.end - segment.start for segment in row if segment.kind == kind) for kind in KINDS}
     parts = ", ".join(f"{kind} {100 * seconds[kind] / (whole or 1.0):.0f} %" for kind in KINDS if seconds[kind])

@@ -137,7 +137,6 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
 
 
 def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
-    """What is to be seen, in words."""
     intro = f"Speed-up over strict against {against(cost)}: {plural(len(marks), 'setting')}"
     paper = f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
     if not front:

@@ -33,11 +33,8 @@ INTERVAL_S = 0.16  # between two reports of one run; the page takes 10 to 20 ms 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the order of execution; one that stands
-    there again is repeated.
-
-    With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has already.
-    ``warm``: the batch before had the same configurations.
-    """
+    there again is repeated. With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs
+    that it has already. ``warm``: the batch before had the same configurations."""
 
     configs: tuple[RunConfig, ...]
     order: tuple[int, ...]
@@ -49,14 +46,10 @@ class Batch:
 
 
 class Waiting(NamedTuple):
-    """Others come first."""
-
     message: str
 
 
 class Loading(NamedTuple):
-    """The models are read into memory."""
-
     message: str
 
 
@@ -98,10 +91,8 @@ def drive(
     runs: int,
     new_tokens: float | None,
 ) -> Generator[Event, None, None]:
-    """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after the other.
-
-    All runs share ``services.limits.seconds``. ``read`` may raise ValueError. For the rest see ``with_models``.
-    """
+    """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after the other. All runs share
+    ``services.limits.seconds``. ``read`` may raise ValueError. For the rest see ``with_models``."""
     stop = services.stops.of(visitor)
 
     def batches(session: Session) -> Generator[Event, None, None]:
@@ -125,11 +116,9 @@ def with_models(
     runs: int,
     new_tokens: float | None,
 ) -> Generator[Waiting | Loading | E, None, None]:
-    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose events follow.
-
-    ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does
-    not count against the visitor's hour where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work`` raises.
-    """
+    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose events follow. ``visitor``: who may
+    stop it (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does not count against the
+    visitor's hour where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work`` raises."""
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)

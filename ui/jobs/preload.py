@@ -17,10 +17,8 @@ LOG = logging.getLogger("mars")
 
 
 def preload(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Loads the default pair and runs it once. Without it the page works and reports what is missing.
-
-    What exists by now stays: the garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards.
-    """
+    """Loads the default pair and runs it once. Without it the page works and reports what is missing. What exists by now stays: the
+    garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards."""
     import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
 
     gc.freeze()

@@ -61,19 +61,15 @@ class Ticket:
             self.queue.begun.remove((self.began or 0.0, self.owner, self.runs))
 
     def message(self) -> str:
-        """How many come before and how long that may take."""
         before, seconds = self.queue.before(self)
         return f"{before:,} before you; {about(seconds)}."
 
 
 @dataclass(eq=False, slots=True)
 class Queue:
-    """First come, first served among owners: a second ticket of one owner comes after the first of everybody else, also of those
-    who come later, up to MOST_PASSED of them.
-
-    Bounded where ``limits.waiting`` says so, and then an owner may have one ticket that waits. ``limits.runs_an_hour`` counts the runs
-    whose turn came. ``clock`` in seconds.
-    """
+    """First come, first served among owners: a second ticket of one owner comes after the first of everybody else, also of those who come
+    later, up to MOST_PASSED of them. Bounded where ``limits.waiting`` says so, and then an owner may have one ticket that waits.
+    ``limits.runs_an_hour`` counts the runs whose turn came. ``clock`` in seconds."""
 
     limits: Limits = PRIVATE_LIMITS
     clock: Callable[[], float] = time.monotonic

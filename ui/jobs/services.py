@@ -22,11 +22,9 @@ from ui.public.visitors import ANYBODY, Visitor, visitor_of
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it.
-
-    All jobs run on ``accelerator``, one at a time, in the order of ``queue``. The default accelerator is ``engine``, a single thread that
-    also loads models.
-    """
+    """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it. All jobs run on
+    ``accelerator``, one at a time, in the order of ``queue``. The default accelerator is ``engine``, a single thread that also loads
+    models."""
 
     pool: ModelPool
     store: RunStore
@@ -67,7 +65,6 @@ class Services:
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
     def sentence(self, error: Exception | str) -> str:
-        """What the page says of an error."""
         return error_message(error, public=self.public)
 
     def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
@@ -75,7 +72,6 @@ class Services:
         return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
 
     def observe(self, trace: Trace) -> None:
-        """A run was saved."""
         for observer in self.observers:
             observer(trace)
 

@@ -74,11 +74,9 @@ def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1.
-
-    ``share``: the token of a link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind
-    UTC, as a browser gives them; never part of the address.
-    """
+    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1. ``share``: the token of a
+    link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them;
+    never part of the address."""
 
     tab: str = _read_by(_among(TABS))
     sweep: str = _read_by(_matching(ID))
@@ -100,7 +98,6 @@ class Address:
 
     @property
     def searching(self) -> bool:
-        """Whether a search limits the list."""
         return any(getattr(self, name) for name in SEARCH)
 
 
@@ -110,7 +107,6 @@ def read_address(given: Mapping[str, object]) -> Address:
 
 
 def without_search(address: Address) -> Address:
-    """The same view with every field of the search empty."""
     empty: dict[str, Any] = dict.fromkeys(SEARCH, "")
     return replace(address, page=1, **empty)
 
@@ -158,11 +154,9 @@ def search_query(address: Address) -> str:
 
 
 def address_component() -> gr.HTML:
-    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all of them: ``select`` where another
-    tab may be asked for, ``input`` where History, whose components are there, is asked to show something.
-
-    It stands outside of the tabs, so that it runs from the start.
-    """
+    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all of them: ``select`` where another tab
+    may be asked for, ``input`` where History, whose components are there, is asked to show something. It stands outside of the tabs, so
+    that it runs from the start."""
     return gr.HTML(
         to_json({}),
         html_template="<span hidden></span>",

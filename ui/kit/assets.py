@@ -10,12 +10,10 @@ import gradio as gr
 
 
 def asset(name: str, folder: str = "assets") -> str:
-    """The text of a file of a folder of ``ui``."""
     return resources.files("ui").joinpath(folder, name).read_text(encoding="utf-8")
 
 
 def script(*names: str) -> str:
-    """Files of ``ui/assets`` that run as one function."""
     return "\n".join(map(asset, names))
 
 

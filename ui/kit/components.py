@@ -54,7 +54,6 @@ def check_html(check: Check) -> str:
 
 
 def check_component() -> gr.HTML:
-    """The verdict of the self-check."""
     return static_component(check_html(Check()))
 
 
@@ -79,8 +78,6 @@ def text_panel(name: str, text: str = "") -> gr.HTML:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A title, file names, and the query that all its links carry."""
-
     title: str
     files: tuple[str, ...]
     query: str

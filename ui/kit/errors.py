@@ -21,7 +21,6 @@ NO_CALL = "There is no endpoint of this name or fn_index that takes these values
 
 
 def error_message(error: Exception | str, *, public: bool) -> str:
-    """The sentence of ``error`` for the page."""
     message = str(error)
     if not public:
         return message

@@ -36,11 +36,9 @@ def plotly_script() -> str:
 def figure_component(
     *, scope: str, name: str, label: str, empty: str = "There is nothing to draw.", wide: bool = False
 ) -> gr.HTML:
-    """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says
-    what it shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours.
-
-    They stand in the script itself: one that starts late, in a part of the page that was hidden, has its properties only later.
-    """
+    """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says what it
+    shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours. They stand in the
+    script itself: one that starts late, in a part of the page that was hidden, has its properties only later."""
     given = {"scope": scope, "name": name, "label": label, "empty": empty, "themed": dict(THEMED)}
     return gr.HTML(
         value=figure_json(None),

@@ -72,11 +72,9 @@ def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
 
 @_or_stock
 def forget_components(page: gr.Blocks) -> None:
-    """For a page that was just launched and has no session yet: sessions keep the values of ``gr.State`` only.
-
-    For links to a page as it stands Gradio keeps with every session a description of each component and the value that it last showed:
-    a megabyte for one call of the API, more for an open page. This page has links of its own (``ui.kit.address``).
-    """
+    """For a page that was just launched and has no session yet: sessions keep the values of ``gr.State`` only. For links to a page as it
+    stands Gradio keeps with every session a description of each component and the value that it last showed: a megabyte for one call of
+    the API, more for an open page. This page has links of its own (``ui.kit.address``)."""
     from gradio.state_holder import SessionState, StateHolder
 
     class Session(SessionState):

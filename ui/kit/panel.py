@@ -77,7 +77,6 @@ def stamp() -> int:
 
 
 def stamped(html: str) -> str:
-    """The value of a panel with its stamp."""
     return f"<!--{stamp()}-->{html}"
 
 

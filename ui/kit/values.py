@@ -20,7 +20,6 @@ BREAK = Part("\n", "break")  # a new line
 
 
 def plain(sentence: Sentence) -> str:
-    """The words alone."""
     return "".join(part.text for part in sentence)
 
 

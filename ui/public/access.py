@@ -83,7 +83,6 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Whether visitors may request a path in public mode."""
     if path.startswith(API):
         return path.rstrip("/") == DIRECT or path[len(API) :].split("/")[0] in OPEN
     return not path.lstrip("/").startswith(_CLOSED)

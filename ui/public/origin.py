@@ -27,11 +27,9 @@ Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
 class OwnPages:
-    """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that leads here keeps them.
-
-    ``trust_proxy``: a proxy in front sets ``X-Forwarded-Host`` and ``X-Forwarded-Proto``; without one these headers are removed,
-    because anybody can send them and Gradio builds addresses of them.
-    """
+    """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that leads here keeps them. ``trust_proxy``:
+    a proxy in front sets ``X-Forwarded-Host`` and ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send
+    them and Gradio builds addresses of them."""
 
     def __init__(self, app: ASGIApp, *, trust_proxy: bool = False) -> None:
         self._app, self._trust_proxy = app, trust_proxy
@@ -76,11 +74,9 @@ def _origin(text: str) -> Origin | None:
 
 
 class VisitorCookie:
-    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set.
-
-    The cookie comes with the page alone: were it set by any answer, requests that run side by side would each make another visitor.
-    Pages of other origins get none: it would take the place of the visitor's own.
-    """
+    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The cookie comes with the page alone: were it
+    set by any answer, requests that run side by side would each make another visitor. Pages of other origins get none: it would take the
+    place of the visitor's own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

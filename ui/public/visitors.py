@@ -35,12 +35,9 @@ ANYBODY = Visitor()
 
 
 def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
-    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one).
-
-    In public mode the owner is the first of: the account that signed in, the browser's cookie, the program's header, the open page. Without
-    any of these it is a random one that cannot be used again. ``sign_in``: Gradio's session is signed with a secret only then, and is
-    ignored otherwise.
-    """
+    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one). In public mode the owner is the first
+    of: the account that signed in, the browser's cookie, the program's header, the open page. Without any of these it is a random one that
+    cannot be used again. ``sign_in``: Gradio's session is signed with a secret only then, and is ignored otherwise."""
     session = _session(request)
     if not public:
         return Visitor(None, session)

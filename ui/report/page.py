@@ -62,7 +62,6 @@ class Components:
 
 
 def report_html(stored: StoredComparison) -> str:
-    """The whole file."""
     components, result = Components(), reopened(stored)
     reader = reader_component(scope=SCOPE, runs=False)
     lanes = [(lane_component(view, scope=SCOPE, lane=lane), view) for lane, view in enumerate(result.lanes) if view]

@@ -24,7 +24,6 @@ RULES = (RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9}))
 
 
 def stored() -> tuple[Trace, ...]:
-    """The runs of the file, by lane."""
     return TypeAdapter(tuple[Trace, ...]).validate_json(FILE.read_bytes())
 
 

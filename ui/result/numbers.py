@@ -28,9 +28,7 @@ from ui.token_view.tiles import LOSSLESS, lane_check
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """One row: how it is called, the field of a summary that it is, and how it is written. ``better``: which direction is good, if any.
-
-    Latency and passes have none: they also fall where the output is only shorter.
-    """
+    Latency and passes have none: they also fall where the output is only shorter."""
 
     name: str
     help: str

@@ -71,10 +71,8 @@ def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
 
 
 def planner_html(fields: Fields | None) -> str:
-    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted.
-
-    Raises ValueError, ArithmeticError or IndexError for numbers that no run has.
-    """
+    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted. Raises ValueError, ArithmeticError
+    or IndexError for numbers that no run has."""
     template = pages(("ui", "kit/templates"), ("ui", "result")).get_template("planner.html.jinja")
     if fields is None:
         return template.render(nothing=NOTHING)
@@ -111,7 +109,6 @@ class PlannerPanel:
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 
     def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
-        """Of a comparison's runs, by lane."""
         runs = runs_of(traces)
         return {self.panel: planner_html(Fields(runs) if runs else None)}
 

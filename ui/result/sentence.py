@@ -26,10 +26,8 @@ def divergence(left: Trace, right: Trace) -> Divergence | None:
 
 
 def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> Sentence:
-    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line.
-
-    ``speeds``: tokens per second of each lane's run and its repeats, by round (nan: did not end); none: of the runs alone.
-    """
+    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line. ``speeds``: tokens per second of
+    each lane's run and its repeats, by round (nan: did not end); none: of the runs alone."""
     speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
     names = run_names([trace.config for trace in traces])
     parts: list[Part] = []

@@ -23,7 +23,6 @@ GONE = "This run cannot be read any more: it was deleted, or could not be saved.
 
 
 def drafting(traces: Traces) -> dict[int, Trace]:
-    """The runs that drafted anything."""
     return {lane: trace for lane, trace in traces.items() if trace.summary.drafted}
 
 

@@ -104,7 +104,6 @@ class ResultView:
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
     def show_lanes(self, count: int) -> Updates:
-        """The cards of the first ``count`` lanes."""
         return show_columns(self.cards, count)
 
     def show(self, details: Details | None, share: str = "") -> Updates:
@@ -130,11 +129,9 @@ def card_classes(lane: int, lanes: int) -> list[str]:
 
 
 def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
-    """The first ``count`` of them."""
     return {column: gr.update(elem_classes=card_classes(lane, count)) for lane, column in enumerate(columns)}
 
 
 def legend_html() -> str:
-    """How to read the token view; constant text of ours."""
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
     return render("result/legend.html.jinja", meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")})

@@ -149,7 +149,6 @@ class Fields:
             self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
 
     def advanced(self) -> None:
-        """What few change."""
         self.number("top_k", "Top-k (0: off)", 0)
         self.number("top_p", "Top-p (1: off)", 1, step=0.05)
         self.text("stop", "Stop strings, one a line", kind="lines", width=200)
@@ -238,7 +237,6 @@ def read(form: type[Any], values: Values) -> dict[str, Any]:
 
 
 def lane_form(values: Values) -> LaneForm:
-    """A lane as it is asked for."""
     rule = as_text(values.get("rule"))
     names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
     own = values.get("drafter", SHARED) != SHARED

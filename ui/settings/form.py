@@ -68,8 +68,6 @@ class RunForm(DraftForm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form(RunForm):
-    """A comparison of rules on one prompt."""
-
     prompt: str
     temperature: float | None
     lanes: tuple[LaneForm, ...]
@@ -143,7 +141,6 @@ def read_thinking(word: str) -> bool | None:
 
 
 def thinking_word(thinking: bool | None) -> str:
-    """The word of the field."""
     return next(word for word, value in THINKING.items() if value is thinking)
 
 

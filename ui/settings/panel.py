@@ -115,7 +115,6 @@ class SettingsPanel:
         return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
 
     def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The panel and its values after the change of a field that was reported."""
         values = parse(value)
         index, lanes = changed.get("lane"), lanes_of(values)
         where = values if index is None else lanes[index] if isinstance(index, int) and 0 <= index < len(lanes) else {}

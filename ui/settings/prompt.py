@@ -28,7 +28,6 @@ def examples_of(spec: PairSpec | None) -> tuple[str, ...]:
 
 
 def wire_examples(chips: gr.HTML, prompt: gr.Textbox, panel: SettingsPanel) -> None:
-    """A click on an example writes it into the prompt."""
 
     def write(value: str | None, event: gr.EventData) -> str:
         prompts, index = examples_of(panel.spec(parse(value))), event_data(event).get("index")

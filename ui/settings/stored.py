@@ -15,10 +15,8 @@ from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, thi
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
-    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run, or goes on from earlier turns.
-
-    What is not a field of the form, the machine and a continuation, is not in it.
-    """
+    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run, or goes on from earlier turns. What
+    is not a field of the form, the machine and a continuation, is not in it."""
     config = richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
@@ -69,7 +67,6 @@ def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
 
 
 def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """The fields of a pair of the user's own."""
     own: dict[str, Any] = {"own_target": model_name(configs[0].target)}
     for drafter in (config.drafter for config in configs):
         if drafter.model is not None:

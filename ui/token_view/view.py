@@ -123,11 +123,9 @@ class LaneView:
 
 
 def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: DraftMode = DraftMode.GREEDY) -> list[Row]:
-    """One row an emitted token; the rejected siblings before it become its struck-through alternatives.
-
-    ``greedy``: temperature 0, where p is one-hot and the alternatives show the distribution at temperature 1. On sampled ``drafts`` the
-    target's own draw is not what strict would have written, and is left out.
-    """
+    """One row an emitted token; the rejected siblings before it become its struck-through alternatives. ``greedy``: temperature 0, where p
+    is one-hot and the alternatives show the distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
+    would have written, and is left out."""
     flags = GREEDY if greedy else SAMPLED if drafts is DraftMode.SAMPLED else 0
     rows: list[Row] = []
     refused: list[Token] = []
@@ -212,12 +210,10 @@ READER = (*ROWS, "reader/parts", "reader/view", "reader/replay")
 
 
 def script(parts: Sequence[str]) -> str:
-    """One function body of all these files."""
     return "\n".join(asset(f"{name}.js", FOLDER) for name in parts)
 
 
 def row_props() -> dict[str, Any]:
-    """What any script needs to read rows."""
     outcomes = [{"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES]
     given = {"name": "given", "meaning": GIVEN_MEANING}
     quantities = [asdict(quantity) for quantity in QUANTITIES]
@@ -238,11 +234,8 @@ def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **prop
 
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
-    """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column.
-
-    Its event ``select`` carries ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to
-    continue with in its place.
-    """
+    """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column. Its event ``select``
+    carries ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to continue with in its place."""
     name = f"{scope}-lane-{lane}"
     return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
 

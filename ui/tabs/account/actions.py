@@ -58,7 +58,6 @@ NOBODY = Account("")  # until it was asked for
 
 
 def look(services: Services, request: Any) -> Account:
-    """The panel for the visitor of ``request``."""
     seen = services.seen_by(request)
     try:
         counts, links = seen.store.counts(), seen.store.shares()
@@ -84,7 +83,6 @@ def look(services: Services, request: Any) -> Account:
 
 
 def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
-    """An action of the panel and what there is after it."""
     try:
         message, state = _act(services, request, data), DONE
     except StorageError as error:

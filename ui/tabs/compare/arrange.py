@@ -26,7 +26,6 @@ from ui.token_view.view import LaneView
 
 
 def empty_lane(lane: int) -> LaneView:
-    """A lane before its first run."""
     rule = DEFAULT_RULES[lane]
     values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
@@ -59,7 +58,6 @@ def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: 
 
 
 def set_lanes(panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]) -> Updates:
-    """The settings with these lanes, and as many cards."""
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
 
 

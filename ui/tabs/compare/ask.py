@@ -58,7 +58,6 @@ class Ask:
         return {self.prompt: form.prompt, self.panel.component: self.panel.value(form_values(form))}
 
     def wire(self) -> None:
-        """What the choice of a pair, of an example or a changed prompt changes."""
         self.panel.wire(self._follow, [self.prompt], [self.preset, self.chips, self.tokens])
         wire_examples(self.chips, self.prompt, self.panel)
         self.prompt.change(self.length, self.inputs, self.tokens, trigger_mode="always_last", **PRIVATE)
@@ -71,7 +70,6 @@ class Ask:
         return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), tokens
 
     def length(self, prompt: str | None, value: str | None) -> str:
-        """Of the prompt, with what the panel asks for."""
         return prompt_length(self.services, read_form(prompt, parse(value)))
 
 

@@ -90,7 +90,6 @@ class Lanes:
     rounds: int = 0
 
     def frame(self, event: Event) -> Frame | None:
-        """What ``event`` changes."""
         match event:
             case Waiting(message) | Loading(message):
                 return Frame(message_strip(message, "running"))
@@ -203,7 +202,6 @@ class Lanes:
         return f"{self.comparison}/{self.saved[column]}"
 
     def _lane(self, strip: Strip | None, column: int, view: LaneView) -> Frame:
-        """A frame that changes one lane."""
         lanes = tuple(view if other == column else None for other in range(len(self.configs)))
         return Frame(strip, lanes, shown=self._fresh())
 

@@ -48,11 +48,9 @@ class CompareTab:
         Running(services, self.ask, shown, self.view).wire()
 
     def fill(self, form: Form) -> Updates:
-        """The fields and lanes of a form."""
         return self.ask.fill(form) | self.view.show_lanes(len(form.lanes))
 
     def apply(self, key: str | None, value: str | None) -> Updates:
-        """The settings of a preset."""
         if key is None or key not in PRESETS:
             return {self.ask.panel.component: gr.update()}
         preset, values = PRESETS[key], parse(value)

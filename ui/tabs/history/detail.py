@@ -24,8 +24,6 @@ from ui.token_view.view import LaneView
 
 
 class Detail:
-    """The components of the open comparison, hidden until one is opened."""
-
     def __init__(self, stored: StoredRuns) -> None:
         with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as self.box:
             with gr.Column(elem_classes=["mars-panel"]) as self.head:
@@ -58,7 +56,6 @@ class Detail:
         return {self.box: _shown("mars-details", False)}
 
     def failed(self, error: str) -> Updates:
-        """One sentence in place of the comparison."""
         shown = {self.box: _shown("mars-details", True)}
         shown |= {part: _shown("mars-panel", False) for part in (self.head, self.foot)}
         strip = self.view.update(message_strip(error, "failed"), ())
@@ -114,7 +111,6 @@ def _shown(name: str, shown: bool) -> Any:
 
 
 def read_tags(text: str) -> list[str]:
-    """The tags between commas."""
     return [tag for part in text.split(",") if (tag := part.strip())]
 
 

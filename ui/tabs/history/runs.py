@@ -62,7 +62,6 @@ class RunTable(NamedTuple):
 
 
 def run_table(records: Sequence[RunRecord]) -> RunTable:
-    """The runs in the order given."""
     if not records:
         return RunTable()
     columns = tuple(_column(record) for record in records)

@@ -123,12 +123,10 @@ class History:
         return detail | runs | self.listed(view)
 
     def searched(self, view: Address, data: Mapping[str, Any]) -> Updates:
-        """The list after the search was changed, cleared or asked for again."""
         view = searched(view, data)
         return self.listed(without_search(view) if data.get("action") == "clear" else view)
 
     def act(self, view: Address, data: Mapping[str, Any]) -> Updates:
-        """What an action on the list or the table of runs changes."""
         fresh, message = acted(self.place.store, view, data)
         updates: Updates = {}
         notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
@@ -141,7 +139,6 @@ class History:
         return updates | self.listed(fresh, notice, search=data.get("action") in ("clear", "undo"))
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
-        """The notes of the open comparison are written."""
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:

@@ -12,7 +12,6 @@ Choices = list[tuple[str, str]]
 
 
 def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
-    """Suites, temperatures and drafters."""
     names = [suite.name for suite in report.plan.suites]
     together = [("together", ALL)] if len(names) > 1 else []
     return (

@@ -47,7 +47,6 @@ def admitted(services: Services, form: ListsForm) -> tuple[PairSpec, Plan]:
 
 
 def estimated(services: Services, form: ListsForm) -> str:
-    """How much will be run, or why it cannot."""
     try:
         return form.estimate(admitted(services, form)[1], services)
     except ValueError as error:

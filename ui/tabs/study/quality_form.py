@@ -82,7 +82,6 @@ def _rules(name: str, thetas: str) -> list[RuleConfig]:
 
 
 def read_study(value: str | None) -> StudyForm:
-    """What the panel asks for."""
     return StudyForm(**read(StudyForm, parse(value)))
 
 

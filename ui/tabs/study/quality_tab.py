@@ -197,7 +197,6 @@ class QualityTab(StoredTab):
         return {self.texts: html} | self.pair.show(runs)
 
     def report(self, report: Report, *filters: object) -> Updates:
-        """The part of a report that ``filters`` ask for."""
         part = narrowed(report, *filters)
         panels = {self.first: first_html, self.charts: charts_html, self.prompts: prompts_html, self.rest: rest_html}
         return {panel: html(part) for panel, html in panels.items()}
@@ -266,7 +265,6 @@ def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
 
 
 def run_label(plan: Plan, event: Writing) -> str:
-    """The lane of a run in words."""
     lane = plan.lanes[event.lane]
     return ", ".join(filter(None, (lane.name, lane.drafts, f"T = {plan.task(event.task).temperature:g}")))
 

@@ -54,7 +54,6 @@ class StoredTab:
         return self.say(message_strip(self.services.sentence(error), "failed"))
 
     def around(self, request: gr.Request, selected: str, share: str) -> Updates:
-        """The list and the link of what is open."""
         place = self.services.seen_by(request)
         return {
             self.listed: self.listing(place, selected, share),

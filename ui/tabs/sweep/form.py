@@ -66,7 +66,6 @@ class SweepForm(ListsForm):
 
 
 def read_sweep(prompts: str | None, value: str | None) -> SweepForm:
-    """What the prompts and the panel ask for."""
     return SweepForm(**read(SweepForm, parse(value)) | {"prompts": prompts or ""})
 
 

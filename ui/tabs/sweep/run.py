@@ -59,14 +59,12 @@ def _frames(services: Services, form: SweepForm, visitor: str) -> Iterator[Sweep
 
 
 def run_label(plan: Plan, event: Writing) -> str:
-    """The setting of a run in words."""
     lane = plan.lanes[event.lane]
     cell = cell_of(plan, plan.task(event.task).temperature, lane)
     return f"strict, {group_label(plan, cell)}" if plan.baseline(event.lane) is None else setting_label(plan, cell)
 
 
 def closing_strip(sweep: Sweep) -> Strip:
-    """What came of a sweep, in a sentence or two."""
     done, total, error = len(sweep.pairs), sweep.total, sweep.error.rstrip(".")
     if sweep.status is Status.COMPLETED:
         return message_strip(f"{_all(total)} {verdict(sweep)}", "done", side="Saved to History")

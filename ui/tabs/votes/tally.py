@@ -111,6 +111,5 @@ def tally_now(place: Services) -> str:
 
 
 def results_file(services: Services, request: Request) -> Response:
-    """What the table of results shows, as CSV."""
     pairs = tally(services.seen_by(request).store.vote_counts())
     return attachment("vote_results.csv", csv_text(results_table(pairs)))

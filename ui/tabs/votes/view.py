@@ -64,7 +64,6 @@ class RoundView:
 
 
 def asking(round_: Round) -> RoundView:
-    """Both texts, side by side, and the question."""
     return RoundView("asking", tuple(displayable(trace.text) or NOTHING for trace in round_.sides))
 
 
