@@ -15,7 +15,7 @@ from evaluation.format import displayable
 from storage import StorageError
 from ui.api.endpoints import build_api
 from ui.jobs.services import Services
-from ui.kit.address import address_component, wire_tabs
+from ui.kit.address import TABS, address_component, wire_tabs
 from ui.kit.assets import asset, share_scripts
 from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
@@ -28,12 +28,12 @@ from ui.public.origin import OwnPages, VisitorCookie
 from ui.routes import page_routes
 from ui.tabs.about import build_about_tab
 from ui.tabs.account.panel import build_account
-from ui.tabs.compare.tab import CompareTab, build_compare_tab
+from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.detail import open_form
-from ui.tabs.history.tab import History, Session, build_history_tab
-from ui.tabs.study.quality_tab import build_quality_tab
-from ui.tabs.sweep.tab import build_sweep_tab
-from ui.tabs.votes.tab import build_votes_tab
+from ui.tabs.history.tab import History, Session
+from ui.tabs.study.quality_tab import QualityTab
+from ui.tabs.sweep.tab import SweepTab
+from ui.tabs.votes.tab import VotesTab
 
 TITLE = "MARS Playground"
 MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
@@ -61,23 +61,22 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
         address = address_component()
         with gr.Tabs() as tabs:
-            with gr.Tab("Compare", id="compare") as compare:
-                compare_tab = build_compare_tab(place)
-            with gr.Tab("Sweep", id="sweep") as sweep:
-                build_sweep_tab(place, sweep)
-            with gr.Tab("Quality", id="quality") as quality:
-                build_quality_tab(place, quality)
-            with gr.Tab("History", id="history") as history:
-                build_account(place, history)
-                kept = build_history_tab(place, history, address)
-            with gr.Tab("Votes", id="votes") as votes:
-                build_votes_tab(place, votes)
-            with gr.Tab("About", id="about") as about:
+            each = {name: gr.Tab(name.title(), id=name) for name in TABS}
+            with each["compare"]:
+                compare_tab = CompareTab(place)
+            with each["sweep"] as tab:
+                SweepTab(place).wire_all(tab)
+            with each["quality"] as tab:
+                QualityTab(place).wire_all(tab)
+            with each["history"] as tab:
+                build_account(place, tab)
+                kept = History(place, address)
+                kept.wire(tab)
+            with each["votes"] as tab:
+                VotesTab(place).wire(tab)
+            with each["about"]:
                 build_about_tab(place)
-        by_id = {
-            "compare": compare, "sweep": sweep, "quality": quality, "history": history, "votes": votes, "about": about,
-        }  # fmt: skip
-        wire_tabs(address, tabs, by_id)
+        wire_tabs(address, tabs, each)
         _wire_reopening(place, kept, compare_tab, tabs)
         report_progress_on(page, compare_tab.view.strip)
     return page

@@ -38,23 +38,12 @@ def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
     return panel_component(strip.html(), elem_id=f"{scope}-strip", elem_classes=["mars-strip-block"], scope=scope)
 
 
-EMPTY_TABLE = Table(("",), ())
-
-
 def table_html(table: Table) -> str:
     return render("kit/templates/table.html.jinja", table=table)
 
 
-def table_component(*, scope: str) -> gr.HTML:
-    return static_component(table_html(EMPTY_TABLE), elem_id=f"{scope}-table")
-
-
 def check_html(check: Check) -> str:
     return render("kit/templates/check.html.jinja", check=check)
-
-
-def check_component() -> gr.HTML:
-    return static_component(check_html(Check()))
 
 
 def chips_html(prompts: Sequence[str]) -> str:
@@ -76,11 +65,7 @@ def text_panel(name: str, text: str = "") -> gr.HTML:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    title: str
-    files: tuple[str, ...]
-    query: str
+Group = tuple[str, tuple[str, ...], str]  # a title, file names, and the query that all its links carry
 
 
 def downloads_html(*groups: Group) -> str:

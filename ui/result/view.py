@@ -7,19 +7,11 @@ from typing import Any
 
 import gradio as gr
 
-from ui.kit.components import (
-    Strip,
-    check_component,
-    check_html,
-    strip_component,
-    table_component,
-    table_html,
-    text_panel,
-)
+from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
-from ui.kit.panel import render
+from ui.kit.panel import render, static_component
 from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
@@ -70,13 +62,13 @@ class ResultView:
     def _fill(self, title: str, scope: str, stored: StoredRuns) -> None:
         of = [figure for figure in FIGURES if figure.tab == title]
         if title == "Numbers":
-            self.table = table_component(scope=scope)
+            self.table = static_component(elem_id=f"{scope}-table")
         elif title == "Shift":
             with gr.Column(elem_id=f"{scope}-shift"):
-                self.check = check_component()
+                self.check = static_component()
                 with gr.Row(elem_classes=["mars-pair"]):
                     with gr.Column(min_width=280):
-                        self.shift = table_component(scope=f"{scope}-shift")
+                        self.shift = static_component(elem_id=f"{scope}-shift-table")
                         self.shift_note = text_panel("mars-footnote")
                     self._draw(scope, of[:1])
                 self._draw(scope, of[1:])

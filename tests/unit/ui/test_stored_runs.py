@@ -23,7 +23,7 @@ from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES
 from ui.tabs.compare.frames import Frame
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.compare.tab import build_compare_tab
+from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.tab import History
 from ui.token_view.view import LaneView
 
@@ -59,7 +59,7 @@ def drawn(updates: dict[Any, Any], view: ResultView) -> bool:
 @pytest.mark.usefixtures("page")
 def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
     """Through the handlers: a comparison, one continued from it, their frames as updates, a step of a tree."""
-    tab = build_compare_tab(services)
+    tab = CompareTab(services)
     view, tree = tab.view, tab.view.tree
     frames: list[Frame] = list(run_comparison(services, FORM, "visitor"))
     shown = next(frame.shown for frame in reversed(frames) if frame.shown)

@@ -58,10 +58,6 @@ class CompareTab:
         return set_lanes(self.ask.panel, self.view, {**values, **preset.fields}, lanes)
 
 
-def build_compare_tab(services: Services) -> CompareTab:
-    return CompareTab(services)
-
-
 def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
     """The stored example as a result that says what it is. ``keys``: under which its runs are read."""
     labels = lane_labels([trace.config for trace in traces.values()])

@@ -12,7 +12,7 @@ from evaluation.format import count, displayable
 from storage import StoredComparison
 from ui.jobs.services import Services
 from ui.kit.address import Address
-from ui.kit.components import REPORT, RUN_FILES, Group, downloads_component, downloads_html, message_strip, text_panel
+from ui.kit.components import REPORT, RUN_FILES, downloads_component, downloads_html, message_strip, text_panel
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
@@ -71,7 +71,7 @@ class Detail:
 
     def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
         link = f"&share={share}" if share else ""
-        group = Group("This comparison:", (REPORT, *RUN_FILES), f"?comparison={stored.id}{link}")
+        group = "This comparison:", (REPORT, *RUN_FILES), f"?comparison={stored.id}{link}"
         own = not share
         return {
             self.box: _shown("mars-details", True),

@@ -212,12 +212,5 @@ class History:
 
 
 def _groups(view: Address) -> list[Group]:
-    groups = [Group("All:", (*RUN_FILES, *VOTE_FILES), "")]
-    return groups + ([Group("Found:", RUN_FILES, search_query(view))] if view.searching else [])
-
-
-def build_history_tab(services: Services, tab: gr.Tab, address: gr.HTML) -> History:
-    """``address``: of ui.kit.address."""
-    history = History(services, address)
-    history.wire(tab)
-    return history
+    groups = [("All:", (*RUN_FILES, *VOTE_FILES), "")]
+    return groups + ([("Found:", RUN_FILES, search_query(view))] if view.searching else [])

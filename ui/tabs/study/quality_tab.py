@@ -21,7 +21,7 @@ from storage import RunStore, Shared
 from ui.jobs.admission import job_errors
 from ui.jobs.services import Services
 from ui.kit.address import ID
-from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component, text_panel
+from ui.kit.components import downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair, pair_views
@@ -219,7 +219,7 @@ class QualityTab(StoredTab):
             **self.report(report),
             **self.opened_prompt(),
             self.result: gr.update(elem_classes=[RESULT, "mars-quality"]),
-            self.downloads: downloads_html(Group("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)),
+            self.downloads: downloads_html(("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)),
             self.timer: gr.update(active=active),
             # of what there is only one of, everything is shown: no filter
             **{
@@ -228,10 +228,6 @@ class QualityTab(StoredTab):
             },
             **dict(zip(self.shown, (study, share), strict=True)),
         }
-
-
-def build_quality_tab(services: Services, tab: gr.Tab) -> None:
-    QualityTab(services).wire_all(tab)
 
 
 def started(place: Services, visitor: str, form: StudyForm) -> Iterator[Progress]:

@@ -15,7 +15,7 @@ from evaluation.study.points import Cost, points
 from storage import Shared
 from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.jobs.services import Services
-from ui.kit.components import Group, downloads_component, downloads_html, message_strip, strip_component, text_panel
+from ui.kit.components import downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
@@ -106,7 +106,7 @@ class SweepTab(StoredTab):
         return {
             self.result: gr.update(elem_classes=[RESULT, "mars-sweep-result"]),
             self.table: settings_html(sweep, cost),
-            self.downloads: downloads_html(Group("This sweep:", FILES, query)),
+            self.downloads: downloads_html(("This sweep:", FILES, query)),
             **({self.chart: chart_json(sweep, cost)} if chart else {}),
             **dict(zip(self.shown, (sweep.id, share), strict=True)),
         }
@@ -145,10 +145,6 @@ class SweepTab(StoredTab):
 
     def more(self, pressed: int) -> tuple[str, int]:
         return write_cases(examples(pressed)), pressed + 1
-
-
-def build_sweep_tab(services: Services, tab: gr.Tab) -> None:
-    SweepTab(services).wire_all(tab)
 
 
 def _cost(value: str) -> Cost:

@@ -161,10 +161,6 @@ class VotesTab:
         return tally_now(self.services.seen_by(request))
 
 
-def build_votes_tab(services: Services, tab: gr.Tab) -> None:
-    VotesTab(services).wire(tab)
-
-
 def _describe(own: Fields) -> None:
     own.bar(LONGEST)
     own.check("fresh", "A new seed each round", True)
