@@ -19,9 +19,9 @@ from mars_core.types import Outcome, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.ui.places import judged
 from ui.kit.assets import asset
 from ui.token_view.view import QUANTITIES, LaneView, ended_view
-from ui.token_view.whatif import judged
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
@@ -103,7 +103,7 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
         found = page.locator(".mars-r-count").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
-    changed = [draft.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
+    changed = [draft.token.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
     page.get_by_role("button", name="Run with this θ").click()

@@ -8,25 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from mars_core.types import DraftMode, Outcome, RunConfig, Step, Token, Trace
 
-KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
 HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low margin
-
-
-class Judged(NamedTuple):
-    """A drafted token that the run judged. ``low``, ``high``: whether MARS keeps it at low margin, and elsewhere."""
-
-    position: int
-    r: float  # nan where z₁ ≤ 0: never a low margin
-    low: bool
-    high: bool
-    kept: bool  # by the run
-
-    def kept_at(self, theta: float) -> bool:
-        return self.low if self.r > theta else self.high
 
 
 def samples_drafts(config: RunConfig) -> bool:
@@ -36,39 +21,31 @@ def samples_drafts(config: RunConfig) -> bool:
     )
 
 
-def judged(trace: Trace) -> tuple[Judged, ...]:
-    """Every drafted token that was judged on the way of the text, in the order of the trace."""
-    if samples_drafts(trace.config):
-        return tuple(_by_coin(token) for step in trace.steps for token in step.tokens if token.node)
-    return tuple(draft for step in trace.steps for draft in _by_draw(step))
-
-
 def codes(trace: Trace) -> str:
-    """For lane.js: the codes of the drafts judged at each emitted token, refused siblings in order; one entry a token."""
-    entries: list[str] = []
-    entry = ""
-    drafts = iter(judged(trace))
-    for token in (token for step in trace.steps for token in step.tokens):
-        if token.node:
-            draft = next(drafts)
-            entry += str(LOW * draft.low + HIGH * draft.high)
-        if token.outcome is not Outcome.REJECTED:
-            entries.append(entry)
-            entry = ""
+    """For rows.js: the codes of the drafts judged at each emitted token, refused siblings in order; one entry a token."""
+    entries, entry = list[str](), ""
+    judge = _by_coin if samples_drafts(trace.config) else _by_draw
+    for step in trace.steps:
+        drafted = judge(step)
+        for token in step.tokens:
+            entry += str(next(drafted)) if token.node else ""
+            if token.outcome is not Outcome.REJECTED:
+                entries.append(entry)
+                entry = ""
     return ",".join(entries)
 
 
-def _by_coin(token: Token) -> Judged:
+def _by_coin(step: Step) -> Iterator[int]:
     """Sampled drafts: at low margin the two best and no other, elsewhere min(1, p/q)."""
-    low, high = token.id in (token.id1, token.id2), token.coin < (min(1.0, token.p / token.q) if token.q else 1.0)
-    return Judged(token.position, token.r, low, high, token.outcome in KEPT)
+    for token in step.tokens:
+        if token.node:
+            high = token.coin < (min(1.0, token.p / token.q) if token.q else 1.0)
+            yield LOW * (token.id in (token.id1, token.id2)) + HIGH * high
 
 
-def _by_draw(step: Step) -> Iterator[Judged]:
+def _by_draw(step: Step) -> Iterator[int]:
     """Greedy drafts: what the target draws itself, else at low margin the better drafted one of the two best."""
-    children: defaultdict[int, dict[int, int]] = defaultdict(
-        dict
-    )  # node → drafted id after it → the first node with it
+    children = defaultdict[int, dict[int, int]](dict)  # node → drafted id after it → the first node with it
     for number, node in enumerate(step.nodes, start=1):
         children[node.parent].setdefault(node.id, number)
     for token in step.tokens:
@@ -77,7 +54,7 @@ def _by_draw(step: Step) -> Iterator[Judged]:
             first = drafted[token.id] == token.node
             own = first and token.id == token.own
             low = own or (first and token.own not in drafted and token.id == _runner_up(token, drafted))
-            yield Judged(token.position, token.r, low, own, token.outcome in KEPT)
+            yield LOW * low + HIGH * own
 
 
 def _runner_up(token: Token, drafted: Mapping[int, int]) -> int | None:

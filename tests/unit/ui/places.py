@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from mars_core.models import ModelPool
 from mars_core.text.assembly import Assembler
-from mars_core.types import PromptConfig, Trace
+from mars_core.types import Outcome, PromptConfig, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace
 from ui.jobs.services import Services
@@ -26,6 +26,7 @@ from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
 from ui.tabs.sweep.form import SweepForm
+from ui.token_view.whatif import HIGH, LOW, codes
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -108,6 +109,25 @@ def keep(
         trace = make_trace(rule=rule, new_tokens=new_tokens, prompt=PromptConfig(prompt), **more)
         store.save_run(comparison, trace, lane=lane, order=lane)
     return comparison
+
+
+class Judged(NamedTuple):
+    """A drafted token that a run judged. ``code``: for another θ, as the page has it."""
+
+    token: Token
+    code: int
+
+    @property
+    def kept(self) -> bool:
+        return self.token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
+
+    def kept_at(self, theta: float) -> bool:
+        return bool(self.code & (LOW if self.token.r > theta else HIGH))
+
+
+def judged(trace: Trace) -> list[Judged]:
+    drafted = [token for step in trace.steps for token in step.tokens if token.node]
+    return list(itertools.starmap(Judged, zip(drafted, map(int, codes(trace).replace(",", "")), strict=True)))
 
 
 def said(frame: Any) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from mars_core.models import Pair
 from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
-from ui.token_view.whatif import HIGH, LOW, Judged, codes, judged, samples_drafts
+from tests.unit.ui.places import judged
+from ui.token_view.whatif import HIGH, codes, samples_drafts
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: Dra
     for seed, (temperature, theta) in enumerate(((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))):
         drafts = judged(run(pair, drafter, theta, temperature, seed))
         assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
-        both |= {(draft.kept, draft.r > theta) for draft in drafts}
+        both |= {(draft.kept, draft.token.r > theta) for draft in drafts}
     assert len(both) == 4  # kept and refused, at low margin and elsewhere
     sampled = [samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)]
     assert sampled == [False, drafter is SAMPLED]
@@ -54,16 +55,16 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(pair: Pair, 
             assert stored.token_ids == fresh.token_ids
             continue
         changed += 1
-        assert stored.token_ids[: first.position] == fresh.token_ids[: first.position]
-        assert stored.token_ids[first.position] != fresh.token_ids[first.position]
-        assert fresh.tokens[first.position].outcome is Outcome.RELAXED
+        assert stored.token_ids[: first.token.position] == fresh.token_ids[: first.token.position]
+        assert stored.token_ids[first.token.position] != fresh.token_ids[first.token.position]
+        assert fresh.tokens[first.token.position].outcome is Outcome.RELAXED
     assert changed
 
 
 def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
     for drafter in (CHAIN, TREE):
         drafts = judged(run(pair, drafter, 0.6, 1.0, 3))
-        assert all(draft.kept_at(1.0) == draft.high for draft in drafts)
+        assert all(draft.kept_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
         strict = judged(run(pair, drafter, 0.0, 1.0, 3, rule="strict"))
         assert all(draft.kept_at(1.0) == draft.kept for draft in strict)
 
@@ -72,22 +73,17 @@ def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ra
     drafts = judged(make_tree_trace(new_tokens=120))
     kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
-    border = Judged(0, 0.9, low=True, high=False, kept=False)
-    assert not border.kept_at(0.9) and border.kept_at(0.8999)
     drafts = judged(make_trace(rule="mars", new_tokens=400))
-    without = [draft for draft in drafts if math.isnan(draft.r)]
-    assert without and all(draft.kept_at(0.0) == draft.high for draft in without)
+    without = [draft for draft in drafts if math.isnan(draft.token.r)]
+    assert without and all(draft.kept_at(0.0) == bool(draft.code & HIGH) for draft in without)
 
 
 @pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])
 def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None:
     entries = codes(trace).split(",")
     assert len(entries) == len(trace.tokens)
-    assert [int(code) for entry in entries for code in entry] == [
-        LOW * draft.low + HIGH * draft.high for draft in judged(trace)
-    ]
     for entry, token in zip(entries, trace.tokens, strict=True):
         assert (token.outcome is Outcome.BONUS) == (entry == "")
     if trace is MADE:  # a chain has no siblings: without stored nodes it is judged by its tokens alone
         bare = replace(MADE, steps=tuple(replace(step, nodes=()) for step in MADE.steps))
-        assert judged(bare) == judged(MADE)
+        assert codes(bare) == codes(MADE)
