@@ -132,7 +132,6 @@ def judged(trace: Trace) -> list[Judged]:
 
 def said(frame: Any) -> tuple[str, str]:
     """State and words of a frame's strip."""
-    assert frame.strip is not None
     return frame.strip.state, plain(frame.strip.parts)
 
 

@@ -190,7 +190,6 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr
     with page:
         wire_share(place, share_component("history"))
     (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
-    assert refresh is not None
     place.seen_by(Asking()).store.share(Shared.COMPARISON, kept)
     known = {"kind": "comparison", "id": kept, "shared": True}
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()

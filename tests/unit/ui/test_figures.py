@@ -174,7 +174,6 @@ def moved(trace: Trace, by: int) -> Trace:
 
 def details(traces: dict[int, Trace]) -> Details:
     found = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
-    assert found is not None
     return found
 
 

@@ -35,23 +35,6 @@ def test_each_drafter_reads_its_own_fields_and_no_others(form: Form, expected: D
     assert read_drafter(form) == expected
 
 
-@pytest.mark.parametrize(
-    ("form", "words"),
-    [
-        (replace(FORM, mode="wild"), "The draft mode is 'wild'"),
-        (replace(EAGLE, shape="ring"), "The shape of the draft is 'ring'"),
-        (replace(EAGLE, tree_tokens=2.5), "the number of drafted tokens is 2.5"),
-        (replace(EAGLE, tree_depth=None), "the depth of the tree is empty"),
-        (replace(EAGLE, tree_top_k=float("inf")), "the tree's top-k is inf"),
-        (replace(EAGLE, shape="chain", k=None), "K is empty"),
-    ],
-)
-def test_a_bad_drafter_field_gets_one_sentence(form: Form, words: str) -> None:
-    with pytest.raises(ValueError, match=r"\.$") as error:
-        read_drafter(form)
-    assert words in str(error.value)
-
-
 def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
     assert taken("ngram", "chain") == {"k"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -12,18 +11,16 @@ import pytest
 
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import Cause, Status, Trace, TreeShape
+from mars_core.types import Cause, Status, Trace
 from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import FORM, latest, lose_device, said
-from ui.figures.tree import tree_nodes
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.sentence import divergence
-from ui.result.tree_panel import drafting, first_choice
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame, Shown
@@ -31,6 +28,7 @@ from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_
 from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
 
+EAGLE: dict[str, Any] = {"drafter": "eagle3"}
 THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
 
 
@@ -157,19 +155,6 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
     assert said(last(services, FORM))[0] == "done"
 
 
-def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec, store: RunStore) -> None:
-    form = replace(FORM, pair="eagle", drafter="eagle3", tree_tokens=12, tree_depth=4, tree_top_k=3)
-    frame = last(Services(pool, store, (head,)), form)
-    assert said(frame)[0] == "done", said(frame)[1]
-    stored = store.load(listing(store).rows[0]["id"])
-    assert frame.details is not None
-    trace = frame.details.traces[1]
-    assert trace.config.drafter.tree == TreeShape(12, 4, 3)
-    lane, step = first_choice(drafting(frame.details.traces))
-    live, again = tree_nodes(frame.details.traces[lane], step), tree_nodes(stored.runs[lane].trace, step)
-    assert live == again and max(Counter(place.x for place in live).values()) > 1
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -178,7 +163,10 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
         ({"temperature": float("nan")}, "temperature is nan"), ({"seed": 2.0**60}, "seed is"), ({"top_p": 0}, "top_p is 0"),
         ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"pair": "custom"}, "The target model is empty"),
         ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"), ({"mode": "wild"}, "The draft mode is 'wild'"),
-        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        ({"drafter": "eagle3"}, "has no EAGLE-3 head"), (EAGLE | {"shape": "ring"}, "The shape of the draft is 'ring'"),
+        (EAGLE | {"tree_tokens": 2.5}, "the number of drafted tokens is 2.5"),
+        (EAGLE | {"tree_depth": None}, "the depth of the tree is empty"), (EAGLE | {"shape": "chain", "k": None}, "K is empty"),
+        (EAGLE | {"tree_top_k": float("inf")}, "the tree's top-k is inf"),
         ({"drafter": "none"}, "rule none and drafter none can only be used together"),
         ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
         ({"thinking": "perhaps"}, "thinking is 'perhaps'; it must be default or on or off."),
@@ -191,9 +179,9 @@ def test_a_tree_is_drafted_kept_and_shown_again(pool: ModelPool, head: PairSpec,
     ],
 )  # fmt: skip
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
-    services: Services, change: dict[str, object], words: str
+    services: Services, change: dict[str, Any], words: str
 ) -> None:
-    state, sentence = said(last(services, replace(FORM, **change)))  # type: ignore[arg-type]
+    state, sentence = said(last(services, replace(FORM, **change)))
     assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
     assert services.store.count() == 0
 

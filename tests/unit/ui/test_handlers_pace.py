@@ -57,7 +57,6 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
     assert len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10  # the waiting lanes come first
     frames += coming
     details = frames[-1].details
-    assert details is not None
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
         ended = lane(frames, column, "completed")
@@ -99,7 +98,6 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
         if any(view and view.state == "running" for view in frame.lanes):
             now[0] += pause_s
             slept += pause_s
-    assert frame.details is not None
     runs = frame.details.traces.values()
     assert slept > 5 * pause_s and sum(trace.summary.wall_s for trace in runs) < pause_s
     assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)

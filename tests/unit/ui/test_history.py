@@ -402,7 +402,6 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(store: RunStore, 
     stored = opened(store, tmp_path, ANSWER)
     result = reopened(stored)
     assert json.loads(result.lanes[0].json())["rows"][0][0] == "Once upon"
-    assert result.details is not None
     acceptance = result.details.plots["acceptance"]
     assert acceptance is not None and [row[2:5] for row in acceptance.data.rows] == [(i, 3, 2 / 3) for i in range(1, 6)]
     cells = {row.name: row.cells[0].text for row in run_table(store.records([stored.runs[0].id])).rows}

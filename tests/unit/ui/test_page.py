@@ -154,12 +154,6 @@ def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite()
     assert not re.search(r"\{(rules|marks|bundled|terms|paper|tool)\}", text)
 
 
-def test_the_card_is_styled_by_variables_of_the_theme_alone() -> None:
-    rules = re.findall(r"\.mars-help[^{]*\{([^}]*)\}", page_css())
-    assert any("popover" in selector for selector in re.findall(r"(\.mars-help[^{]*)\{", page_css()))
-    assert not re.search(r"#[0-9a-fA-F]{3,6}\b", "".join(rules))
-
-
 ID = "0123456789abcdef" * 2
 FULL = Address(
     tab="history", comparison=ID, runs=(ID, ID[::-1]), text='a "b" & <c>', rule="mars(theta=0.9)", target="demo/target",

@@ -134,7 +134,6 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
         for one, other in zip(values(ours), values(theirs), strict=True):
             assert one == (pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other)
     command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
-    assert command is not None
     options = parser("evaluation").parse_args(shlex.split(command[1]))
     spec = CATALOG[0]
     pair: Any = SimpleNamespace(spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head)
@@ -218,7 +217,6 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
     again = view.news(reports, study_id, ("", "", ""))
     assert view.first not in again and clock.measured == 1
     claim = store.claim_task(study_id, "w", 60.0)
-    assert claim is not None
     store.finish_task(claim, {})
     assert view.first not in view.news(reports, study_id, ("", "", "")) and clock.measured == 1
     clock.now += PAUSE_S

@@ -228,7 +228,6 @@ def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not
     assert [(run.lane, len(run.acceptance.rates)) for run in runs] == [(1, 5), (3, 5)]
     trace, times, single = TRACES[1], times_of(TRACES[1]), times_of(TRACES[0])
     acceptance = acceptance_of(trace)
-    assert times is not None and single is not None and acceptance is not None
     costs = costs_of(times, single.pass_s)
     assert (runs[0].draft, runs[0].slope) == (costs.draft, costs.slope)
     table = rows(drawn())

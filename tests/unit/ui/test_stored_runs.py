@@ -66,7 +66,6 @@ def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Servi
     assert b"Trace" not in pickle.dumps(shown)
     frames += run_one_more(services, shown, Wish(0, 5, 7), "visitor")
     details = frames[-1].details
-    assert details is not None
     ids = {run.lane: run.id for run in services.store.load(shown.comparison).runs}
     assert details.ids == ids and len(ids) == 3
     updates = view.show(details)

@@ -58,7 +58,6 @@ SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
 
 def plotted(pairs: Sequence[Paired], cost: Cost = Cost.TV, plan: Plan = PLAN) -> Plot:
     plot = tradeoff_plot(plan, points(plan, pairs), cost)
-    assert plot is not None
     return plot
 
 

@@ -105,7 +105,6 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Rounds, left: int) -> None:
     for choice in Choice:
         cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
-        assert cast is not None
         vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
         stored = services.store.load(vote.comparison_id)
         rules = ["strict", "mars(theta=0.5)"]
