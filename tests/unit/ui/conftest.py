@@ -51,6 +51,13 @@ def services(pool: ModelPool, spec: PairSpec, store: RunStore) -> Services:
     return Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
+@pytest.fixture(scope="module")
+def lasting(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """``services`` of all tests of a file."""
+    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('lasting') / 'runs.db'}") as store:
+        yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
 @pytest.fixture(scope="session")
 def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
     """The runs of FORM, by lane."""

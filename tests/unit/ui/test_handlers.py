@@ -1,9 +1,12 @@
-"""The comparison run as a plain generator over a small real pair, without a browser; continued; what Compare does after its last frame."""
+"""A comparison as a plain generator over a small real pair, without a browser; continued; when frames come, and whose time is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +14,8 @@ import pytest
 
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
-from mars_core.types import Cause, Status, Trace
+from mars_core.session import Run, Session
+from mars_core.types import Cause, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.ui.places import FORM, latest, lose_device, said
@@ -27,6 +31,7 @@ from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
 from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
+from ui.token_view.view import LaneView
 
 EAGLE: dict[str, Any] = {"drafter": "eagle3"}
 THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
@@ -41,41 +46,28 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A whole comparison with every step in a frame of its own."""
-
-    services: Services
-    frames: list[Frame]
-
-
-@pytest.fixture(scope="module", params=[2, 3])
-def ran(
-    request: pytest.FixtureRequest, pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ran]:
-    """Of two lanes, of three."""
-    form = replace(FORM, lanes=THREE) if request.param == 3 else FORM
-    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('ran') / 'runs.db'}") as store:
-        services = Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-            yield Ran(services, list(run_comparison(services, form, "visitor")))
+@pytest.fixture(scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"])
+def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
+    """Of a whole comparison, with every step in a frame of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
+        return list(run_comparison(lasting, request.param, "visitor"))
 
 
-def test_lanes_run_in_the_drawn_order_and_are_saved(ran: Ran) -> None:
-    frame, lanes = ran.frames[-1], len(ran.frames[-1].lanes)
+def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: list[Frame]) -> None:
+    frame, lanes = frames[-1], len(frames[-1].lanes)
     assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
     assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
-    assert saved(ran.services) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
-    assert all(len(each.lanes) in (0, lanes) for each in ran.frames)
+    assert saved(lasting) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
+    assert all(len(each.lanes) in (0, lanes) for each in frames)
     assert len(said(frame)[1].split("\n")) == lanes - 1
     assert len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
     margins = [plot for name, plot in frame.details.plots.items() if name.startswith("margins") and plot is not None]
     assert len(margins) == lanes
-    opening = next(frame for frame in ran.frames if frame.lanes)
+    opening = next(frame for frame in frames if frame.lanes)
     turns = ["third", "second", "first"][-lanes:]  # as the empty lanes say it before
     assert all(view and turn in view.empty for view, turn in zip(opening.lanes, turns, strict=True))
-    live = [f.lanes[0] for f in ran.frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
+    live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
     assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
     assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
 
@@ -117,8 +109,8 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
     assert state == "done" and "2 interleaved runs each" in text
 
 
-def test_history_shows_what_was_shown_live(ran: Ran) -> None:
-    frame, store = ran.frames[-1], ran.services.store
+def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame]) -> None:
+    frame, store = frames[-1], lasting.store
     row = listing(store).rows[0]
     result = reopened(store.load(row["id"]))
     assert result.lanes == frame.lanes and frame.strip is not None
@@ -130,10 +122,10 @@ def test_history_shows_what_was_shown_live(ran: Ran) -> None:
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
-def test_streamed_deltas_spell_the_whole_text(ran: Ran) -> None:
+def test_streamed_deltas_spell_the_whole_text(frames: list[Frame]) -> None:
     shown: list[object] = []
     ended = None
-    for frame in ran.frames:
+    for frame in frames:
         view = frame.lanes[0] if frame.lanes else None
         if view and view.state == "running":
             assert view.start <= len(shown)
@@ -281,3 +273,109 @@ def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_th
         wished_config([make_trace()] * 4, Wish(0, 3, 1))
     config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
     assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})
+
+
+LONG_S = 600.0
+
+
+@pytest.fixture
+def place(services: Services) -> Services:
+    return replace(services, order=lambda lanes: list(range(lanes)))
+
+
+def sentences(frames: list[Frame]) -> list[str]:
+    return [plain(frame.strip.parts) for frame in frames if frame.strip]
+
+
+def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
+    views = [frame.lanes[column] for frame in frames if frame.lanes]
+    return [view for view in views if view and view.state == state]
+
+
+def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStore, spec: PairSpec) -> None:
+    place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+    said = sentences(list(run_comparison(place, FORM, "visitor")))
+    assert said[0] == f"Waiting for the pair {spec.title!r} …"
+    assert any(sentence.startswith("Loading ") for sentence in said[1:])
+
+
+def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
+    place: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pair in memory is not waited for."""
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
+    started, coming = time.monotonic(), run_comparison(place, FORM, "visitor")
+    frames = [next(coming)]
+    assert len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10  # the waiting lanes come first
+    frames += coming
+    details = frames[-1].details
+    for column in (0, 1):
+        (live,) = lane(frames, column, "running")
+        ended = lane(frames, column, "completed")
+        assert len(live.rows) == len(details.traces[column].steps[0].emitted)
+        assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[Run, Step, bool], object]) -> None:
+    """``see`` gets every step that is computed, with its run and whether that is a warm-up."""
+    warm, warm_up, step = [False], Session.warm_up, Run.__next__
+
+    def warmed(session: Any, config: Any) -> None:
+        warm[0] = True
+        warm_up(session, config)
+        warm[0] = False
+
+    def watched(self: Run) -> Step:
+        found = step(self)
+        see(self, found, warm[0])
+        return found
+
+    monkeypatch.setattr(Session, "warm_up", warmed)
+    monkeypatch.setattr(Run, "__next__", watched)
+
+
+def test_the_time_of_a_run_is_without_what_its_consumer_does(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock of its own: a thousandth of a second between two looks, and what the consumer takes."""
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
+    now, pause_s, slept = [0.0], 1000.0, 0.0
+
+    def clock() -> float:
+        now[0] += 1e-3
+        return now[0]
+
+    monkeypatch.setattr("time.perf_counter", clock)
+    for frame in run_comparison(place, FORM, "visitor"):
+        if any(view and view.state == "running" for view in frame.lanes):
+            now[0] += pause_s
+            slept += pause_s
+    runs = frame.details.traces.values()
+    assert slept > 5 * pause_s and sum(trace.summary.wall_s for trace in runs) < pause_s
+    assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
+
+
+def test_every_lane_is_warmed_up_directly_before_its_first_run(
+    place: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the engine's thread, which alone computes."""
+    monkeypatch.setattr(place.pool, "ran", set())
+    begun, threads = list[tuple[str, str]](), set[str]()
+
+    def see(run: Run, step: Step, warm: bool) -> None:
+        threads.add(threading.current_thread().name)
+        if step.index == 0:
+            begun.append((run.config.rule.name, "warm-up" if warm else "run"))
+
+    def ran(**settings: Any) -> list[tuple[str, str]]:
+        begun.clear()
+        list(run_comparison(place, replace(FORM, **settings), "visitor"))
+        return begun
+
+    watch(monkeypatch, see)
+    once = [(rule, kind) for rule in ("strict", "mars") for kind in ("warm-up", "run")]
+    # the first comparison of a pair warms up for all its lanes first, too
+    assert ran() == [("strict", "warm-up"), ("mars", "warm-up"), *once]
+    assert ran() == once
+    assert ran(repeats=2) == [*once, ("strict", "run"), ("mars", "run")]
+    monkeypatch.setattr(handlers, "AUTO_S", math.inf)
+    assert [ran(repeats=0).count(each) for each in once] == [1, 3, 1, 3]
+    assert len(threads) == 1 and threads.pop().startswith("engine")

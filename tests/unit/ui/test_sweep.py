@@ -1,24 +1,33 @@
-"""The sweep as a plain generator over a small real pair, its form, table and chart, without a browser."""
+"""Sweeps without a browser: over a small real pair; their form, table, chart, list and CSV, from results made by hand."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
+from starlette.testclient import TestClient
 
-from evaluation.study.pairs import Sweep, load_sweep
-from evaluation.study.points import Cost, points
-from evaluation.study.sweep import Case, cells, values_of
-from mars_core.models import ModelPool, PairSpec
+from evaluation.study.pairs import Paired, Sweep, load_sweep
+from evaluation.study.plan import Models, Plan
+from evaluation.study.points import LEAST_PAIRS, PAIR_HEADS, POINT_HEADS, Cost, optimal, points
+from evaluation.study.sweep import Case, Grid, cells, sweep_plan, values_of
+from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from mars_core.types import Status
+from mars_core.types import DrafterConfig, ModelRef, Status
 from storage import RunStore, Search, Source, StorageError
-from tests.unit.ui.places import lose_device, said
+from tests.old_sweeps import add_old_sweep
+from tests.unit.ui.places import client_of, lose_device, place_of, records, said
+from ui.figures.plot import Plot
+from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.jobs.services import Services
 from ui.tabs.study.lists import estimated, numbers
+from ui.tabs.study.studies import sweeps_html
 from ui.tabs.sweep.form import (
     SweepForm,
     examples,
@@ -29,6 +38,7 @@ from ui.tabs.sweep.form import (
 )
 from ui.tabs.sweep.panels import pairs_html, settings_html
 from ui.tabs.sweep.run import SweepFrame, closing_strip, run
+from ui.tabs.sweep.tab import chart_json
 
 FORM = SweepForm(
     prompts="Once upon a time => the\n2 + 2 =", pair="bundled", rule="mars", parameter="theta", values="0.1, 0.9",
@@ -45,22 +55,13 @@ def swept(frames: list[SweepFrame]) -> Sweep:
     return next(frame.shown for frame in reversed(frames) if frame.shown)
 
 
-@dataclass(frozen=True)
-class Ran:
-    services: Services
-    frames: list[SweepFrame]
-
-
 @pytest.fixture(scope="module")
-def ran(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """The sweep of FORM."""
-    with RunStore(f"sqlite:///{tmp_path_factory.mktemp('sweep') / 'runs.db'}") as store:
-        services = Services(pool, store, (spec,))
-        yield Ran(services, list(run(services, FORM, "visitor")))
+def frames(lasting: Services) -> list[SweepFrame]:
+    """Of the sweep of FORM."""
+    return list(run(lasting, FORM, "visitor"))
 
 
-def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
-    services, frames = ran.services, ran.frames
+def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(lasting: Services, frames: list[SweepFrame]) -> None:
     state, words = said(frames[-1])
     assert state == "done", words
     sweep = swept(frames)
@@ -70,7 +71,7 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
     assert [point.n for point in found] == [2, 2] and [point.scored for point in found] == [1, 1]
     assert len({pair.comparison for pair in sweep.pairs}) == 2  # one a prompt, with all lanes
     for pair in sweep.pairs:
-        stored = services.store.load(pair.comparison)
+        stored = lasting.store.load(pair.comparison)
         assert (stored.source, len(stored.runs)) == (Source.SWEEP, 3)
         strict, mars = (next(run for run in stored.runs if run.id == run_id).trace for run_id in pair.runs)
         assert (strict.config.rule.name, mars.config.rule.name) == ("strict", "mars")
@@ -78,14 +79,13 @@ def test_a_sweep_is_a_study_of_every_setting_on_every_prompt(ran: Ran) -> None:
         assert strict.config.seed == mars.config.seed == 3 + pair.case
         assert (pair.strict_tokens, pair.tokens) == (len(strict.tokens), len(mars.tokens))
         assert pair.tokens_per_s == pytest.approx(mars.summary.tokens_per_s)
-    assert services.store.find(Search(source=Source.SWEEP)).total == 2
-    (study,) = services.store.studies(sweeps=True)
-    assert (study.id, study.tasks, study.done, services.store.studies()) == (sweep.id, 2, 2, ())
-    assert reopened(services, sweep.id) == frames[-1]
+    assert lasting.store.find(Search(source=Source.SWEEP)).total == 2
+    (study,) = lasting.store.studies(sweeps=True)
+    assert (study.id, study.tasks, study.done, lasting.store.studies()) == (sweep.id, 2, 2, ())
+    assert reopened(lasting, sweep.id) == frames[-1]
 
 
-def test_the_page_shows_every_pair_that_ended(ran: Ran) -> None:
-    frames = ran.frames
+def test_the_page_shows_every_pair_that_ended(frames: list[SweepFrame]) -> None:
     seen = [len(frame.shown.pairs) for frame in frames if frame.shown]
     assert seen[0] == 0 and sorted(seen) == seen and {0, 2, 4} <= set(seen)  # strict may be the last of a prompt
     progress = [frame.strip.progress for frame in frames if said(frame)[0] == "running"]
@@ -189,8 +189,8 @@ def test_suggested_values_are_the_rules_own_and_the_estimate_counts_what_is_run(
         assert len(values_of(plan)) >= 2 and parameter.default in values_of(plan)
 
 
-def test_the_table_has_every_setting_and_its_pairs_lead_to_history(ran: Ran) -> None:
-    sweep = swept(ran.frames)
+def test_the_table_has_every_setting_and_its_pairs_lead_to_history(frames: list[SweepFrame]) -> None:
+    sweep = swept(frames)
     head, *rows = re.findall("<tr.*?</tr>", settings_html(sweep, Cost.DIFFER), re.DOTALL)
     assert [re.search(r"<button[^>]*>([\d.]+)<", row)[1] for row in rows] == ["0.1", "0.9"]  # type: ignore[index]
     assert {len(re.findall("<t[dh]", row)) for row in rows} == {head.count("<th")}
@@ -198,3 +198,183 @@ def test_the_table_has_every_setting_and_its_pairs_lead_to_history(ran: Ran) -> 
     for pair in sweep.pairs:
         shown = pairs_html(sweep, cells(sweep.plan).index(pair.cell))
         assert f'{{"comparison": "{pair.comparison}", "runs": ["{pair.runs[0]}", "{pair.runs[1]}"]}}' in shown
+
+
+HOSTILE = "<img onerror=alert(1)> {{7*7}} </script> \u202eabc"
+CASES = (Case("=cmd()", "1"), Case(HOSTILE))
+
+
+def planned(*values: float) -> Plan:
+    grid = Grid("mars", "theta", values, (3, 5))
+    return sweep_plan(Models("bundled", ModelRef("a/b")), CASES, grid, temperatures=(0.0, 1.0))
+
+
+PLAN = planned(0.8, 0.9, 0.95)
+
+
+def result(at: int, case: int) -> Paired:
+    """Setting number ``at``: the later, the faster and the further from strict."""
+    cell = cells(PLAN)[at]
+    right = None if case else at % 2 == 0
+    return Paired(
+        comparison=f"{at * 2 + case:032x}", runs=(), case=case, repeat=0, temperature=cell.temperature, k=cell.k, value=cell.value,
+        strict_tokens_per_s=100.0, tokens_per_s=100.0 + at, strict_tokens=40, tokens=40, strict_steps=20, steps=15, relaxed=at,
+        tv_sum=at / 10, divergence=at if at > 5 else None, cause="relaxed" if at > 5 else "", strict_right=None if case else True,
+        right=right,
+    )  # fmt: skip
+
+
+RESULTS = tuple(result(at, case) for case in (0, 1) for at in range(12))
+MANY = 3 * RESULTS  # enough pairs of every setting for a Pareto front
+SHOWN = Sweep("a" * 32, PLAN, RESULTS, Status.COMPLETED)
+
+
+def plotted(pairs: Sequence[Paired], cost: Cost = Cost.TV, plan: Plan = PLAN) -> Plot:
+    plot = tradeoff_plot(plan, points(plan, pairs), cost)
+    return plot
+
+
+@pytest.mark.parametrize("cost", list(Cost))
+def test_the_chart_is_a_figure_that_plotly_takes(cost: Cost) -> None:
+    """A click on a point names its row."""
+    plot = plotted(RESULTS, cost)
+    go.Figure(plot.figure.to_plotly_json())  # validates
+    front, *groups, paper = plot.figure.data
+    assert front.name == "Pareto front" and paper.name == "Paper: MARS / EAGLE-3"
+    assert [trace.name for trace in groups] == ["T = 0, K = 3", "T = 0, K = 5", "T = 1, K = 3", "T = 1, K = 5"]
+    assert len({(trace.marker.color, trace.marker.symbol) for trace in groups}) == 4
+    rows = [texts[trace.meta["position"]] for trace in groups for texts in trace.customdata]
+    assert rows == list(range(len(cells(PLAN))))
+
+
+def test_the_papers_points_share_only_the_height() -> None:
+    plot = plotted(RESULTS, Cost.DIFFER)
+    *others, paper = plot.figure.data
+    assert paper.xaxis == "x2" and list(paper.y) == [entry.mars / entry.strict for entry in PUBLISHED]
+    assert "x2" not in {trace.xaxis for trace in others}
+    assert "T = 1, K = 7, arXiv 2601.15498" in plot.title and "gives no such cost" in plot.title
+
+
+def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
+    found = points(PLAN, MANY)
+    for cost in Cost:
+        plot, best = plotted(MANY, cost), optimal(found, cost)
+        assert best and "on the Pareto front" in plot.title
+        assert list(plot.figure.data[0].x) == [found[row].cost(cost) for row in best]
+        assert [row for row, values in enumerate(plot.data.rows[: len(found)]) if values[-1] == "true"] == sorted(best)
+    few, plot = points(PLAN, 2 * RESULTS), plotted(2 * RESULTS)
+    assert {point.n for point in few} == {4} and optimal(few, Cost.TV) == () == tuple(plot.figure.data[0].x)
+    assert "no Pareto front from fewer than 5 pairs" in plot.title
+    # its CSV has the same numbers
+    rows = records(json.loads(chart_json(SHOWN, Cost.TV))["csv"])
+    found = points(PLAN, RESULTS)
+    assert [float(row["speedup"]) for row in rows[:12]] == [point.speedup.value for point in found]
+    assert [float(row["tv"]) for row in rows[:12]] == [point.tv for point in found]
+    assert [row["value"] for row in rows[12:]] == [entry.target for entry in PUBLISHED]
+
+
+def test_settings_without_the_cost_are_not_drawn_and_none_leaves_no_chart() -> None:
+    bare = [replace(result, right=None, strict_right=None) for result in RESULTS]
+    assert tradeoff_plot(PLAN, points(PLAN, bare), Cost.SCORE_LOSS) is None
+    assert tradeoff_plot(PLAN, points(PLAN, ()), Cost.TV) is None
+    assert [row[0] for row in plotted(RESULTS[:3]).data.rows].count("sweep") == 3
+
+
+def test_many_points_carry_no_text_but_on_the_front() -> None:
+    values = tuple(at / 100 for at in range(40))
+    pairs = LEAST_PAIRS * [replace(RESULTS[0], value=value, tv_sum=value) for value in values]
+    shown = plotted(pairs, plan=planned(*values)).figure.data[1].text
+    assert len(values) > LABELLED and [text for text in shown if text] == ["0"]
+
+
+def test_the_table_marks_the_front_of_the_chosen_trade_off() -> None:
+    many = replace(SHOWN, pairs=MANY)
+    for cost in Cost:
+        rows = re.findall(r'<tr class="(.*?)" data-event="select" data-value=\'(.*?)\'>', settings_html(many, cost))
+        assert [json.loads(value) for _, value in rows] == [{"sweep": SHOWN.id, "row": row} for row in range(12)]
+        best = {at for at, (kind, _) in enumerate(rows) if kind == "best"}
+        assert best and best == set(optimal(points(PLAN, MANY), cost))
+    assert "tbody" not in settings_html(None, Cost.TV)
+
+
+def test_hostile_prompts_are_text_and_nothing_else() -> None:
+    shown = pairs_html(SHOWN, 0)
+    assert "&lt;img onerror=alert(1)&gt; {{7*7}} &lt;/script&gt; ⟨U+202E⟩abc" in shown
+    assert "<img" not in shown and "<script" not in shown and "\u202e" not in shown
+    absent = [*(pairs_html(SHOWN, row) for row in (-1, 12, 10**9)), pairs_html(None, 0)]
+    assert not any(html.strip() for html in absent)
+
+
+OLD_PLAN = {
+    "cases": [{"prompt": case.prompt, "reference": case.reference} for case in CASES], "rule": "mars", "parameter": "theta",
+    "values": [0.8, 0.9, 0.95], "others": {}, "temperatures": [0.0, 1.0], "drafter": asdict(DrafterConfig("model")), "ks": [3, 5],
+    "max_new_tokens": 128, "seed": 0, "repeats": 1, "top_k": 0, "top_p": 1.0, "system": "", "chat": True, "thinking": None,
+    "stop": [], "pair": "Bundled pair",
+}  # fmt: skip
+
+
+def keep(store: RunStore, status: Status = Status.COMPLETED) -> str:
+    """A sweep as an earlier release stored it."""
+    results = [{name: value for name, value in asdict(pair).items() if name != "runs"} for pair in RESULTS]
+    return add_old_sweep(store, OLD_PLAN, results, status)
+
+
+def test_a_sweep_of_an_earlier_release_is_shown_as_it_was(store: RunStore) -> None:
+    sweep = load_sweep(store, keep(store))
+    assert (sweep.pairs, sweep.status, cells(sweep.plan)) == (RESULTS, Status.COMPLETED, cells(PLAN))
+    assert closing_strip(sweep).state == "done"
+    unmeasured = add_old_sweep(store, OLD_PLAN, [asdict(RESULTS[0]) | {"tv_sum": None}])
+    with pytest.raises((ValueError, StorageError)):
+        load_sweep(store, unmeasured)  # "runs" is of another version
+    results = [{name: value for name, value in asdict(RESULTS[0]).items() if name != "runs"} | {"tv_sum": None}]
+    assert math.isnan(load_sweep(store, add_old_sweep(store, OLD_PLAN, results)).pairs[0].tv_sum)
+
+
+def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: RunStore) -> None:
+    assert sweeps_html(place_of(store), "") == ""
+    first, second = keep(store), keep(store, Status.CANCELLED)
+    third = store.new_study(f"mars, θ {HOSTILE}", PLAN.as_dict(), PLAN.tasks)
+    shown = sweeps_html(place_of(store), first)
+    assert re.findall('"id": "([0-9a-f]{32})"', shown) == [third, second, first] and f'data-opened="{first}"' in shown
+    assert "24 of 24 comparisons" in shown and "0 of 4 tasks" in shown and "unfinished" in shown
+    assert "<img" not in shown
+
+
+def test_other_studies_and_a_sweep_of_another_version_are_not_listed_nor_opened_and_hide_none(store: RunStore) -> None:
+    study = store.new_study("quality", replace(PLAN, varied=None).as_dict(), PLAN.tasks)
+    assert sweeps_html(place_of(store), "") == ""
+    name, broken = keep(store), add_old_sweep(store, {"flux": 1}, [])
+    assert re.findall('"id": "([0-9a-f]{32})"', sweeps_html(place_of(store), "")) == [name]
+    for other in (study, broken):
+        with pytest.raises((ValueError, StorageError)):
+            load_sweep(store, other)
+
+
+@pytest.fixture
+def client(store: RunStore) -> TestClient:
+    return client_of(place_of(store))
+
+
+def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep.csv?sweep={keep(store)}")
+    rows = records(answer.text)
+    assert answer.headers["content-type"].startswith("text/csv") and tuple(rows[0]) == POINT_HEADS
+    found = points(PLAN, RESULTS)
+    for row, point in zip(rows, found, strict=True):
+        assert float(row["speedup"]) == point.speedup.value and int(row["comparisons"]) == point.n
+        assert float(row["tv_mean"]) == point.tv and float(row["score_low95"]) == point.score.low
+        assert math.isnan(point.divergence) == (row["first_divergence_median"] == "")
+    for cost in Cost:
+        assert [row[f"pareto_{cost}"] == "true" for row in rows] == [at in optimal(found, cost) for at in range(12)]
+
+
+def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
+    rows = records(answer.text)
+    assert tuple(rows[0]) == PAIR_HEADS
+    assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]
+    assert [float(row["speedup"]) for row in rows] == [result.speedup for result in RESULTS]
+    assert rows[0]["prompt"] == "'=cmd()" and rows[12]["prompt"] == HOSTILE
+    for query, status in (("", 400), ("?sweep=x", 400), (f"?sweep={'0' * 32}", 404)):
+        answer = client.get(f"/downloads/sweep.csv{query}")
+        assert answer.status_code == status and answer.text.endswith(".\n")

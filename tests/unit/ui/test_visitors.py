@@ -1,7 +1,8 @@
-"""Who asks: accounts, browsers, programs and bare pages are told apart, hostile cookies are nobody's, and a browser gets one secret."""
+"""Who asks: accounts, browsers, programs and hostile cookies; which requests reach the page, and with which cookies."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from typing import Any
@@ -15,7 +16,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from ui.public.origin import OwnPages, VisitorCookie, new_cookie, root_path
+from ui.public import access
+from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access
+from ui.public.latest import Latest
+from ui.public.origin import OwnPages, VisitorCookie, new_cookie, own_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -138,3 +142,147 @@ def test_over_https_the_cookie_is_partitioned(scheme: str, proxy: bool, forwarde
 def test_the_cookie_is_for_the_page_alone(root: str | None, path: str) -> None:
     assert root_path({"type": "http", "root_path": root}) == path
     assert f"; Path={path};" in new_cookie(path, secure=True)
+
+
+JOIN = "/gradio_api/queue/join"
+
+
+async def echo(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(await request.body())
+
+
+def door(public: bool = True) -> TestClient:
+    routes = [Route("/{path:path}", echo, methods=["GET", "POST"])]
+    app = Starlette(routes=routes, middleware=[Middleware(Access, public=public)])
+    return TestClient(app, cookies={COOKIE: "a" * 43})
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data": [NaN]}', b'{"data": [-Infinity]}', b'{"data": [1e999]}', b'{"data": ["\xff"]}', b"{", b'{"a": 1} x',
+        b'{"fn_index": ' + b"9" * 5000 + b"}", b"[" * 5000 + b"]" * 5000, b'{"data": ' + b"[" * 70 + b"]" * 70 + b"}",
+    ],
+)  # fmt: skip
+def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(public: bool, body: bytes) -> None:
+    for path in (JOIN, "/gradio_api/call/compare", "/gradio_api/run/predict", "/gradio_api/cancel"):
+        answer = door(public).post(path, content=body)
+        assert (answer.status_code, answer.json()) == (400, {"detail": NOT_JSON})
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_good_body_arrives_as_it_was_sent(public: bool) -> None:
+    deep = b"[" * 60 + b"]" * 60
+    for body in (b'{"data": ["[[[{{", 1e300, null], "session_hash": "own"}', b'{"data": ' + deep + b"}"):
+        assert door(public).post(JOIN, content=body).content == body
+
+
+def test_only_the_form_is_checked_in_private_mode() -> None:
+    private = door(public=False)
+    assert private.get("/monitoring").status_code == 200
+    assert private.post("/gradio_api/upload", content=b"\xff").content == b"\xff"
+    assert door().get("/monitoring").json() == {"detail": CLOSED}
+
+
+def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MOST_SESSIONS", 100)
+    owner = door()
+    attacker = TestClient(owner.app, cookies={COOKIE: "b" * 43})
+    assert owner.get("/gradio_api/heartbeat/mine").status_code == 200
+    for first in range(0, 2_000, 200):
+        names = "&".join(f"session_hash={name}" for name in range(first, first + 200))
+        answer = attacker.get(f"/gradio_api/queue/data?{names}")
+        assert (answer.status_code, answer.json()) == (400, {"detail": TOO_MANY})
+    answer = attacker.get("/gradio_api/heartbeat/mine")
+    assert (answer.status_code, answer.json()) == (403, {"detail": OTHERS})
+    assert owner.get("/gradio_api/heartbeat/mine").status_code == 200
+    answer = owner.post(JOIN, json={"session_hash": "x" * 1000})
+    assert (answer.status_code, answer.json()) == (400, {"detail": TOO_MANY})
+
+
+def test_what_was_unused_for_longest_is_forgotten() -> None:
+    """Of whatever the page keeps for visitors: their sessions, stops, rounds, traces, reports."""
+    kept = Latest[str](2)
+    assert {kept.first(name, "first") for name in "abac"} == {"first"}
+    assert [kept.first(name, "another") for name in "ac"] == ["first"] * 2 and kept.get("b") is None
+    kept.put("b", "new")
+    assert kept.get("a") is None and (kept.get("c"), kept.get("b")) == ("first", "new")
+    assert kept.take("c", lambda value: value == "new") is None and kept.take("c") == "first" and kept.take("c") is None
+
+
+PROXY = {"x-forwarded-proto": "https", "x-forwarded-host": "mars.example"}
+
+
+def seen(method: str = "GET", base: str = "http://lab.example:7881", proxy: bool = False, **said: str | None) -> Any:
+    """Cookies, session and forwarding headers as the page gets them."""
+
+    def answer(request: Request) -> PlainTextResponse:
+        forwarded = [name for name in request.headers if "forwarded" in name]
+        return PlainTextResponse(json.dumps([request.cookies, request.scope["session"], forwarded]))
+
+    async def signed(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            scope["session"] = {"oauth_info": 1}
+        await inner(scope, receive, send)
+
+    inner = OwnPages(Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy)
+    headers = {name.replace("_", "-"): value for name, value in said.items() if value is not None}
+    return TestClient(signed, base_url=base).request(method, "/", headers=headers | {"cookie": "a=b"}).json()
+
+
+def known(*given: Any, **said: Any) -> bool:
+    cookies, session, _ = seen(*given, **said)
+    assert bool(cookies) == bool(session)
+    return bool(cookies)
+
+
+@pytest.mark.parametrize(
+    ("method", "site", "mode", "expected"),
+    [
+        ("GET", None, None, True), ("POST", "same-origin", "cors", True), ("GET", "none", "navigate", True),
+        ("GET", "cross-site", "navigate", True), ("GET", "cross-site", "cors", False), ("GET", "cross-site", "no-cors", False),
+        ("POST", "cross-site", "cors", False), ("POST", "cross-site", "navigate", False), ("POST", "same-site", "cors", False),
+        ("GET", "hostile", "cors", False),
+    ],
+)  # fmt: skip
+def test_the_browser_says_whose_page_asks(method: str, site: str | None, mode: str | None, expected: bool) -> None:
+    assert known(method, sec_fetch_site=site, sec_fetch_mode=mode) is expected
+
+
+@pytest.mark.parametrize(
+    ("base", "origin", "expected"),
+    [
+        ("http://lab.example:7881", "http://lab.example:7881", True),
+        ("http://lab.example:7881", "http://LAB.example:7881", True), ("http://lab.example", "http://lab.example:80", True),
+        ("https://lab.example", "https://lab.example", True), ("http://[::1]:7881", "http://[::1]:7881", True),
+        ("http://lab.example:7881", "http://lab.example:9124", False), ("http://lab.example:7881", "http://lab.example", False),
+        ("http://lab.example:7881", "https://lab.example:7881", False),
+        ("http://lab.example:7881", "http://wiki.lab.example:7881", False),
+        ("http://lab.example:7881", "http://lab.example:7881.evil.example", False),
+        ("http://lab.example:7881", "http://lab.example:x", False), ("http://lab.example:7881", "null", False),
+        ("http://lab.example:7881", "", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_where_it_does_not_the_origin_must_be_the_pages_own(
+    method: str, base: str, origin: str, expected: bool
+) -> None:
+    assert known(method, base, origin=origin) is expected
+
+
+def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
+    inside = "http://127.0.0.1:7860"
+    assert known("POST", inside, proxy=True, origin="https://mars.example", **PROXY)
+    assert not known("POST", inside, proxy=True, origin=inside, **PROXY)
+    assert not known("POST", inside, origin="https://mars.example", **PROXY)
+    assert known("POST", inside, origin=inside, **PROXY)
+    assert seen(base=inside, forwarded="host=x", **PROXY)[2] == []
+    assert len(seen(base=inside, proxy=True, **PROXY)[2]) == 2
+
+
+def test_the_origin_of_a_request() -> None:
+    scope = {"type": "http", "scheme": "http", "headers": [(b"host", b"lab.example:81")]}
+    assert own_origin(scope) == ("http", "lab.example", 81)
+    assert own_origin(scope | {"type": "websocket", "scheme": "wss"}) == ("https", "lab.example", 81)
+    assert own_origin(scope | {"headers": []}) is None
