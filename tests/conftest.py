@@ -1,16 +1,40 @@
-"""What all tests share: the fixtures of PostgreSQL, and which tests run in one process when there are several (pytest -n)."""
+"""What all tests share: PostgreSQL, running pages, and which tests run in one process when there are several (pytest -n)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.postgres import postgres_folder, postgres_url
+from tests.serving import Server, serving
 
 __all__ = ["postgres_folder", "postgres_url"]
-# of the browser's tests those that do not use the page for one person
-OTHER_PAGES = tuple(f"tests/browser/test_{name}.py" for name in ("account", "lane", "origin", "panel"))
+# those that use the page in public mode, and of the browser's tests those that use no page
+OTHER_PAGES = (
+    "tests/unit/ui/public/",
+    *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "origin", "panel")),
+)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The page for one person."""
+    folder = tmp_path_factory.mktemp("page")
+    with serving("tests.browser.serve", folder / "log", folder) as page:
+        yield Server(f"{page.url}/", f"sqlite:///{folder / 'runs.db'}")
+    code = page.process.returncode
+    assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{page.log}"
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The page in public mode."""
+    from tests.unit.ui.public.conftest import public_page
+
+    with public_page(tmp_path_factory.mktemp("public")) as page:
+        yield page
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -20,10 +44,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith("tests/browser/"):
-                return "tests/browser, others" if nodeid.startswith(OTHER_PAGES) else "tests/browser"
-            if nodeid.startswith("tests/unit/ui/public/"):
-                return "tests/unit/ui/public"
+            if nodeid.startswith(OTHER_PAGES):
+                return "tests/browser, others"
+            if nodeid.startswith(("tests/browser/", "tests/unit/ui/test_api.py")):
+                return "tests/browser"
             return super()._split_scope(nodeid)
 
     config.option.loadscopereorder = False  # the browser comes first: it takes longest

@@ -34,6 +34,14 @@ class Serving:
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running page; ``database`` is its store's URL."""
+
+    url: str
+    database: str
+
+
 @contextmanager
 def serving(
     module: str, log_file: Path, *arguments: object, ready: Path | Callable[[str], bool] | None = None, **said: str

@@ -10,23 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
-from tests.serving import serving
-from tests.unit.ui.public.conftest import served as public
+from tests.serving import Server
 
-__all__ = ["public"]
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP *.example 127.0.0.1",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running page; ``database`` is its store's URL."""
-
-    url: str
-    database: str
 
 
 @dataclass
@@ -36,15 +26,6 @@ class Window:
     page: Page
     outside: list[str] = field(default_factory=list)  # requests that left this machine
     errors: list[str] = field(default_factory=list)  # uncaught exceptions of scripts
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("page")
-    with serving("tests.browser.serve", folder / "log", folder) as page:
-        yield Server(f"{page.url}/", f"sqlite:///{folder / 'runs.db'}")
-    code = page.process.returncode
-    assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{page.log}"
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.browser.conftest import PATIENCE_MS, Server, Window
+from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import axe_problems, compare, lane_text, open_history, open_settings, reopen_latest
+from tests.serving import Server
 from tests.unit.ui.public.conftest import Served
 from ui.public.visitors import COOKIE
 
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def server(public: Served) -> Server:
-    return Server(f"{public.url}/", f"sqlite:///{public.folder / 'runs.db'}")
+def server(served: Served) -> Server:
+    return Server(f"{served.url}/", f"sqlite:///{served.folder / 'runs.db'}")
 
 
 @pytest.fixture

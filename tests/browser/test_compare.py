@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from mars_core.types import Status
 from storage import RunStore
-from tests.browser.conftest import PATIENCE_MS, Server, Window
+from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     SLOW,
     STRIP,
@@ -29,6 +29,7 @@ from tests.browser.steps import (
     reopen_latest,
     wait_for,
 )
+from tests.serving import Server
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc\x1b[31m =HYPERLINK(1)"

@@ -79,13 +79,13 @@ def there(store: RunStore, comparison: str) -> bool:
     return comparison in list(store.comparisons()["id"])
 
 
-def test_only_the_page_itself_acts_for_its_visitor(public: Served, page: Page, port: int) -> None:
-    base = f"http://{HOST}:{urlsplit(public.url).port}"
+def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, port: int) -> None:
+    base = f"http://{HOST}:{urlsplit(served.url).port}"
     page.goto(base)
     known = secret(page)
-    store = public.store.of(browser_owner(known))
+    store = served.store.of(browser_owner(known))
     comparison = compared(store)
-    config = httpx.get(f"{public.url}/config", timeout=60).json()
+    config = httpx.get(f"{served.url}/config", timeout=60).json()
     ids = {event["api_name"]: event["id"] for event in reversed(config["dependencies"])}  # of several the first
     opened = [ids["go"], [None], {"tab": "history", "comparison": comparison}]
     asked = {"action": "share", "kind": "comparison", "id": comparison}

@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from storage import RunStore
-from tests.browser.conftest import Server, Window
+from tests.browser.conftest import Window
 from tests.browser.steps import axe_problems, wait_for
+from tests.serving import Server
 from tests.unit.evaluation.report.studies import stored_study
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,6 @@ import re
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -23,7 +22,7 @@ from gradio_client.exceptions import AppError
 from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Source
-from tests.serving import PATIENCE_S, ROOT, serving
+from tests.serving import PATIENCE_S, ROOT, Server
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
 from ui.jobs.queue import COMPUTES
@@ -35,22 +34,11 @@ ASK: dict[str, Any] = {"prompt": "Once upon", "max_new_tokens": 24, "temperature
 LONG = {"prompt": "Once", "max_new_tokens": 4000, "rules": ["none"] * 4}  # a random model that does not end by itself
 
 
-@dataclass(frozen=True)
-class Server:
-    """The page in a process of its own, as ``app.py`` serves it, and its store."""
-
-    url: str
-    store: RunStore
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("served")
-    with (
-        serving("tests.browser.serve", folder / "log", folder) as page,
-        RunStore(f"sqlite:///{folder / 'runs.db'}") as store,
-    ):
-        yield Server(f"{page.url}/", store)
+def saved(server: Server) -> Iterator[RunStore]:
+    """The store of the page."""
+    with RunStore(server.database) as store:
+        yield store
 
 
 @pytest.fixture(scope="module")
@@ -99,24 +87,24 @@ def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
     assert slots == {"compare": dict(COMPUTES)} | {name: {} for name in NAMES[1:]}
 
 
-def test_a_comparison_is_answered_as_it_is_saved(server: Server, client: Client, asked: dict[str, Any]) -> None:
-    stored = server.store.load(asked["id"])
+def test_a_comparison_is_answered_as_it_is_saved(saved: RunStore, client: Client, asked: dict[str, Any]) -> None:
+    stored = saved.load(asked["id"])
     assert [run["rule"] for run in asked["runs"]] == ["strict", "mars"]
     assert (asked["state"], asked["prompt"]) == ("completed", ASK["prompt"])
-    for run, saved in zip(asked["runs"], stored.runs, strict=True):
-        summary = saved.trace.summary
-        assert (run["text"], run["tau"], run["tokens_per_s"]) == (saved.trace.text, summary.tau, summary.tokens_per_s)
+    for run, one in zip(asked["runs"], stored.runs, strict=True):
+        summary = one.trace.summary
+        assert (run["text"], run["tau"], run["tokens_per_s"]) == (one.trace.text, summary.tau, summary.tokens_per_s)
         assert (run["seed"], run["temperature"], run["max_new_tokens"]) == (2, 1.0, 24)
-        assert tuple(run["token_ids"]) == saved.trace.token_ids
+        assert tuple(run["token_ids"]) == one.trace.token_ids
     assert client.predict(asked["id"], api_name="/comparison") == asked
     (row,) = (row for row in client.predict(api_name="/comparisons") if row["id"] == asked["id"])
     assert row["rules"] == ["strict", "mars(theta=0.9)"]
     assert row["tau"] == [run["tau"] for run in asked["runs"]]
 
 
-def test_repeats_are_one_run_with_several_speeds(server: Server, client: Client) -> None:
+def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client) -> None:
     asked = client.predict(**ASK | {"repeats": 3}, api_name="/compare")
-    stored = server.store.load(asked["id"])
+    stored = saved.load(asked["id"])
     assert len(stored.runs) == len(asked["runs"]) == 2 and len(stored.repeats) == 4
     first, other = asked["runs"]
     assert first["speed_ratio"] == first["speed_ratio_low"] == first["speed_ratio_high"] == 1
@@ -217,13 +205,13 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_sentence_and_saves_nothing(
-    server: Server, client: Client, bad: dict[str, Any], sentence: str
+    saved: RunStore, client: Client, bad: dict[str, Any], sentence: str
 ) -> None:
-    before = server.store.count()
+    before = saved.count()
     with pytest.raises(AppError, match=sentence) as caught:
         client.predict(**ASK | bad, api_name="/compare")
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
-    assert server.store.count() == before
+    assert saved.count() == before
 
 
 def test_what_is_not_there_is_named(client: Client, asked: dict[str, Any]) -> None:
@@ -248,7 +236,7 @@ def test_progress_is_told_before_the_result(services: Services) -> None:
     assert documents[-1]["state"] == "completed" and documents[-1]["id"] == documents[-2]["id"]
 
 
-def test_a_connection_that_is_closed_ends_the_run(server: Server) -> None:
+def test_a_connection_that_is_closed_ends_the_run(server: Server, saved: RunStore) -> None:
     event = httpx.post(f"{server.url}gradio_api/call/v2/compare", json=LONG).json()["event_id"]
     with httpx.stream("GET", f"{server.url}gradio_api/call/compare/{event}", timeout=60) as answer:
         (begun,) = itertools.islice((line for line in answer.iter_lines() if "tokens" in line), 1)
@@ -258,7 +246,7 @@ def test_a_connection_that_is_closed_ends_the_run(server: Server) -> None:
     while Status.CANCELLED not in states:
         assert time.monotonic() < ends, "no run was cancelled"
         time.sleep(0.05)
-        runs = server.store.load(document["id"]).runs
+        runs = saved.load(document["id"]).runs
         states = [run.trace.status for run in sorted(runs, key=lambda run: run.order)]
     assert states[-1] is Status.CANCELLED
 

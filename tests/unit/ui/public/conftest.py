@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,8 @@ class Kept:
     vote: str
 
 
-@pytest.fixture(scope="package")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("public")
+@contextmanager
+def public_page(folder: Path) -> Iterator[Served]:
     with serving("tests.unit.ui.public.serve", folder / "out", folder, ready=folder / "routes.json") as page:
         with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
             yield Served(page.url, folder, store)
@@ -124,7 +124,7 @@ def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
     return keep(store, f"{MARK} asks for a story", source=source, new_tokens=6, words=words)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def kept(served: Served) -> Kept:
     """All that a visitor can have."""
     store = served.store.of(browser_owner(A))

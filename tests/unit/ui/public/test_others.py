@@ -218,7 +218,7 @@ def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: 
 
     refused = [
         stranger.join(4, [kept.comparison], session="session-of-a"),
-        post("queue/join?session_hash=own", fn_index=4, **session),
+        post("queue/join?session_hash=own-of-b", fn_index=4, **session),
         stranger.get("/gradio_api/queue/data", **session),
         stranger.get("/gradio_api/heartbeat/session-of-a"),
         post("run/predict", fn_index=8, data=[None], **session),
@@ -229,7 +229,7 @@ def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: 
     shut = [
         stranger.get("/gradio_api/deep_link", **session),
         post("run/comparison"),
-        post("run/predict", session_hash="own", fn_index=4, data=[kept.comparison]),
+        post("run/predict", session_hash="own-of-b", fn_index=4, data=[kept.comparison]),
     ]
     assert [answer.status_code for answer in shut] == [404, 404, 404]  # the last: an event that queues
     mine.http.close()
