@@ -38,12 +38,7 @@ def open_lanes(browser: Browser, views: Sequence[LaneView], *, width: int = 1280
         f'<html lang="en"><head><title>Lanes</title><style>{GROUND}{page_css()}</style></head><body>{body}</body></html>'
     )
     for lane, view in enumerate(views):
-        props: dict[str, Any] = {
-            "scope": "test",
-            "lane": lane,
-            "value": view.json(),
-            "continues": continues,
-        }
+        props: dict[str, Any] = {"scope": "test", "lane": lane, "value": view.json(), "continues": continues}
         page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
     page.evaluate(MOUNT, ["reader", script(READER), {"scope": "test", "value": ""} | row_props()])
     return page

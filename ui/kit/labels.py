@@ -82,11 +82,6 @@ def stop_title(reason: StopReason) -> str:
     return _STOPS[reason]
 
 
-def lane_title(config: RunConfig) -> str:
-    """The rule of a run without its parameters; ``Target alone`` where nothing is drafted."""
-    return rule_title(config.rule.name)
-
-
 def lane_label(config: RunConfig) -> str:
     """The rule of a run with its parameters: ``MARS θ = 0.9``."""
     return f"{rule_title(config.rule.name)} {parameters_text(config.rule.parameters)}".strip()
@@ -104,7 +99,8 @@ def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
 
 def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """Names that tell runs apart, as short as that allows; ``configs`` by lane."""
-    for names in (tuple(map(lane_title, configs)), tuple(map(lane_label, configs)), lane_labels(configs)):
+    rules = tuple(rule_title(config.rule.name) for config in configs)
+    for names in (rules, tuple(map(lane_label, configs)), lane_labels(configs)):
         if len(set(names)) == len(names):
             return names
     sides = ("left", "right") if len(configs) == 2 else tuple(f"lane {lane + 1}" for lane in range(len(configs)))

@@ -10,16 +10,7 @@ from dataclasses import dataclass
 from evaluation.format import MISSING, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, Summary, Trace
-from ui.kit.labels import (
-    draft_length,
-    exact_text,
-    lane_label,
-    lane_title,
-    parameters_text,
-    rule_title,
-    run_names,
-    setting,
-)
+from ui.kit.labels import draft_length, exact_text, lane_label, parameters_text, rule_title, run_names, setting
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import LOSSLESS, lane_check
@@ -141,7 +132,7 @@ def _versions(config: RunConfig) -> str:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    ("Rule", "the verification rule", lane_title),
+    ("Rule", "the verification rule", lambda c: rule_title(c.rule.name)),
     ("Parameters", "of the rule", lambda c: parameters_text(c.rule.parameters)),
     ("Drafts from", "where drafted tokens come from", lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind)),
     ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),

@@ -21,7 +21,7 @@ from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, LaneForm
+from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm
 
 Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
@@ -251,3 +251,14 @@ def lane_values(form: LaneForm) -> dict[str, Any]:
     """The values that ``lane_form`` reads as this."""
     draft = {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)} if form.draft else {}
     return {"rule": form.rule, **form.parameters, **draft}
+
+
+def read_form(prompt: str | None, values: Values) -> Form:
+    """What the prompt and the panel of Compare or Votes ask for, as it is."""
+    return Form(**read(Form, values) | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))})
+
+
+def form_values(form: Form) -> dict[str, Any]:
+    """The values that ``read_form`` reads as this form, but for its prompt."""
+    own = {each.name: getattr(form, each.name) for each in fields(form) if each.name not in ("prompt", "lanes")}
+    return own | {"lanes": [lane_values(each) for each in form.lanes]}

@@ -8,7 +8,6 @@ where it is a lane's; ``input`` with what a button of the panel asks for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import gradio as gr
@@ -21,21 +20,8 @@ from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import (
-    OWN,
-    Fields,
-    Lane,
-    Values,
-    as_number,
-    as_text,
-    lane,
-    lane_form,
-    lane_values,
-    lanes_of,
-    parse,
-    read,
-)
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, Form, own_pair
+from ui.settings.fields import OWN, Fields, Lane, Values, as_number, as_text, lane, lanes_of, parse
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, own_pair
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": TREE_NUMBERS,
@@ -139,14 +125,3 @@ class SettingsPanel:
         self.component.select(
             redraw, [self.component, *inputs], [self.component, *outputs], trigger_mode="always_last", **PRIVATE
         )
-
-
-def read_form(prompt: str | None, values: Values) -> Form:
-    """What the prompt and the panel of Compare or Votes ask for, as it is."""
-    return Form(**read(Form, values) | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))})
-
-
-def form_values(form: Form) -> dict[str, Any]:
-    """The values that ``read_form`` reads as this form, but for its prompt."""
-    own = {each.name: getattr(form, each.name) for each in fields(form) if each.name not in ("prompt", "lanes")}
-    return own | {"lanes": [lane_values(each) for each in form.lanes]}

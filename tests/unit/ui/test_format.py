@@ -10,20 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.format import (
-    about,
-    count,
-    displayable,
-    duration,
-    memory,
-    number,
-    parameters,
-    plural,
-    ratio,
-    share,
-    shorten,
-    visible,
-)
+from evaluation import format as written
 from evaluation.statistics import over
 
 
@@ -35,50 +22,50 @@ from evaluation.statistics import over
     ],
 )  # fmt: skip
 def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
-    assert number(value) == text
+    assert written.number(value) == text
 
 
 @given(st.floats(min_value=1e-4, max_value=9.99e6), st.sampled_from((3, 4)))
 def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> None:
     exact = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(Decimal(value))
-    assert Decimal(number(value, digits).replace(",", "")) == exact
-    assert number(-value, digits) == f"−{number(value, digits)}"
+    assert Decimal(written.number(value, digits).replace(",", "")) == exact
+    assert written.number(-value, digits) == f"−{written.number(value, digits)}"
 
 
 @given(st.characters(categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"))
 def test_what_is_shown_hides_nothing(character: str) -> None:
-    shown = displayable(character)
+    shown = written.displayable(character)
     assert shown == character or not character.isprintable()
     assert shown != character or character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
     assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r")
-    assert visible(character).strip() != "" and not visible(character).isspace()
+    assert written.visible(character).strip() != "" and not written.visible(character).isspace()
 
 
 def test_durations_below_a_second_are_in_ms() -> None:
-    assert [duration(s) for s in (0.0123, 0.5, 0.9994, 0.9996, 12.34, math.nan)] == [
+    assert [written.duration(s) for s in (0.0123, 0.5, 0.9994, 0.9996, 12.34, math.nan)] == [
         "12.3 ms", "500 ms", "999 ms", "1.00 s", "12.3 s", "–",
     ]  # fmt: skip
 
 
 def test_units_and_signs() -> None:
-    assert ratio(1.2345) == "1.23×"
-    assert share(0.0333) == "3.33 %"
-    assert memory(83_100_000) == "83.1 MB" and memory(22.5e9) == "22.5 GB" and memory(12) == "12.0 B"
-    assert parameters(8_030_261_248) == "8.03 B" and parameters(999) == "999"
-    assert (plural(1, "token"), plural(1200, "token"), count(-3)) == ("1 token", "1,200 tokens", "−3")
+    assert written.ratio(1.2345) == "1.23×"
+    assert written.share(0.0333) == "3.33 %"
+    assert [written.memory(size) for size in (83_100_000, 22.5e9, 12)] == ["83.1 MB", "22.5 GB", "12.0 B"]
+    assert written.parameters(8_030_261_248) == "8.03 B" and written.parameters(999) == "999"
+    assert [written.plural(n, "token") for n in (1, 1200)] == ["1 token", "1,200 tokens"] and written.count(-3) == "−3"
     assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
-    assert (visible(" a\n\t"), visible("")) == ("␣a↵⇥", "∅")
+    assert (written.visible(" a\n\t"), written.visible("")) == ("␣a↵⇥", "∅")
 
 
 def test_a_long_text_is_one_short_line() -> None:
-    assert shorten("a\n b  c") == "a b c"
-    assert shorten("x" * 100_000, 20) == "x" * 19 + "…"
-    assert len(shorten("word " * 40, 120)) == 120
+    assert written.shorten("a\n b  c") == "a b c"
+    assert written.shorten("x" * 100_000, 20) == "x" * 19 + "…"
+    assert len(written.shorten("word " * 40, 120)) == 120
 
 
 def test_durations_to_wait_are_rounded_up() -> None:
     seconds = (0, 11, 89, 91, 3600, 5400, 5401, 8000, 10_800)
-    assert [about(each) for each in seconds] == [
+    assert [written.about(each) for each in seconds] == [
         "a few seconds", "about 20 s", "about 90 s", "about 2 min", "about 60 min", "about 90 min", "about 1 h 31 min",
         "about 2 h 14 min", "about 3 h",
     ]  # fmt: skip

@@ -30,17 +30,7 @@ from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.tabs.history.runs import (
-    MEASURES,
-    MOST_RUNS,
-    RATIOS,
-    TOO_MANY,
-    RunRow,
-    RunTable,
-    run_table,
-    signed,
-    with_run,
-)
+from ui.tabs.history.runs import MEASURES, MOST_RUNS, RATIOS, TOO_MANY, RunRow, RunTable, run_table, signed, with_run
 from ui.tabs.history.tab import History
 from ui.token_view.tiles import lane_check
 

@@ -18,9 +18,9 @@ from tests.unit.ui.places import FORM, place_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.fields import DEFAULT_RULES, Values, lanes_of, parse, rule_html, step_of
+from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, parse, read_form, rule_html, step_of
 from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, read_drafter
-from ui.settings.panel import SettingsPanel, form_values, read_form
+from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.tabs.compare.ask import Ask
 from ui.tabs.study.lists import estimated

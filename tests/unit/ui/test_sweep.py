@@ -28,14 +28,7 @@ from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.jobs.services import Services
 from ui.tabs.study.lists import estimated, numbers
 from ui.tabs.study.studies import sweeps_html
-from ui.tabs.sweep.form import (
-    SweepForm,
-    examples,
-    other_parameters,
-    read_cases,
-    suggestion,
-    write_cases,
-)
+from ui.tabs.sweep.form import SweepForm, examples, other_parameters, read_cases, suggestion, write_cases
 from ui.tabs.sweep.panels import pairs_html, settings_html
 from ui.tabs.sweep.run import SweepFrame, closing_strip, run
 from ui.tabs.sweep.tab import chart_json

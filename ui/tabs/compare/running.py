@@ -21,9 +21,8 @@ from ui.kit.figure import figure_json
 from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import lane_form, lane_values, lanes_of, parse
+from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
-from ui.settings.panel import read_form
 from ui.tabs.compare.arrange import set_lanes
 from ui.tabs.compare.ask import Ask
 from ui.tabs.compare.frames import Frame, Shown

@@ -17,9 +17,9 @@ from ui.kit.components import Strip, chips_component, chips_html, message_strip,
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
-from ui.settings.fields import Fields, Values, lane, parse
+from ui.settings.fields import Fields, Values, lane, parse, read_form
 from ui.settings.form import Form
-from ui.settings.panel import SettingsPanel, read_form
+from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
