@@ -10,42 +10,17 @@ from mars_core.types import UNKNOWN, DrafterConfig, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {
-    "none": "Target alone",
-    "server": "Served model",
-    "strict": "Strict",
-    "block": "Block verification",
-    "mars": "MARS",
-    "mars-algorithm1": "MARS, Algorithm 1",
-    "mars-reference": "MARS, reference code",
-    "mars-gap": "MARS, gap",
-    "cascade-token": "Token cascade",
-    "ears": "EARS",
-    "ensemble": "Ensemble",
-    "entropy": "Entropy",
-    "fly": "FLy",
-    "lenience": "Lenience",
-    "threshold": "Threshold",
-    "topk-delta": "Top-k, margin δ",
-    "topk-ratio": "Top-k, ratio ρ",
+    "none": "Target alone", "server": "Served model", "strict": "Strict", "block": "Block verification", "mars": "MARS",
+    "mars-algorithm1": "MARS, Algorithm 1", "mars-reference": "MARS, reference code", "mars-gap": "MARS, gap",
+    "cascade-token": "Token cascade", "ears": "EARS", "ensemble": "Ensemble", "entropy": "Entropy", "fly": "FLy",
+    "lenience": "Lenience", "threshold": "Threshold", "topk-delta": "Top-k, margin δ", "topk-ratio": "Top-k, ratio ρ",
     "typical": "Typical acceptance",
-}
+}  # fmt: skip
 _PARAMETERS = {
-    "theta": "θ",
-    "gap": "g",
-    "epsilon": "ε",
-    "delta": "δ",
-    "ratio": "ρ",
-    "lenience": "ℓ",
-    "tolerance": "τ₀",
-    "alpha": "α",
-    "limit": "t",
-    "weight": "w",
-    "window": "W",
-    "entropy": "h",
-    "n": "N",
-    "single": "θ single",
+    "theta": "θ", "gap": "g", "epsilon": "ε", "delta": "δ", "ratio": "ρ", "lenience": "ℓ", "tolerance": "τ₀",
+    "alpha": "α", "limit": "t", "weight": "w", "window": "W", "entropy": "h", "n": "N", "single": "θ single",
     "accumulated": "θ acc",
-}
+}  # fmt: skip
 _STOPS = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",

@@ -68,18 +68,9 @@ class Limits:
 
 PRIVATE_LIMITS = Limits()
 PUBLIC_LIMITS = Limits(
-    prompt_characters=8000,
-    prompt_tokens=2048,
-    new_tokens=512,
-    k=16,
-    tree_tokens=64,
-    tree_depth=12,
-    lanes=4,
-    sweep_runs=80,
-    seconds=120,
-    waiting=20,
-    runs_an_hour=120,
-)
+    prompt_characters=8000, prompt_tokens=2048, new_tokens=512, k=16, tree_tokens=64, tree_depth=12, lanes=4, sweep_runs=80,
+    seconds=120, waiting=20, runs_an_hour=120,
+)  # fmt: skip
 
 
 def read_limits(text: str, base: Limits) -> Limits:

@@ -14,10 +14,10 @@ from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE
+from ui.settings.drafters import presets_for
 from ui.settings.fields import Fields, Values, form_values, parse, read_form
 from ui.settings.form import FIRST_LANES, Form, read_thinking, settings_label
 from ui.settings.panel import SettingsPanel
-from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.sharing import consent_line
 
