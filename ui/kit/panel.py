@@ -30,36 +30,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation import format as format_
-from evaluation.format import displayable
+from evaluation.report.document.render import pages
 from ui.kit import labels
 from ui.kit.assets import script
 
-
-def _finalize(value: object) -> object:
-    """Text from outside as it can be shown: control characters, bidi marks and lone surrogates are spelt out. Markup stays."""
-    return displayable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parents[1]),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=_finalize,
-)
+_TEMPLATES = pages(("ui", ""))
 _TEMPLATES.globals |= {"format": format_, "labels": labels}
 
 
 def render(template: str, /, **values: Any) -> str:
-    """The HTML of a template, named by its path below ``ui``, for example ``tabs/history/list.html.jinja``. It has ``format``
+    """The HTML of a template, named by its path below ``ui``, or by its name if it is one of a report's document. It has ``format``
     (evaluation.format) and ``labels`` (ui.kit.labels) to write values with. Whatever text they hold is escaped and displayable; a form
     field that must hold it unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single quotes."""
     html = _TEMPLATES.get_template(template).render(values)

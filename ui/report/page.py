@@ -20,13 +20,13 @@ from markupsafe import Markup
 
 from evaluation.commands import comparison_commands
 from evaluation.report.document.blocks import Cell, Head, Paragraph, Section, Table
-from evaluation.report.document.render import pages
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
 from ui.kit.components import check_html, strip_component, table_html
 from ui.kit.figure import LIBRARY, figure_component, figure_json
 from ui.kit.labels import run_names
+from ui.kit.panel import render
 from ui.kit.theme import page_css, page_theme
 from ui.result.details import FIGURES, Details
 from ui.result.numbers import SETTINGS
@@ -96,7 +96,7 @@ def report_html(stored: StoredComparison) -> str:
         "values": Markup(to_json(components.values)),
         "scripts": list(map(Markup, scripts)),
     }
-    return pages(("ui", "assets")).get_template("comparison.html.jinja").render(body)
+    return render("assets/comparison.html.jinja", **body)
 
 
 def report_css() -> str:

@@ -15,14 +15,13 @@ from pydantic import TypeAdapter
 
 from evaluation.format import number, ratio, share
 from evaluation.planner import BUDGET, MOST, Acceptance, Costs, acceptance_of, best, costs_of, planned, times_of
-from evaluation.report.document.render import pages
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
 from ui.kit.events import QUEUED, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
-from ui.kit.panel import panel_component
+from ui.kit.panel import panel_component, render
 
 CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
 LARGEST_BATCH = 10  # as a power of 2
@@ -73,9 +72,8 @@ def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
 def planner_html(fields: Fields | None) -> str:
     """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted. Raises ValueError, ArithmeticError
     or IndexError for numbers that no run has."""
-    template = pages(("ui", "kit/templates"), ("ui", "result")).get_template("planner.html.jinja")
     if fields is None:
-        return template.render(nothing=NOTHING)
+        return render("result/planner.html.jinja", nothing=NOTHING)
     run, kept = fields.runs[fields.run], fields.was == fields.run
     measured = min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft)))) if run.draft > 0 else CHEAPEST
     slider = min(DEAREST, max(CHEAPEST, fields.draft)) if kept else measured
@@ -91,7 +89,8 @@ def planner_html(fields: Fields | None) -> str:
             f"Best is {unit} = {fastest.size}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
             f"{number(fastest.tokens)} tokens a target pass. {unit} = {own.size}, as it was run: {ratio(own.speedup)}."
         )
-    return template.render(
+    return render(
+        "result/planner.html.jinja",
         nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
         batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, unit, LANES[run.lane]),
         csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,

@@ -47,17 +47,8 @@ class Counts:
 def counts_of(trace: Trace) -> Counts:
     """The same numbers of a run that ended."""
     s = trace.summary
-    tv_max = s.tv_max if s.new_tokens else 0.0
-    return Counts(
-        s.new_tokens,
-        s.steps,
-        s.relaxed,
-        s.wall_s,
-        s.ttft_s,
-        s.tv_sum,
-        tv_max,
-        s.tau if s.steps == UNKNOWN else math.nan,
-    )
+    tv_max, tau = s.tv_max if s.new_tokens else 0.0, s.tau if s.steps == UNKNOWN else math.nan
+    return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
 
 
 def stat_tiles(counts: Counts) -> tuple[Tile, ...]:

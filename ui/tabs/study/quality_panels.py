@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from evaluation.format import count, displayable, plural
 from evaluation.report.document import tables
@@ -11,10 +11,10 @@ from evaluation.report.document.build import CHARTS, CHARTS_LEAD, facts, plan_se
 from evaluation.report.document.chart import HEADS as CHART_HEADS
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.document.render import pages
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.files import csv_text
 from evaluation.report.values import ALL, Measured, PromptRow, Report
+from ui.kit.panel import render
 
 LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
@@ -25,21 +25,13 @@ FOLDED = (
     tables.vote_section,
     plan_section,
 )
-
-
-def render(part: str, **values: Any) -> str:
-    """A part of the tab's template, which uses those of the report."""
-    return (
-        pages(("ui", "kit/templates"), ("ui", "tabs/study"))
-        .get_template("quality.html.jinja")
-        .render(part=part, **values)
-    )
+_render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab's template
 
 
 def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
     sections = filter(None, (verdict_section(report), warning_section(report), tables.overview_section(report)))
-    return render("first", facts=facts(report), sections=sections)
+    return _render(part="first", facts=facts(report), sections=sections)
 
 
 def charts_html(report: Report) -> str:
@@ -49,12 +41,12 @@ def charts_html(report: Report) -> str:
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
-    return render("charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown) if shown else ""
+    return _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown) if shown else ""
 
 
 def rest_html(report: Report) -> str:
     """What stands below the prompts, each to be unfolded."""
-    return render("rest", sections=filter(None, (make(report) for make in FOLDED)))
+    return _render(part="rest", sections=filter(None, (make(report) for make in FOLDED)))
 
 
 def prompts_html(report: Report) -> str:
@@ -65,16 +57,16 @@ def prompts_html(report: Report) -> str:
     rows = report.prompts[:LISTED]
     total = plural(len(report.prompts), "row")
     note = f"the first {count(LISTED)} of {total}; study-prompts.csv has all" if len(report.prompts) > LISTED else total
-    return render(
-        "prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
+    return _render(
+        part="prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
         note=note,
     )  # fmt: skip
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
     """A prompt in full; both runs are shown below as token views."""
-    return render(
-        "texts", shown=replace(opened(report.plan, row, texts), sides=()), run=row.worst[1],
+    return _render(
+        part="texts", shown=replace(opened(report.plan, row, texts), sides=()), run=row.worst[1],
         comparison=texts.comparison if texts else "", runs=texts.runs if texts else (),
     )  # fmt: skip
 

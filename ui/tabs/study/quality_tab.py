@@ -91,17 +91,8 @@ class QualityTab(StoredTab):
             self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
         self.fields = [self.panel.component]
-        line = [
-            self.listed,
-            self.strip,
-            self.resume,
-            self.stop,
-            self.result,
-            *self.filters,
-            self.downloads,
-            self.sharing,
-        ]
-        parts = [self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
+        line = [self.listed, self.strip, self.resume, self.stop, self.result, *self.filters, self.downloads]
+        parts = [self.sharing, self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
         self.outputs = [*line, *parts, self.timer, *self.shown]
 
     def wire_all(self, tab: gr.Tab) -> None:
