@@ -21,7 +21,7 @@ from ui.settings.drafters import FIELDS, PRESETS, TITLES, offered, presets_for, 
 from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, parse, read_form, rule_html, step_of
 from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, read_drafter
 from ui.settings.panel import SettingsPanel
-from ui.tabs.compare.ask import Ask
+from ui.tabs.compare.tab import Ask
 from ui.tabs.study.lists import estimated
 from ui.tabs.study.quality_form import read_study
 from ui.tabs.study.quality_tab import QualityTab

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from secrets import token_hex
+from typing import Any
 
 import pytest
 
@@ -22,24 +23,24 @@ from tests.unit.ui.places import FORM, client_of, failing, keep, records
 from ui.jobs.services import Services
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
+from ui.public.latest import Latest
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
-from ui.tabs.votes.round import OpenRound, RoundFrame, Rounds, cast_vote, write_answers
+from ui.tabs.votes.round import OpenRound, Round, asking, cast_vote, reveal_strip, revealed, same_strip, write_answers
 from ui.tabs.votes.tally import COLUMNS, NONE_YET, ordered, results_table, tally, tally_html, tally_now
-from ui.tabs.votes.view import NOTHING, Round, asking, reveal_strip, revealed, same_strip
 
 SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
 
 
 @pytest.fixture
-def rounds() -> Rounds:
-    return Rounds(9)
+def rounds() -> Latest[OpenRound]:
+    return Latest(9)
 
 
 def frames(
-    services: Services, rounds: Rounds, form: Form = FORM, side: Callable[[], int] = lambda: 1
-) -> list[RoundFrame]:
+    services: Services, rounds: Latest[OpenRound], form: Form = FORM, side: Callable[[], int] = lambda: 1
+) -> list[Any]:
     return list(write_answers(services, rounds, form, "visitor", side=side))
 
 
@@ -47,7 +48,7 @@ def round_of(rule: str = "mars", *, left: int = 0) -> Round:
     return Round("c" * 32, (make_trace(), make_trace(rule=rule, theta=0.5)), left)
 
 
-def waiting_round(services: Services, rounds: Rounds, left: int = 0) -> str:
+def waiting_round(services: Services, rounds: Latest[OpenRound], left: int = 0) -> str:
     """The id of a round whose runs are saved."""
     waiting = OpenRound(token_hex(16), keep(services.store, source=Source.VOTE, theta=0.5), left)
     rounds.put(services.key, waiting)
@@ -61,7 +62,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
 
 
 def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_shown(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = frames(services, rounds)
@@ -94,7 +95,7 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Rounds, left: int) -> None:
+def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Latest[OpenRound], left: int) -> None:
     for choice in Choice:
         cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
         vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
@@ -112,7 +113,7 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds
 
 
 def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = waiting_round(services, rounds)
     with monkeypatch.context() as patch, pytest.raises(StorageError):
@@ -125,7 +126,7 @@ def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
     assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
 
 
-def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: Rounds) -> None:
+def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: Latest[OpenRound]) -> None:
     last = frames(services, rounds, SAME)[-1]
     assert last.round == "" and last.view is not None and last.view.state == "revealed"
     assert last.view.comparison and last.strip.state == "done"
@@ -138,7 +139,7 @@ def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: R
     assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
-def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds) -> None:
+def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Latest[OpenRound]) -> None:
     shown = []
     for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
         shown.append(frame)
@@ -150,7 +151,7 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Rounds)
     assert tally(services.store.vote_counts()) == ()
 
 
-def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rounds: Rounds) -> None:
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rounds: Latest[OpenRound]) -> None:
     for form, words in (
         (replace(FORM, pair="no such pair"), "The model pair is 'no such pair'"),
         (replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2), "two rules that differ; both are MARS θ = 0.9."),
@@ -160,7 +161,9 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rou
     assert services.store.count() == 0
 
 
-def test_a_round_without_a_vote_is_discarded_when_the_next_begins(services: Services, rounds: Rounds) -> None:
+def test_a_round_without_a_vote_is_discarded_when_the_next_begins(
+    services: Services, rounds: Latest[OpenRound]
+) -> None:
     owner = "browser:a"
     owned = replace(services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page"))
     first = list(write_answers(owned, rounds, FORM, owned.key))[-1].round
@@ -191,7 +194,10 @@ def test_hostile_texts_comments_and_prompts_are_data() -> None:
     shown = asking(round_).html()
     assert_inert(shown)
     first, second = read_panel(shown).all(".mars-vote-text")
-    assert first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>") and second.text == NOTHING
+    assert (
+        first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>")
+        and second.text == "(This answer is empty.)"
+    )
     vote = StoredVote(
         "v", "c" * 32, datetime(2026, 1, 2, tzinfo=UTC), Choice.TIE, "strict", "mars", "a", "b", "", "Hello"
     )
@@ -219,7 +225,7 @@ def test_results_count_rules_and_not_sides() -> None:
 
 
 def test_the_csv_holds_what_the_table_shows(
-    services: Services, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no formula; the tab reads the latest votes alone."""
     assert "'=1+1" in csv_text(results_table(tally([VoteCount("=1+1", "strict", Choice.TIE, 1)])))
@@ -243,7 +249,7 @@ def test_the_csv_holds_what_the_table_shows(
     assert len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
 
 
-def test_a_deleted_round_counts_no_more(services: Services, rounds: Rounds) -> None:
+def test_a_deleted_round_counts_no_more(services: Services, rounds: Latest[OpenRound]) -> None:
     name = waiting_round(services, rounds)
     cast = cast_vote(services, rounds, name, Choice.LEFT)
     assert cast is not None and len(tally(services.store.vote_counts())) == 1

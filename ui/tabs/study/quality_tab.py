@@ -24,7 +24,7 @@ from ui.kit.address import ID
 from ui.kit.components import downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
-from ui.result.pair import RunPair, pair_views
+from ui.result.view import RunPair, pair_views
 from ui.settings.panel import SettingsPanel
 from ui.sharing import READ_ONLY, reading, share_component
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
