@@ -75,6 +75,8 @@ def open_history(page: Page) -> None:
 
 def reopen_latest(page: Page) -> None:
     """Open the first row of History and wait for its result."""
+    if not page.locator(".mars-history-row").first.is_visible():
+        open_history(page)
     page.locator(".mars-history-row").first.click()
     expect(page.locator("#history-lane-0 .mars-lane")).not_to_have_attribute("data-state", "empty")
 

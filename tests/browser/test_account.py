@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.conftest import PATIENCE_MS, Window
-from tests.browser.steps import axe_problems, compare, lane_text, open_history, open_settings, reopen_latest
+from tests.browser.steps import axe_problems, compare, lane_text, open_settings, reopen_latest
 from tests.serving import Server
 from tests.unit.ui.public.conftest import Served
 from ui.public.visitors import COOKIE
@@ -49,7 +49,6 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     assert cookie.get("httpOnly") and cookie.get("sameSite") == "Lax"
     compare(page, tokens=8)
     text = lane_text(page, 0)
-    open_history(page)
     reopen_latest(page)
     expect(page).to_have_url(re.compile("comparison=[0-9a-f]{32}"))
     other.goto(page.url)

@@ -1,4 +1,4 @@
-"""Reading a result on the real page: the stored example, another θ, an alternative continued, figures as files, keyboard only."""
+"""Reading a result on the real page: the example, another θ, files, keyboard only; light and dark, narrow and wide, axe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import compare, details_tab, fill, wait_for
+from tests.browser.steps import axe_problems, compare, details_tab, fill, wait_for
 
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
@@ -119,3 +119,47 @@ def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Windo
     restyled = [event["args"]["elementCount"] for event in events if event["name"] == "UpdateLayoutTree"]
     assert sum(restyled) > 600, "every token of two lanes was styled"
     assert sum(count > 500 for count in restyled) <= 4, "what begins and ends a comparison, of some twenty frames"
+
+
+# All that a theme changes.
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+TABS = {
+    "Compare": "#compare-lane-0 .tok", "Sweep": "#sweep-run", "Quality": "#study-list", "History": ".mars-history-item",
+    "Votes": "#votes-write", "About": ".mars-about",
+}  # fmt: skip
+
+
+def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(window: Window) -> None:
+    """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the lanes side by side."""
+    page = window.page
+    opener, tour = page.locator(".mars-tour-open"), page.get_by_role("dialog", name="Tour")
+    expect(opener).to_have_text("New here?")
+    opener.click()
+    for number in range(1, 5):
+        expect(tour).to_contain_text(f"{number} of 4")
+        expect(page.locator(".mars-toured")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+    expect(tour).to_be_hidden()
+    expect(page.locator(".mars-toured")).to_have_count(0)
+
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.wait_for_function("document.documentElement.scrollWidth <= 360")
+    compare(page)
+    expect(page.locator(".mars-card .mars-figure[data-state=drawn]:visible").first).to_be_visible()
+    page.wait_for_function("document.documentElement.scrollWidth <= 360")
+    page.set_viewport_size({"width": 2560, "height": 1300})
+    left, right = (page.locator(f"#compare-lane-{lane}").bounding_box() for lane in (0, 1))
+    assert left and right and left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
+
+    page.set_viewport_size({"width": 1280, "height": 900})
+    for theme, options in (("light", {}), ("dark", COLOURS)):
+        if theme == "dark":
+            page.get_by_role("button", name="Switch between light and dark").click()
+            expect(page.locator("body.dark")).to_be_attached()
+        for tab, shown in TABS.items():
+            page.get_by_role("tab", name=tab, exact=True).first.click()
+            page.locator(shown).first.wait_for()
+            assert axe_problems(page, **options) == {}, (theme, tab)
+    page.reload()
+    expect(page.locator("body.dark")).to_be_attached()
+    expect(opener).to_have_text("Tour")

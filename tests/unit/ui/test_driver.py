@@ -1,7 +1,9 @@
-"""The driver of jobs, by every way that leads to it: what is counted, what is saved, and what a job that never began leaves behind."""
+"""The driver of jobs, by every way that leads to it, and the queue before the one slot: what is counted, saved, refused and told."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
@@ -17,11 +19,11 @@ from tests.unit.ui.places import FORM as WHOLE
 from tests.unit.ui.places import failing, latest
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
-from ui.jobs.queue import Queue
+from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
-from ui.public.limits import Limits
+from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 from ui.settings.form import read_configs
 from ui.tabs.compare.frames import Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
@@ -177,3 +179,183 @@ def test_batches_are_one_comparison_each_and_share_the_time(
     comparisons = {event.comparison for event in events if isinstance(event, Started)}
     assert len(comparisons) == services.store.count() == len(times) == (1 if stops else 2)
     assert times == sorted(times, reverse=True) and times[0] <= 60
+
+
+PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def enter(queue: Queue, owner: str, tokens: int = 1000, runs: int = 1) -> Ticket:
+    return queue.ticket(owner, runs=runs, tokens=tokens)
+
+
+def served(queue: Queue, tickets: list[Ticket]) -> list[str]:
+    """Owners in the order in which their turns come."""
+    order = []
+    while queue.running:
+        (now,) = [ticket for ticket in tickets if ticket.ready(0.0)]
+        order.append(now.owner)
+        now.queue.leave(now)
+    return order
+
+
+def test_who_comes_first_is_served_first_and_a_second_request_goes_behind_the_others() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    tickets = [enter(queue, owner) for owner in ("a", "a", "a", "b", "c", "b")]
+    assert served(queue, tickets) == ["a", "b", "c", "a", "b", "a"]
+
+
+def test_whoever_comes_again_is_behind_those_who_wait_but_not_for_ever() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    tickets = [enter(queue, "a"), enter(queue, "b"), enter(queue, "a")]
+    order = []
+    for late in range(MOST_PASSED + 5):
+        tickets.append(enter(queue, f"late {late}"))
+        (now,) = [ticket for ticket in tickets if ticket.ready(0.0)]
+        order.append(now.owner)
+        queue.leave(now)
+    assert order[:3] == ["a", "b", "late 0"] and order.index("a", 1) == 2 + MOST_PASSED
+
+
+def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock, pace_s=0.02)
+    tickets = [enter(queue, owner) for owner in ("a", "b", "c")]  # 20 s each
+    assert [ticket.message() for ticket in tickets[1:]] == ["1 before you; about 20 s.", "2 before you; about 40 s."]
+    clock.now += 15
+    assert tickets[2].message() == "2 before you; about 30 s."
+    clock.now += 100  # longer than expected: what is left of it is nothing that anybody knows
+    assert tickets[1].message() == "1 before you; a few seconds."
+    queue.leave(tickets[0])
+    assert tickets[2].message().startswith("1 before you; about ") and queue.pace_s > 0.02
+    learnt = Queue(PRIVATE_LIMITS, clock, pace_s=1.0)
+    for _ in range(30):
+        with enter(learnt, "a", tokens=100):
+            clock.now += 0.5
+    assert 0.005 <= learnt.pace_s < 0.0055
+
+
+def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock, pace_s=0.06)
+    tickets = [enter(queue, owner) for owner in "abcd"]
+    with pytest.raises(QueueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"):
+        enter(queue, "e")
+    queue.leave(tickets[2])
+    enter(queue, "e")
+
+
+def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> None:
+    queue, private = Queue(PUBLIC, clock), Queue(PRIVATE_LIMITS)
+    enter(queue, "a")
+    enter(queue, "a")
+    with pytest.raises(QueueError, match="Another run of yours is waiting"):
+        enter(queue, "a")
+    enter(queue, "b")
+    assert len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
+
+
+def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    for runs in (4, 4):
+        with enter(queue, "a", runs=runs):
+            clock.now += 600
+    with pytest.raises(QueueError, match=r"has 10 runs an hour; try again in about 40 min\.$"):
+        enter(queue, "a", runs=3)
+    with enter(queue, "b", runs=10), enter(queue, "a", runs=2):
+        pass
+    clock.now += 2401
+    with enter(queue, "a", runs=4):
+        pass
+    with pytest.raises(QueueError, match="These are 11 runs"):
+        enter(queue, "c", runs=11)
+    clock.now += 7200
+    with enter(queue, "d"):
+        assert [owner for _, owner, _ in queue.begun] == ["d"]  # the table forgets
+
+
+def test_what_left_the_queue_or_computed_nothing_does_not_count(clock: Clock) -> None:
+    queue = Queue(PUBLIC, clock)
+    running, gone = enter(queue, "a"), enter(queue, "b", runs=10)
+    queue.leave(gone)
+    queue.leave(running)
+    with enter(queue, "b", runs=10) as ticket:
+        ticket.refund()
+    with enter(queue, "b", runs=10):
+        pass
+
+
+def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    running, waiting = enter(queue, "a"), enter(queue, "b")
+    threading.Timer(0.1, queue.leave, [running]).start()
+    started = time.monotonic()
+    assert waiting.ready(120.0) and time.monotonic() - started < 60
+    other = enter(queue, "c")
+    assert not other.ready(120.0, stopped=_after(0.1)) and time.monotonic() - started < 60
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    ends = time.monotonic() + seconds
+    return lambda: time.monotonic() > ends
+
+
+def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:
+    queue = Queue(PRIVATE_LIMITS)
+    running = enter(queue, "a")
+    queue.close()
+    with pytest.raises(QueueError, match="shut down"):
+        enter(queue, "b")
+    assert not queue.empty(0.05)
+    threading.Timer(0.05, queue.leave, [running]).start()
+    assert queue.empty(600.0)
+
+
+def test_fifty_at_once_run_one_at_a_time_and_all_of_them() -> None:
+    queue, inside, most, done = Queue(PRIVATE_LIMITS), [0], [0], []
+
+    def visit(owner: str) -> None:
+        with enter(queue, owner) as ticket:
+            while not ticket.ready(1.0):
+                pass
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.002)
+            inside[0] -= 1
+            done.append(owner)
+
+    threads = [threading.Thread(target=visit, args=[str(number)]) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(done)) == 50 and most == [1] and (queue.running, queue.waiting) == (0, 0)
+
+
+def test_what_is_set_replaces_the_limits_of_the_mode() -> None:
+    assert read_limits("", PUBLIC_LIMITS) == PUBLIC_LIMITS
+    expected = replace(PUBLIC_LIMITS, new_tokens=256, seconds=None)
+    assert read_limits(" new_tokens = 256, seconds=off ,", PUBLIC_LIMITS) == expected
+
+
+@pytest.mark.parametrize("text", ["tokens=5", "new_tokens", "new_tokens=0", "k=-1", "k=²", "k=1.5", "k=10000000000"])
+def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^MARS_LIMITS sets .*; it (can set|must be a whole number from 1) ?.*\.$"):
+        read_limits(text, PUBLIC_LIMITS)
+
+
+def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none() -> None:
+    assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(sweep=True) == ""
+    one, sweep = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(sweep=True)
+    assert all(part in one for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes"))
+    assert "80 runs a sweep" in sweep and "lanes" not in sweep and "a sweep" not in one
+    assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

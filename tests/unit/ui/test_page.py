@@ -1,8 +1,14 @@
-"""The page as a whole, without a browser: closed doors, texts and help that agree with the code, downloads, what its address says."""
+"""The page as a whole, without a browser: how it starts, closed doors, texts and help that agree with the code, downloads, its address."""
 
 from __future__ import annotations
 
+import gc
 import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +16,16 @@ import gradio as gr
 import pytest
 from starlette.testclient import TestClient
 
+import app
+from hosting.settings import Settings, offered, read_settings
+from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from mars_core.types import Cause
+from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.ui.places import client_of, contrast, keep, place_of, records
 from ui.app import launch_options
+from ui.jobs.preload import preload
 from ui.kit.address import NAMES, Address, chosen_tab, history_parameters, read_address, search_query, without_search
 from ui.kit.assets import share_scripts
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
@@ -185,3 +195,83 @@ def test_what_is_named_opens_its_tab() -> None:
         assert chosen_tab(read_address({name: ID})) == tab
     assert chosen_tab(read_address({})) == "compare"
     assert chosen_tab(read_address({"tab": "about", "comparison": ID})) == "about"
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_the_default_pair_is_there_or_missed_and_the_collector_on(
+    spec: PairSpec, store: RunStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert gc.isenabled()  # importing the app left it on
+    lost = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
+    for pair, loaded in ((spec, (spec,)), (lost, ())):
+        pool = (place := place_of(store, catalog=(pair,))).pool
+        gc.disable()
+        preload(place)
+        assert pool.loaded() == loaded and pool.ran == set(loaded)  # its first run was a rehearsal
+        assert gc.isenabled() and gc.get_freeze_count() > 0
+    assert "The pair 'Lost' is not available" in caplog.text
+
+
+def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
+        read_settings({"MARS_MCP": "on"})
+
+
+def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(spec: PairSpec) -> None:
+    first, second = replace(spec, key="small"), replace(spec, key="bundled")
+    catalog = (first, second)
+    assert offered(Settings(), catalog) == catalog
+    assert offered(Settings(public=True), catalog) == (second,)
+    assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
+    with pytest.raises(ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"):
+        offered(Settings(pairs=("nowhere",)), catalog)
+
+
+def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(tmp_path: Path) -> None:
+    code = (
+        "import sys, app; page = app.build_app(app.Services(app.ModelPool(), app.RunStore(sys.argv[1])));"
+        "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder') if name in sys.modules]);"
+        "from gradio.mcp import GradioMCPServer; print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
+    )
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *_, loaded, tools = done.stdout.splitlines()
+    assert loaded == "" and tools == "compare comparison comparisons divergences pairs rules tokens"
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
+def test_runs_leave_a_core_to_the_page_unless_told(
+    given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[tuple[str, int]] = []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("torch.set_num_threads", lambda count: threads.append((threading.current_thread().name, count)))
+    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ())
+    try:
+        name = application.services.engine.submit(lambda: threading.current_thread().name).result()
+    finally:
+        application.close()
+    assert threads == [(name, count) for count in used]
+
+
+def test_the_pair_waits_for_the_first_visitor(spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
+    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,))
+    try:
+        application.start()
+        assert not application.services.pool.loaded()
+        application.opened.set()
+        while not application.services.pool.loaded():
+            time.sleep(0.01)
+    finally:
+        application.close()
