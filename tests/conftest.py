@@ -14,7 +14,7 @@ __all__ = ["postgres_folder", "postgres_url"]
 # those that use the page in public mode, and of the browser's tests those that use no page
 OTHER_PAGES = (
     "tests/unit/ui/public/",
-    *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "origin", "panel")),
+    *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "panel")),
 )
 
 
