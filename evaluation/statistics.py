@@ -76,6 +76,11 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 
 
+def count_interval(part: int, whole: int) -> Interval:
+    """``part / whole`` with Wilson's interval."""
+    return Interval(over(part, whole), *wilson(part, whole))
+
+
 def share_interval(hits: Array, prompt: Places) -> Interval:
     """Share of 1 among ``hits`` (0 or 1 a run, [R]).
 
