@@ -195,11 +195,10 @@ def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None
 
 
 def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
-    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:2]]
+    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:1]]
     answers = assert_alike(bundled, *chats, max_gen_toks=64)
     assert any("####" in answer for answer in answers)
-    assert_alike(bundled, chats[0], max_gen_toks=64, until=["="])
-    assert_alike(bundled, "Once upon a time", max_gen_toks=32, until=["."])
+    assert_alike(bundled, chats[0], max_gen_toks=24, until=["="])
 
 
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Server, ServerError
 from evaluation.served.trace import ServedStep, ServedToken, answer_trace, served_trace, vllm_steps
 from evaluation.study.result import relative_of, result_of
-from mars_core.session import Session, run_config
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     UNKNOWN,
@@ -45,41 +44,19 @@ def ask(serving: Serving, prompt: object = PROMPT, **settings: object) -> tuple[
         return client.complete(prompt, **({"max_tokens": 24} | settings)), pauses  # type: ignore[arg-type]
 
 
-def run(session: Session, prompt: PromptConfig, rule: RuleConfig, temperature: float = 0.0, seed: int = 0) -> Trace:
-    started = session.start(
-        run_config(
-            session.pair, prompt=prompt, rule=rule, drafter=DrafterConfig("model", None, 5),
-            sampling=Sampling(temperature), max_new_tokens=24, seed=seed,
-        )
-    )  # fmt: skip
-    for _ in started:
-        pass
-    return started.trace()
-
-
-@pytest.mark.parametrize(("rule", "temperature"), [("strict", 0.0), ("mars", 0.0), ("mars", 1.0)])
-def test_an_answer_has_everything_that_the_server_reports(serving: Serving, rule: str, temperature: float) -> None:
-    xargs = {"mars_rule": "mars", "mars_theta": 0.5} if rule == "mars" else {}
-    wanted = RuleConfig("mars", {"theta": 0.5}) if rule == "mars" else RuleConfig()
-    trace = run(serving.session, PromptConfig(PROMPT, chat=False), wanted, temperature, seed=3)
-    answer, _ = ask(serving, temperature=temperature, seed=3, xargs=xargs)
-    assert (answer.text, answer.token_ids, answer.prompt_ids) == (trace.text, trace.token_ids, trace.prompt_ids)
-    assert answer.logprobs is not None
-    assert [each.token for each in answer.logprobs] == [token.piece for token in trace.tokens]
-    assert [each.logprob for each in answer.logprobs] == pytest.approx([token.logprob for token in trace.tokens])
-    for found, token in zip(answer.logprobs, trace.tokens, strict=True):
-        if len(found.top) == 2:
-            assert found.top[0][1] - found.top[1][1] == pytest.approx(token.gap, abs=1e-4)
-    assert answer.usage == {"prompt_tokens": len(trace.prompt_ids), "completion_tokens": len(trace.tokens)}
-    assert answer.finish_reason in ("length", "stop")
-    assert sum(answer.extra["metrics"]["speculative_decoding"]["per_step_accepted"]) > 0
-    assert 0 < answer.ttft_s <= answer.wall_s
+def runs_of(serving: Serving) -> list[Trace]:
+    """The runs of the server from now on."""
+    runs: list[Trace] = []
+    serving.change = lambda trace: runs.append(trace) or trace  # type: ignore[func-returns-value]
+    return runs
 
 
 def test_a_chat_is_a_chat(serving: Serving) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    runs = runs_of(serving)
     answer, _ = ask(serving, messages)
-    trace = run(serving.session, PromptConfig(PROMPT, "Be brief."), RuleConfig())
+    (trace,) = runs
+    assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
     assert (answer.text, answer.token_ids, answer.prompt_ids) == (trace.text, trace.token_ids, trace.prompt_ids)
     assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
 
@@ -188,8 +165,7 @@ STRICT, MARS = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.5})
 
 def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace, Trace]:
     """The run as the server reports it, and as it was."""
-    runs: list[Trace] = []
-    serving.change = lambda trace: runs.append(trace) or trace  # type: ignore[func-returns-value]
+    runs = runs_of(serving)
     xargs = {"mars_rule": rule.name} | {f"mars_{name}": value for name, value in rule.parameters.items()}
     with Client(Server(serving.url, MODEL)) as client:
         answer = client.complete(CONFIG.prompt.text, max_tokens=CONFIG.max_new_tokens, xargs=xargs, **settings)
@@ -200,9 +176,10 @@ def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
     return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
 
 
-@pytest.mark.parametrize("rule", [STRICT, MARS])
-def test_what_the_server_reports_is_what_the_run_was(serving: Serving, rule: RuleConfig) -> None:
-    trace, run = answered(serving, rule)
+@pytest.mark.parametrize(("rule", "temperature"), [(STRICT, 0.0), (MARS, 0.0), (MARS, 1.0)])
+def test_what_the_server_reports_is_what_the_run_was(serving: Serving, rule: RuleConfig, temperature: float) -> None:
+    trace, run = answered(serving, rule, temperature=temperature, seed=3)
+    assert (run.config.rule, run.config.sampling.temperature, run.config.seed) == (rule, temperature, 3)
     assert (trace.text, trace.token_ids, trace.prompt_ids) == (run.text, run.token_ids, run.prompt_ids)
     assert trace.stop_reason is run.stop_reason and trace.status is Status.COMPLETED
     ours, theirs = trace.summary, run.summary
@@ -210,6 +187,9 @@ def test_what_the_server_reports_is_what_the_run_was(serving: Serving, rule: Rul
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood)
     for one, other in zip(trace.tokens, run.tokens, strict=True):
         assert (one.position, one.piece, one.start, one.end) == (other.position, other.piece, other.start, other.end)
+        assert one.logprob == pytest.approx(other.logprob)
+        assert math.isnan(one.gap) or one.gap == pytest.approx(other.gap, abs=1e-4)
+    assert not all(math.isnan(token.gap) for token in trace.tokens)
     assert ours.wall_s >= ours.ttft_s > 0 and ours.tokens_per_s == pytest.approx(ours.new_tokens / ours.wall_s)
 
 

@@ -25,7 +25,11 @@ TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
 
 def plan(**changed: Any) -> Plan:
     suites = (
-        Suite("one", (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"))), metrics=("contains,none",)),
+        Suite(
+            "one",
+            (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"), metrics=("bleu,none",))),
+            metrics=("contains,none",),
+        ),
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
     given: dict[str, Any] = {
