@@ -18,7 +18,6 @@ from mars_core.types import (
     Cause,
     DrafterConfig,
     ModelRef,
-    Outcome,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -198,10 +197,8 @@ def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: 
     kept = [step.kept for step in run.steps]
     assert kept[0] > 0  # else the first token alone comes from the prefill
     assert [step.kept for step in trace.steps] == [kept[0] - 1, *kept[1:]]
-    assert [step.drafted for step in trace.steps] == [
-        run.steps[0].drafted - 1,
-        *(step.drafted for step in run.steps[1:]),
-    ]
+    first, *later = (step.drafted for step in run.steps)
+    assert [step.drafted for step in trace.steps] == [first - 1, *later]
     assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
     ours, theirs = trace.summary, run.summary
     assert (ours.steps, ours.tau, ours.recovered) == (theirs.steps, theirs.tau, theirs.recovered)
@@ -239,27 +236,6 @@ def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> N
     traces.append(of("", error="It failed."))
     loaded = [run.trace for run in store.load(save(store, *traces)).runs]
     assert all(same(one, other) for one, other in zip(loaded, traces, strict=True))
-
-
-def test_steps_of_the_plugin_name_relaxed_and_rejected_tokens() -> None:
-    tokens = [ServedToken(number, piece) for number, piece in enumerate(["a", "b", "c", "d", "e"])]
-    steps = [
-        ServedStep(0, 0, 1),
-        ServedStep(3, 2, 3, 0, (1, 2, 9), (False, True, False), (4.0, 3.0, 2.0), (1.0, 2.9, 1.0), (1, 8, 3), (0, 2, 9)),
-        ServedStep(1, 1, 1, 0, (4,), (False,), (5.0,), (1.0,), (4,), (0,)),
-    ]
-    trace = served_trace(
-        replace(CONFIG, rule=MARS), text="abcde", tokens=tokens, stop_reason=StopReason.LENGTH, steps=steps
-    )
-    outcomes = [token.outcome.value for step in trace.steps for token in step.tokens]
-    assert outcomes == ["bonus", "accepted", "relaxed", "rejected", "recovered", "accepted"]
-    relaxed, rejected, recovered = trace.steps[1].tokens[1:]
-    assert (relaxed.own, relaxed.rank, relaxed.gap, relaxed.r) == (8, 2, pytest.approx(0.1), pytest.approx(2.9 / 3))
-    assert (rejected.id, rejected.position, recovered.id, recovered.position) == (9, 3, 3, 3)
-    assert [node.outcome for node in trace.steps[1].nodes] == [Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED]
-    summary = trace.summary
-    assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
-    assert summary.acceptance_by_position == (1.0, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -303,9 +279,8 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
 
 
 def test_pieces_that_are_not_the_text_leave_it_whole() -> None:
-    trace = of(
-        "aé!", ServedToken(1, "a"), ServedToken(2, "bytes:\\xc3"), ServedToken(3, "bytes:\\xa9"), ServedToken(4, "!")
-    )
+    pieces = ("a", "bytes:\\xc3", "bytes:\\xa9", "!")
+    trace = of("aé!", *(ServedToken(number, piece) for number, piece in enumerate(pieces, start=1)))
     assert [(token.start, token.end) for token in trace.tokens] == [(0, 1), (1, 1), (1, 1), (1, 3)]
 
 

@@ -38,9 +38,8 @@ def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
     assert main(["run", *options, "--db", url, "--quiet"]) == status
     with RunStore(url) as store:
         study = store.studies()[0]
-        return read_plan(store.study(study.id).plan), sorted(
-            store.results(study.id), key=lambda one: (one.task, one.lane)
-        )
+        results = sorted(store.results(study.id), key=lambda one: (one.task, one.lane))
+        return read_plan(store.study(study.id).plan), results
 
 
 def report(url: str) -> tuple[Measured, ...]:
@@ -67,11 +66,8 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
     assert outcomes(found) == outcomes(wanted)
     for one, other in zip(found, wanted, strict=True):
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
-        assert (ours.same, ours.divergence, ours.bleu) == (
-            theirs.same,
-            theirs.divergence,
-            pytest.approx(theirs.bleu, nan_ok=True),
-        )
+        assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
+        assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
         assert read_result(other.data).steps - read_result(one.data).steps in (0, 1)  # the first may have kept nothing
     for ours, theirs in zip(report(there), report(here), strict=True):
         assert ours.main_score is not None and theirs.main_score is not None
@@ -211,10 +207,9 @@ def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
     rows = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
     choices = [choice for row in rows for choice in row.get("choices", ())]
-    assert choices and all(
-        (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
-        for choice in choices
-    )
+    assert choices
+    for choice in choices:
+        assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
     (results, *_) = tmp_path.rglob("results_*.json")
     pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
     assert pooled["new_tokens"] > 0 and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
