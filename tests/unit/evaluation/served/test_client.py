@@ -33,13 +33,12 @@ from tests.unit.evaluation.judge.server import Reply, serve
 from tests.unit.storage.exports import save
 
 PROMPT = "A story about Greta in a village, please."
-KEY = "sk-secret-9876"
 
 
 def ask(serving: Serving, prompt: object = PROMPT, **settings: object) -> tuple[Answer, list[float]]:
     """The answer, and the pauses before further tries."""
     pauses: list[float] = []
-    with Client(Server(serving.url, MODEL, serving.key), pauses.append) as client:
+    with Client(Server(serving.url, MODEL), pauses.append) as client:
         return client.complete(prompt, **({"max_tokens": 24} | settings)), pauses  # type: ignore[arg-type]
 
 
@@ -119,21 +118,6 @@ def test_what_a_server_says_cannot_command_a_terminal() -> None:
     ):
         client.complete(PROMPT, max_tokens=4)
     assert str(raised.value).isprintable()
-
-
-def test_a_setting_that_a_server_refuses_is_not_left_out(serving: Serving) -> None:
-    serving.refuses = ("seed",)
-    with pytest.raises(ServerError, match=r"answered 400: .*Unrecognized request argument supplied: seed"):
-        ask(serving, seed=1)
-
-
-def test_the_key_is_sent_and_in_no_message(serving: Serving) -> None:
-    serving.key = KEY
-    assert ask(serving, max_tokens=4)[0].text
-    server = Server(serving.url, MODEL, "sk-wrong")
-    with Client(server) as client, pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised:
-        client.complete(PROMPT, max_tokens=4)
-    assert "sk-wrong" not in str(raised.value) + repr(server)
 
 
 def test_a_request_that_is_closed_ends_on_the_server(serving: Serving) -> None:

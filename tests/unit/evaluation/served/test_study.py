@@ -98,17 +98,23 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     assert plan.served and [*plan.served.waves(2, plan.items)] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
-def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
-    serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
+def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
+    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    serving.faults = [Fault.NONE, Fault.NONE, Fault.NONSENSE]
-    _, results = run(url, *ITEMS, *RULES, "--server", serving.url)
+    key = "sk-0123456789-secret"
+    monkeypatch.setenv("MARS_SERVER_KEY", key)
+    serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
+    plan, results = run(url, *ITEMS, *RULES, "--server", serving.url)
     failed = [result for one in results if (result := read_result(one.data)).status is Status.FAILED]
     assert [result.error for result in failed] == [
         f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
     ]
+    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
     assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
-    assert "1 tasks are open again" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "1 tasks are open again" in said.err
+    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
+    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     with RunStore(url) as store:
         assert {one.data["status"] for one in store.results(store.studies()[0].id)} == {"completed"}
 
@@ -186,19 +192,6 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
     assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
     with RunStore(url) as store:
         assert not store.studies()
-
-
-def test_the_key_is_sent_and_stored_nowhere(
-    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key = "sk-0123456789-secret"
-    monkeypatch.setenv("MARS_SERVER_KEY", key)
-    serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
-    plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url)
-    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
-    said = capsys.readouterr()
-    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
-    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
 def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
