@@ -86,6 +86,7 @@ def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
         return replace(trace, config=config, stop_reason=StopReason.STOP_STRING)
 
     assert answer(stopped("never", stop)) == trace.text[: trace.text.find(stop)]
+    assert answer(replace(stopped(stop), stop_reason=StopReason.LENGTH)) == trace.text
     assert (
         answer(trace) == trace.text == answer(stopped("<|im_end|>"))
     )  # the name of a special token is not in the text
