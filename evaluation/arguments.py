@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 _RULES, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"  # defaults
+# Fields of Plan that are options of the same name.
+_SAME = ("seed", "top_k", "top_p", "max_new_tokens", "system", "margin", "execute_code", "limit", "skip_long")
 _STORE: Options = {
     "--db": {"help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"},
 }  # fmt: skip
@@ -155,19 +157,11 @@ def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], 
         lanes=lanes,
         temperatures=read_numbers("--temperature", options.temperature),
         repeats=options.seeds,
-        seed=options.seed,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        max_new_tokens=options.max_new_tokens,
-        system=options.system,
         chat=not options.no_chat,
         thinking=read_thinking(options),
         stop=tuple(options.stop),
-        margin=options.margin,
-        execute_code=options.execute_code,
-        limit=options.limit,
-        skip_long=options.skip_long,
         served=served,
+        **{name: getattr(options, name) for name in _SAME},
     )
 
 

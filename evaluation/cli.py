@@ -80,7 +80,7 @@ def _run(options: Namespace, store: RunStore) -> int:
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
     """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
     from evaluation.served.engine import ServedEngine, check
-    from evaluation.study.launch import run_workers
+    from evaluation.study.launch import work
 
     with ServedEngine(plan, os.environ) as engine:
         check(plan, engine)
@@ -88,7 +88,7 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
             _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
             if options.plan_only:
                 return 0
-        return _ended(run_workers(store, study_id, plan, None, engine, quiet=options.quiet), study_id)
+        return work(store, study_id, None, engine, quiet=options.quiet)
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
@@ -110,21 +110,12 @@ def _resume(options: Namespace, store: RunStore) -> int:
 
 
 def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+    from evaluation.study.engine import InProcess
     from evaluation.study.launch import further_workers, work
     from evaluation.study.processes import place
 
     with further_workers(options, study_id):
-        done = work(store, study_id, session, place(), quiet=options.quiet)
-    return _ended(done, study_id)
-
-
-def _ended(done: bool, study_id: str) -> int:
-    from evaluation.study.launch import INTERRUPTED
-
-    if done:
-        return 0
-    _note(f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}")
-    return INTERRUPTED
+        return work(store, study_id, session, InProcess(session), quiet=options.quiet or not place().first)
 
 
 def _check_workers(options: Namespace, world: int, *, served: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
@@ -38,7 +38,7 @@ def study_command(plan: Plan) -> str | None:
     if planned != expressible or BASELINE not in values or drafting is None:
         return None
     options = {
-        **(_servers(plan.served) if plan.served else _study_models(plan.models)),
+        **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites],
         "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
         "set": [f"{rule}.{name}={_listed(each)}" for rule, found in values.items() for name, each in found.items()],
@@ -59,11 +59,6 @@ def study_command(plan: Plan) -> str | None:
     return f"python -m evaluation run {shlex.join(_words(options))}"
 
 
-def _servers(served: Served) -> Options:
-    baseline = {"baseline": served.baseline_url or None, "baseline_model": served.baseline_model or None}
-    return {"server": served.url, "server_model": served.model, **baseline, "concurrency": _listed(served.concurrency)}
-
-
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     """The drafter options; None where one K, one tree and one mode cannot express them all."""
     kinds = [drafter.kind for drafter in drafters]
@@ -77,7 +72,11 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": sampled}
 
 
-def _study_models(models: Models) -> Options:
+def _study_models(plan: Plan) -> Options:
+    served, models = plan.served, plan.models
+    if served:
+        other = {"baseline": served.baseline_url or None, "baseline_model": served.baseline_model or None}
+        return {"server": served.url, "server_model": served.model, "concurrency": _listed(served.concurrency)} | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
     named = {"target": models.target, "draft": models.draft, "head": models.head}

@@ -76,6 +76,11 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 
 
+def count_interval(part: int, whole: int) -> Interval:
+    """``part / whole`` with Wilson's interval."""
+    return Interval(over(part, whole), *wilson(part, whole))
+
+
 def share_interval(hits: Array, prompt: Places) -> Interval:
     """Share of 1 among ``hits`` (0 or 1 a run, [R]).
 
@@ -105,14 +110,12 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     prompts = len(columns)
     generator = np.random.default_rng(seed)
     rows = max(1, BLOCK // max(1, prompts))
-    counts = (min(rows, resamples - start) for start in range(0, resamples, rows))
-    return np.concatenate([_weights(generator, prompts, count) @ columns for count in counts])
-
-
-def _weights(generator: np.random.Generator, prompts: int, rows: int) -> Array:
-    """How often each prompt is drawn, [rows, N]."""
-    sample = generator.integers(prompts, size=(rows, prompts)) + prompts * np.arange(rows)[:, None]
-    return np.bincount(sample.ravel(), minlength=rows * prompts).reshape(rows, prompts).astype(np.float64)
+    found = []
+    for size in (min(rows, resamples - start) for start in range(0, resamples, rows)):
+        sample = generator.integers(prompts, size=(size, prompts)) + prompts * np.arange(size)[:, None]
+        drawn = np.bincount(sample.ravel(), minlength=size * prompts)  # how often each prompt is drawn
+        found.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
+    return np.concatenate(found)
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:

@@ -40,7 +40,8 @@ WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
     """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before the server is launched: uvicorn
     configures its logging at the start."""
-    handler = _Handler(stream or sys.stderr)
+    logging.raiseExceptions = False  # Python would print the values of a record that cannot be written
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
     if json:
         replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
@@ -68,13 +69,6 @@ def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
         if record.name.partition(".")[0] != LOG.name:
             record.msg, record.args = WITHHELD, None
     return record
-
-
-class _Handler(logging.StreamHandler[TextIO]):
-    """A handler that ignores write errors, because Python would print the record's values."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        del record
 
 
 class _Printed(io.TextIOBase):

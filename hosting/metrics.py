@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 
 import prometheus_client as prometheus
 from prometheus_client import Counter, Gauge, Histogram
@@ -35,30 +36,22 @@ _REASONS: Mapping[StopReason, str] = {  # values of vLLM's label
 }
 Value = Callable[[Trace], float]
 
-# Name → help, value of one run.
-_COUNTS: Mapping[str, tuple[str, Value]] = {
-    "vllm:prompt_tokens": ("Tokens of prompts.", lambda run: run.summary.prompt_tokens),
-    "vllm:generation_tokens": ("New tokens.", lambda run: run.summary.new_tokens),
-    "vllm:spec_decode_num_drafts": ("Steps that verified a draft.", lambda run: sum(s.drafted > 0 for s in run.steps)),
-    "vllm:spec_decode_num_draft_tokens": ("Drafted tokens; of a tree all nodes.", lambda run: run.summary.drafted),
-    "vllm:spec_decode_num_accepted_tokens": (
-        "Drafted tokens that were accepted, relaxed ones included.",
-        lambda run: run.summary.accepted + run.summary.relaxed,
-    ),
-    "mars:spec_decode_num_relaxed_tokens": (
-        "Accepted drafted tokens that the strict rule would have rejected.",
-        lambda run: run.summary.relaxed,
-    ),
-    "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", lambda run: run.summary.recovered),
-    "mars:spec_decode_num_bonus_tokens": (
-        "Tokens sampled after a draft that was accepted whole, or without a draft.",
-        lambda run: run.summary.bonus,
-    ),
-    "mars:total_variation": (
-        "Sum over new tokens of the total variation between the token's distribution and the target's own.",
-        lambda run: run.summary.tv_sum,
-    ),
-}
+# Name → help, and the fields of a run's summary that are added; "drafts" is the number of its steps with a draft.
+_COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
+    "vllm:prompt_tokens": ("Tokens of prompts.", "prompt_tokens"),
+    "vllm:generation_tokens": ("New tokens.", "new_tokens"),
+    "vllm:spec_decode_num_drafts": ("Steps that verified a draft.", "drafts"),
+    "vllm:spec_decode_num_draft_tokens": ("Drafted tokens; of a tree all nodes.", "drafted"),
+    "vllm:spec_decode_num_accepted_tokens": ("Drafted tokens that were accepted, relaxed ones included.", "accepted", "relaxed"),
+    "mars:spec_decode_num_relaxed_tokens": ("Accepted drafted tokens that the strict rule would have rejected.", "relaxed"),
+    "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", "recovered"),
+    "mars:spec_decode_num_bonus_tokens": ("Tokens sampled after a draft that was accepted whole, or without a draft.", "bonus"),
+    "mars:total_variation": ("Sum over new tokens of the total variation between the token's distribution and the target's own.", "tv_sum"),
+}  # fmt: skip
+
+
+def _decode_s(run: Trace) -> float:
+    return run.summary.wall_s - run.summary.prefill_s
 
 
 def _token_s(run: Trace) -> float:
@@ -72,13 +65,9 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
     "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, lambda run: run.summary.ttft_s),
     "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, lambda run: run.summary.wall_s),
     "vllm:request_prefill_time_seconds": ("Of a run: the prompt.", _SHORT_S, lambda run: run.summary.prefill_s),
-    "vllm:request_decode_time_seconds": (
-        "Of a run: all after the prompt.",
-        _LONG_S,
-        lambda run: run.summary.wall_s - run.summary.prefill_s,
-    ),
+    "vllm:request_decode_time_seconds": ("Of a run: all after the prompt.", _LONG_S, _decode_s),
     "vllm:request_time_per_output_token_seconds": ("Of a run: a token after the first step.", _TOKEN_S, _token_s),
-}
+}  # fmt: skip
 
 
 class Metrics(logging.Handler):
@@ -97,14 +86,12 @@ class Metrics(logging.Handler):
         waiting = Gauge("vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here)
         running.set_function(lambda: line()[0])
         waiting.set_function(lambda: line()[1])
-        ended, accepted = (
-            "Runs that ended, whichever way.",
-            "Drafts of which the token at this position, from 0, was accepted.",
-        )
+        ended = "Runs that ended, whichever way."
         self._ended = Counter("vllm:request_success", ended, (*_BY, "finished_reason"), registry=here)
+        accepted = "Drafts of which the token at this position, from 0, was accepted."
         at = "vllm:spec_decode_num_accepted_tokens_per_pos"
         self._accepted_at = Counter(at, accepted, (*_BY, "position"), registry=here)
-        self._counts = [(Counter(name, text, _BY, registry=here), of) for name, (text, of) in _COUNTS.items()]
+        self._counts = [(Counter(name, text, _BY, registry=here), of) for name, (text, *of) in _COUNTS.items()]
         self._times = [
             (Histogram(name, text, _BY, buckets=buckets, registry=here), of)
             for name, (text, buckets, of) in _TIMES.items()
@@ -120,8 +107,9 @@ class Metrics(logging.Handler):
         rule = trace.config.rule.name
         by = (self._models.get(trace.config.target.name, OTHER), rule if rule in self._rules else OTHER)
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
-        for counter, of in self._counts:
-            value = of(trace)  # counters must not decrease or become nan
+        values = asdict(trace.summary) | {"drafts": sum(step.drafted > 0 for step in trace.steps)}
+        for counter, added in self._counts:
+            value = sum(values[name] for name in added)  # counters must not decrease or become nan
             counter.labels(*by).inc(value if math.isfinite(value) and value > 0 else 0.0)
         for position, count in enumerate(_accepted_at(trace)):
             self._accepted_at.labels(*by, str(position)).inc(count)

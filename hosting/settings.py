@@ -49,36 +49,35 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     get = environment.get
     space = bool(get("SPACE_ID"))
     zero_gpu = get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
-    public = _switch("MARS_PUBLIC", get("MARS_PUBLIC", AUTO), space)
-    days = _whole("MARS_RETENTION_DAYS", get("MARS_RETENTION_DAYS", "0"), 0, 36_500)
+    public = _public(environment)
     root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
     if root_path and (not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)):
         raise ValueError(f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars.")
-    mcp = _switch("MARS_MCP", get("MARS_MCP", OFF), False)
+    mcp = _switch(environment, "MARS_MCP", False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
         message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
         raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
-        port=_whole("PORT", get("PORT", "7860"), 1, 65_535),
+        port=_whole(environment, "PORT", 7860, 1, 65_535),
         root_path=root_path,
-        proxy=_switch("MARS_PROXY", get("MARS_PROXY", AUTO), space or bool(root_path)),
+        proxy=_switch(environment, "MARS_PROXY", space or bool(root_path)),
         database=get("MARS_DATABASE_URL") or None,
         device=get("MARS_DEVICE", AUTO),
         dtype=get("MARS_DTYPE", AUTO),
-        graphs=_switch("MARS_GRAPHS", get("MARS_GRAPHS", AUTO), not zero_gpu),
+        graphs=_switch(environment, "MARS_GRAPHS", not zero_gpu),
         exact=get("MARS_EXACT", AUTO),
         mcp=mcp,
         public=public,
         pairs=tuple(filter(None, map(str.strip, get("MARS_PAIRS", "").split(",")))),
         limits=get("MARS_LIMITS", ""),
         sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
-        retention_days=days or None,
+        retention_days=_whole(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
         backup_repo=get("MARS_BACKUP_REPO", "").strip(),
-        backup_minutes=_whole("MARS_BACKUP_MINUTES", get("MARS_BACKUP_MINUTES", "10"), 1, 10_080),
+        backup_minutes=_whole(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
         backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
-        metrics=_switch("MARS_METRICS", get("MARS_METRICS", OFF), False),
-        json_log=_switch("MARS_JSON_LOG", get("MARS_JSON_LOG", AUTO), public),
+        metrics=_switch(environment, "MARS_METRICS", False),
+        json_log=_switch(environment, "MARS_JSON_LOG", public),
         zero_gpu=zero_gpu,
     )
 
@@ -86,8 +85,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 def json_log(environment: Mapping[str, str]) -> bool:
     """Whether the log is JSON; does not raise for invalid values of other variables."""
     try:
-        public = _switch("MARS_PUBLIC", environment.get("MARS_PUBLIC", AUTO), bool(environment.get("SPACE_ID")))
-        return _switch("MARS_JSON_LOG", environment.get("MARS_JSON_LOG", AUTO), public)
+        return _switch(environment, "MARS_JSON_LOG", _public(environment))
     except ValueError:
         return True
 
@@ -103,7 +101,12 @@ def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ..
     return tuple(by_key[key] for key in keys)
 
 
-def _switch(name: str, value: str, automatic: bool) -> bool:
+def _public(environment: Mapping[str, str]) -> bool:
+    return _switch(environment, "MARS_PUBLIC", bool(environment.get("SPACE_ID")))
+
+
+def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:
+    value = environment.get(name, AUTO)
     word = value.strip().lower()
     if word in (AUTO, ""):
         return automatic
@@ -112,7 +115,8 @@ def _switch(name: str, value: str, automatic: bool) -> bool:
     return _SWITCH[word]
 
 
-def _whole(name: str, value: str, low: int, high: int) -> int:
+def _whole(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    value = environment.get(name, str(default))
     word = value.strip()
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):
         raise ValueError(f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}.")

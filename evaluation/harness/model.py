@@ -40,9 +40,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self.options = read_options(given)
         device = self._join(self.options.device)
         with checked():
-            pool = ModelPool(
-                device=device, dtype=self.options.dtype, graphs=self.options.graphs, exact=self.options.exact
-            )
+            machine = {name: getattr(self.options, name) for name in ("dtype", "graphs", "exact")}
+            pool = ModelPool(device=device, **machine)
             self.pair = pool.get(read_spec(self.options))
         self.tokenizer = self.pair.tokenizer
         self._device = self.pair.device

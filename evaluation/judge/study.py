@@ -97,11 +97,7 @@ class Progress(NamedTuple):
     failed: int = 0
 
 
-class _Job(NamedTuple):
-    """One question. ``swapped``: the baseline's answer comes first."""
-
-    pair: Pair
-    swapped: bool
+_Job = tuple[Pair, bool]  # one question, and whether the baseline's answer comes first
 
 
 def judge_study(
@@ -115,19 +111,20 @@ def judge_study(
     random.Random(study_id).shuffle(pairs)
     judge = endpoint.server.model
     known = {(each.task, each.lane, each.swapped) for each in store.judgements(study_id) if each.judge == judge}
-    jobs = [_Job(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
-    missing = [job for job in jobs if (job.pair.task, job.pair.lane, job.swapped) not in known]
-    same, questions = (
-        [job for job in missing if (job.pair.rule == job.pair.baseline) is equal] for equal in (True, False)
-    )
+    jobs = [(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
+    missing = [(pair, swapped) for pair, swapped in jobs if (pair.task, pair.lane, swapped) not in known]
+    questions: list[_Job] = []
 
     def save(job: _Job, choice: Preferred, text: str) -> None:
-        pair = job.pair
-        store.add_judgement(study_id, pair.task, pair.lane, swapped=job.swapped, judge=judge, choice=choice, text=text)
+        pair, swapped = job
+        store.add_judgement(study_id, pair.task, pair.lane, swapped=swapped, judge=judge, choice=choice, text=text)
 
-    for job in same:
-        save(job, Preferred.TIE, SAME)
-    progress = Progress(len(jobs), judged=len(jobs) - len(missing) + len(same))
+    for job in missing:
+        if job[0].rule == job[0].baseline:
+            save(job, Preferred.TIE, SAME)
+        else:
+            questions.append(job)
+    progress = Progress(len(jobs), judged=len(jobs) - len(questions))
     yield progress
     failures = 0
     with closing(_ask_all(endpoint, questions, parallel)) as answers:
@@ -137,7 +134,7 @@ def judge_study(
                 if failures >= MAX_FAILURES:
                     raise answer
                 progress = progress._replace(failed=progress.failed + 1)
-            elif choice := preferred(answer, swapped=job.swapped):
+            elif choice := preferred(answer, swapped=job[1]):
                 save(job, choice, answer)
                 progress = progress._replace(judged=progress.judged + 1)
             else:
@@ -149,7 +146,7 @@ def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generat
     """Answers in order of arrival; closing the iterator cancels requests that have not started."""
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
-        waiting = {pool.submit(endpoint.ask, question(*job.pair[2:], swapped=job.swapped)): job for job in jobs}
+        waiting = {pool.submit(endpoint.ask, question(*pair[2:], swapped=each)): (pair, each) for pair, each in jobs}
         for done in as_completed(waiting):
             error = done.exception()
             yield waiting[done], error if isinstance(error, ServerError) else done.result()

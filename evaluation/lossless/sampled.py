@@ -105,10 +105,8 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
         tables.append(np.array([*seen, found.total()]))
         expected.append(p / p.sum())
     impossible = sum(int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True))
-    ranks = [
-        [_by_rank(each) for each, beginning in zip(rows, tested, strict=True) if beginning]
-        for rows in (tables, expected)
-    ]
+    later = [at for at, beginning in enumerate(tested) if beginning]
+    ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
     return Fit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
 
 
@@ -159,8 +157,7 @@ def _finding(title: str, draws: int, prompts: int, adjusted: Sequence[float], im
     sample = f"{draws} answers of {TOKENS} tokens to each of {plural(prompts, 'prompt')}"
     if p >= LEVEL and impossible < 2:
         return Finding(title, Verdict.LOSSLESS, f"{sample} have the expected distribution (smallest p {number(p)}).", p)
-    reasons = [f"another distribution (smallest p {number(p)}; {differ} of {prompts} prompts by themselves)"] * (
-        p < LEVEL
-    )
+    by_themselves = f"{differ} of {prompts} prompts by themselves"
+    reasons = [f"another distribution (smallest p {number(p)}; {by_themselves})"] * (p < LEVEL)
     reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(impossible)
     return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

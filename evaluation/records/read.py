@@ -80,9 +80,8 @@ def _of_counters(text: str, file: str) -> Record:
         UNKNOWN if math.isnan(value) else int(value)
         for value in (found.new_tokens, found.prompt_tokens, found.drafts, found.drafted, found.accepted, found.relaxed)
     )
-    trace = served_trace(
-        config, text="", tokens=(), stop_reason=StopReason.UNKNOWN, new_tokens=new, prompt_tokens=prompt
-    )
+    end = StopReason.UNKNOWN
+    trace = served_trace(config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt)
     unknown: dict[str, Any] = dict.fromkeys(("draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood"), NAN)
     summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate, **unknown)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"

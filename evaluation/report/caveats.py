@@ -29,9 +29,7 @@ def warnings(
     suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     without_none = "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
-    of_rows = (
-        sentence for each in (_longer, _many_tests, _few_or_unscored, _unended) for sentence in each(plan, suites)
-    )
+    of_rows = (line for each in (_longer, _many_tests, _few_or_unscored, _unended) for line in each(plan, suites))
     return (
         *[unfinished] * (tasks < plan.tasks), *_failed(grid), *of_rows, *_rounding(grid), *_environment(environment), *_served(grid),
         *[without_none] * (plan.none is None),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
+from evaluation.study.stored import readable
 from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import StoredResult
@@ -77,15 +78,9 @@ class Grid:
         return sorted({lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none})
 
 
+@readable()
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     """``stored``: results of done tasks, by task. Raises ValueError for results that this version cannot read."""
-    try:
-        return _grid(plan, stored)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
-
-
-def _grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
     shape = (len(rows), len(plan.lanes))
     at = tuple(np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T)

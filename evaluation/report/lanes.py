@@ -172,7 +172,9 @@ def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -
     """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``: numbers with bootstrap intervals."""
     plan, baseline, scored = cell.grid.plan, cell.grid.baseline(lane), cell.scored(metric, lane)
     values, prompt = cell.scores[metric][scored], cell.prompt[scored]
-    binary = is_binary(metric, cell.scores[metric])
+    # "main" is binary where all its scores are, and so are metrics of a later version
+    every = cell.scores[metric][np.isfinite(cell.scores[metric])]
+    binary = METRICS[metric].binary if metric in METRICS else bool(np.isin(every, (0.0, 1.0)).all())
     pairs = paired(values[:, lane], values[:, baseline], prompt, binary=binary)
     recovery = ITSELF if lane == baseline else ratio_interval(pairs)
     recovery_none = Interval() if plan.none is None else ITSELF
@@ -193,10 +195,3 @@ def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -
         mcnemar=None if change is None else mcnemar(change, prompt),
         verdict=None if lane in (baseline, plan.none) else verdict(recovery, pairs, plan.margin),
     )
-
-
-def is_binary(metric: str, scores: Array) -> bool:
-    """Whether a metric is binary; ``main`` and unknown ones are if all scores are 0 or 1."""
-    if metric in METRICS:
-        return METRICS[metric].binary
-    return bool(np.isin(scores[np.isfinite(scores)], (0.0, 1.0)).all())

@@ -13,8 +13,8 @@ from evaluation.report.caveats import lane_name, warnings
 from evaluation.report.grid import Array, Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.texts import records_of
-from evaluation.report.values import Interval, LoadRow, Measured, PromptRow, Report, VoteRow
-from evaluation.statistics import holm, over, wilson
+from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
+from evaluation.statistics import count_interval, holm, over
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
@@ -177,7 +177,7 @@ def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow,
 
 def _vote_row(rule: str, counts: Mapping[str, int]) -> VoteRow:
     wins, losses, ties = (counts[name] for name in ("wins", "losses", "ties"))
-    return VoteRow(rule, wins, losses, ties, Interval(over(wins, wins + losses), *wilson(wins, wins + losses)))
+    return VoteRow(rule, wins, losses, ties, count_interval(wins, wins + losses))
 
 
 def _uses_models(models: Models, run: RunRecord) -> bool:

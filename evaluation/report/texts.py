@@ -13,28 +13,12 @@ from evaluation.study.plan import Plan, Task, read_plan
 from evaluation.study.result import Result, answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN, Status
-from storage import RunRecord, RunStore, StorageError, StoredResult
-
-RUNS_A_READ = 500
+from storage import RunRecord, RunStore, StoredResult
 
 
 def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
     """Run id → record, without runs whose comparison has been deleted. Raises StorageError where the database fails."""
-    found: dict[str, RunRecord] = {}
-    for start in range(0, len(run_ids), RUNS_A_READ):
-        found |= {record.id: record for record in _existing(store, run_ids[start : start + RUNS_A_READ])}
-    return found
-
-
-def _existing(store: RunStore, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
-    """The records that exist. The store raises for any unknown id, so a failed request is split in halves."""
-    try:
-        return store.records(run_ids)
-    except StorageError:
-        if len(run_ids) == 1:
-            return ()
-    middle = len(run_ids) // 2
-    return _existing(store, run_ids[:middle]) + _existing(store, run_ids[middle:])
+    return {record.id: record for record in store.records(run_ids, existing=True)}
 
 
 def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]:
@@ -43,7 +27,7 @@ def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]
 
 
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
-    """The texts of these prompts, if all their runs are stored: of the first turn that differs, else the first turn."""
+    """The texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the first turn that differs, else the first."""
     turns = {row.worst: row.turns or (row.worst,) for row in rows}
     records = records_of(store, list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)))
     found = {}

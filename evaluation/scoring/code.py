@@ -91,7 +91,8 @@ def _passes(item: Item, text: str) -> bool:
 def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
     """Interpretations of the answer, most likely first: a whole function, a continuation, a continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
-    whole = next((body for body in (*blocks, text) if _defines(body, entry)), None)
+    defines = re.compile(rf"^(?:async\s+)?def\s+{entry}\b", re.MULTILINE)
+    whole = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
     if whole is not None or not prompt:
         body = whole if whole is not None else (blocks or [text])[0]
         yield f"{prompt}\n\n{body}"
@@ -105,10 +106,6 @@ def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
         yield prompt + body
     yield f"{prompt}    {body.lstrip()}"
     yield prompt + textwrap.indent(textwrap.dedent(body), "    ")
-
-
-def _defines(code: str, entry: str) -> bool:
-    return bool(entry) and re.search(rf"^(?:async\s+)?def\s+{entry}\b", code, re.MULTILINE) is not None
 
 
 @lru_cache(maxsize=1024)

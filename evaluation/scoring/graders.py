@@ -50,7 +50,9 @@ def boxed(text: str, reference: str) -> bool:
     An answer without a box is graded by the task's own process_results.
     """
     math = library("lm_eval.tasks.hendrycks_math.utils")
-    wanted = _in_box(math, reference) or _undollared(reference)
+    bare = reference.strip()
+    is_formula = len(bare) > 2 and bare[0] == bare[-1] == "$"  # as a whole
+    wanted = _in_box(math, reference) or (bare.strip("$").strip() if is_formula else bare)
     given = _in_box(math, text)
     if given is not None:
         return bool(math.is_equiv(given, wanted))
@@ -58,12 +60,6 @@ def boxed(text: str, reference: str) -> bool:
     if math.last_boxed_only_string(solution) != solution:  # unbalanced braces
         return bool(math.is_equiv(text, wanted))
     return bool(math.process_results({"solution": solution}, [text])["exact_match"])
-
-
-def _undollared(reference: str) -> str:
-    """A reference that is one formula, without its dollar signs."""
-    bare = reference.strip()
-    return bare.strip("$").strip() if len(bare) > 2 and bare[0] == bare[-1] == "$" else bare
 
 
 def _in_box(math: Any, text: str) -> str | None:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from evaluation.scoring.graders import library
@@ -85,13 +86,7 @@ def bleu_tokenizer(text: str) -> str:
     return "zh" if len(re.findall(f"[{_HAN}]", text)) >= letters / 10 else "13a"
 
 
-class _Words:
-    """The tokenizer interface of rouge-score."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return words(text)[:MAX_WORDS]
-
-
 _bleu = cache(lambda tokenizer: library("sacrebleu.metrics").BLEU(tokenize=tokenizer, effective_order=True))
 _chrf = cache(lambda: library("sacrebleu.metrics").CHRF())
-_rouge = cache(lambda: library("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=_Words()))
+_words = SimpleNamespace(tokenize=lambda text: words(text)[:MAX_WORDS])  # the interface of rouge-score's tokenizers
+_rouge = cache(lambda: library("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=_words))

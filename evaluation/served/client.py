@@ -80,9 +80,8 @@ class Client:
         self.server = server
         self._sleep = sleep
         self._refused: set[str] = set()
-        headers = {"Content-Type": "application/json"} | (
-            {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        )
+        key = {"Authorization": f"Bearer {server.key}"} if server.key else {}
+        headers = {"Content-Type": "application/json"} | key
         limits = httpx.Limits(max_connections=None)
         self._http = httpx.Client(timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits)
 

@@ -63,11 +63,14 @@ class ServedEngine:
         url, sampling = config.environment["server"], config.sampling
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
+        xargs = {"mars_rule": config.rule.name} | {
+            f"mars_{name}": value for name, value in config.rule.parameters.items()
+        }
         try:
             answer = yield from self._clients[url].stream(
                 _prompt(config), model=config.target.name, max_tokens=config.max_new_tokens, seed=config.seed,
                 temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, stop=config.prompt.stop,
-                xargs=_xargs(config) if plugin else None, **_PLAIN, **_thinking(config),
+                xargs=xargs if plugin and config.rule.name != SERVER else None, **_PLAIN, **_thinking(config),
             )  # fmt: skip
         except ServerError as error:
             self._down = self._down + 1 if isinstance(error, ServerDown) else 0
@@ -113,12 +116,6 @@ def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
 
     messages = messages_of(config.prompt)
     return messages if config.prompt.chat else joined(messages)
-
-
-def _xargs(config: RunConfig) -> dict[str, Any] | None:
-    if config.rule.name == SERVER:
-        return None
-    return {"mars_rule": config.rule.name} | {f"mars_{name}": value for name, value in config.rule.parameters.items()}
 
 
 def _thinking(config: RunConfig) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from threading import Event
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import Engine, InProcess
-from evaluation.study.plan import Plan, read_plan
+from evaluation.study.engine import Engine
+from evaluation.study.plan import read_plan
 from evaluation.study.processes import Place, device_of, free_dead, own_name, progress_line
 from evaluation.study.worker import Saved, Worker
 from mars_core.models import ModelPool, PairSpec
@@ -46,18 +46,13 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     return Session(pool.get(spec, lambda _: None))
 
 
-def work(store: RunStore, study_id: str, session: Session, place: Place, *, quiet: bool = False) -> bool:
-    """Works on a study until it is done; False if the process was interrupted before. Raises StorageError, ValueError."""
+def work(store: RunStore, study_id: str, session: Session | None, engine: Engine, *, quiet: bool) -> int:
+    """Works on a study until it is done, in as many threads as the plan has requests in flight. Exit status INTERRUPTED if it was
+    interrupted before, else 0. Raises StorageError, ValueError."""
     plan = read_plan(store.study(study_id).plan)
-    check_models(plan, session.pair)
-    check_libraries(plan.suites, execute_code=plan.execute_code)
-    return run_workers(store, study_id, plan, session, InProcess(session), quiet=quiet or not place.first)
-
-
-def run_workers(
-    store: RunStore, study_id: str, plan: Plan, session: Session | None, engine: Engine, *, quiet: bool
-) -> bool:
-    """As ``work``, in as many threads as the plan has requests in flight."""
+    if session:
+        check_models(plan, session.pair)
+        check_libraries(plan.suites, execute_code=plan.execute_code)
     terminal, started, shown_at = sys.stderr.isatty(), time.monotonic(), 0.0
     before = store.study_progress(study_id).results
 
@@ -93,9 +88,12 @@ def run_workers(
                 with ThreadPoolExecutor(threads) as pool:
                     deque(pool.map(run, [below] * threads))
             if requested.is_set():
-                return False
+                sys.stderr.write(
+                    f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}\n"
+                )
+                return INTERRUPTED
     show("\n")
-    return True
+    return 0
 
 
 @contextmanager

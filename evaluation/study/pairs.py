@@ -16,7 +16,7 @@ from evaluation.scoring.names import ANSWER
 from evaluation.statistics import over
 from evaluation.study.plan import Models, Plan, Task, read_plan
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.stored import read
+from evaluation.study.stored import read, readable
 from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
 from mars_core.types import ModelRef, Status
 from storage import RunStore, StorageError, StoredResult, StoredStudy, StoredSweep
@@ -145,15 +145,14 @@ def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
     return tuple(sorted(heads, key=lambda head: head.created_at, reverse=True)[:limit])
 
 
+@readable("sweep")
 def _read_old(stored: StoredSweep) -> Sweep:
     measured = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
-    try:
-        plan = _old_plan(stored.plan)
-        unknown = [{name: math.nan for name in measured if pair[name] is None} for pair in stored.results]
-        pairs = tuple(Paired(runs=(), **pair | nans) for pair, nans in zip(stored.results, unknown, strict=True))
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"The sweep was saved by another version of this program; {error} does not fit.") from None
-    return Sweep(stored.id, plan, pairs, stored.status)
+    rows: list[dict[str, Any]] = [
+        {name: math.nan if value is None and name in measured else value for name, value in pair.items()}
+        for pair in stored.results
+    ]
+    return Sweep(stored.id, _old_plan(stored.plan), tuple(Paired(runs=(), **row) for row in rows), stored.status)
 
 
 def _old_plan(stored: Mapping[str, Any]) -> Plan:

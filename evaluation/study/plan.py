@@ -174,9 +174,9 @@ class Plan:
         wanted = self.lanes[lane]
         if wanted.rule.name == BASELINE:
             return None
-        strict = (number for number, lane in enumerate(self.lanes) if lane.rule.name == BASELINE)
+        strict = {number: lane.drafter for number, lane in enumerate(self.lanes) if lane.rule.name == BASELINE}
         return next(
-            number for number in strict if wanted.rule.name == PLAIN or wanted.drafter == self.lanes[number].drafter
+            number for number, drafter in strict.items() if wanted.rule.name == PLAIN or wanted.drafter == drafter
         )
 
     @property

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from evaluation.report.values import Interval as Interval
-from evaluation.statistics import mean_ratio, over, paired_ratios, quartiles, wilson
+from evaluation.statistics import count_interval, mean_ratio, over, paired_ratios, quartiles
 from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.sweep import Cell, case_of, cells, first_lane, other_parameters
@@ -101,23 +101,19 @@ def _point(cell: Cell, pairs: Sequence[Paired]) -> Point:
         tau=tau,
         strict_tau=strict_tau,
         tau_ratio=over(tau, strict_tau),
-        differ=_share(len(parted), len(pairs)),
+        differ=count_interval(len(parted), len(pairs)),
         divergence=quartiles(parted)[1],
         relaxed_share=over(_total(pairs, "relaxed"), tokens),
         tv=over(_total(pairs, "tv_sum"), tokens),
         length_ratio=over(tokens, strict_tokens),
         scored=len(scored),
-        score=_share(sum(bool(pair.right) for pair in scored), len(scored)),
-        strict_score=_share(sum(bool(pair.strict_right) for pair in scored), len(scored)),
+        score=count_interval(sum(bool(pair.right) for pair in scored), len(scored)),
+        strict_score=count_interval(sum(bool(pair.strict_right) for pair in scored), len(scored)),
     )
 
 
 def _total(pairs: Sequence[Paired], name: str) -> float:
     return math.fsum(getattr(pair, name) for pair in pairs)
-
-
-def _share(part: int, whole: int) -> Interval:
-    return Interval(over(part, whole), *wilson(part, whole))
 
 
 _PLAN: dict[str, Callable[[Plan], Any]] = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from functools import cache
@@ -19,18 +20,25 @@ def plain(value: Any) -> dict[str, Any]:
     return {name: _plain(each) for name, each in asdict(value).items()}
 
 
+@contextmanager
+def readable(what: str = "study") -> Iterator[None]:
+    """Raises ValueError where this version cannot read what is stored."""
+    try:
+        yield
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"The {what} was saved by another version of this program; {error} does not fit.") from None
+
+
+@readable()
 def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
     """The dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields that are required though they have a default.
 
     Raises ValueError if this version cannot read it.
     """
-    try:
-        for name in needed:
-            stored[name]
-        found: T = _read(kind, stored)
-        return found
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+    for name in needed:
+        stored[name]
+    found: T = _read(kind, stored)
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -144,7 +144,7 @@ class Worker:
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
     ) -> Generator[Event, None, tuple[Trace, ...]]:
-        """The traces returned by ``written``; sends a heartbeat after each of its reports."""
+        """The traces returned by ``written``; renews the claim where that is due. Raises ClaimLost if another worker has taken it."""
         tokens = 0
         while True:
             try:
@@ -152,17 +152,17 @@ class Worker:
             except StopIteration as end:
                 traces: tuple[Trace, ...] = end.value
                 return traces
-            self._heartbeat(claim)
+            if time.monotonic() - self._renewed_at > self.lease_s / 4:
+                self._renewed_at = time.monotonic()
+                if not self.store.beat(claim, self.lease_s):
+                    raise ClaimLost(f"Task {claim.task} was taken over by another worker.")
             yield Writing(claim.task, lane, tokens)
 
     def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
         """The traces of committed lanes, without lanes whose runs have been deleted."""
-        found: dict[int, tuple[Trace, ...]] = {}
-        for lane, result in stored.items():
-            traces = self.store.traces(result.run_ids)
-            if len(traces) == len(result.run_ids):
-                found[lane] = tuple(traces[run_id] for run_id in result.run_ids)
-        return found
+        traces = self.store.traces([run_id for result in stored.values() for run_id in result.run_ids])
+        runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
+        return {lane: tuple(filter(None, found)) for lane, found in runs.items() if all(found)}
 
     def _relatives(self, ran: Traces, known: Mapping[int, object], *, last: bool) -> dict[int, dict[str, object]]:
         """Relative results of every completed lane that is not ``known`` and has a completed baseline. Unless ``last``, the lane without
@@ -179,10 +179,3 @@ class Worker:
                 likeness = self.plan.varied is None
                 found[lane] = relative_of(whole[lane], beside, none, likeness=likeness).as_dict()
         return found
-
-    def _heartbeat(self, claim: Claim) -> None:
-        """Renews the claim if it is due. Raises ClaimLost if another worker has taken it."""
-        if time.monotonic() - self._renewed_at > self.lease_s / 4:
-            self._renewed_at = time.monotonic()
-            if not self.store.beat(claim, self.lease_s):
-                raise ClaimLost(f"Task {claim.task} was taken over by another worker.")

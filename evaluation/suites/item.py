@@ -20,9 +20,6 @@ class Item:
     tests: str = ""
     metrics: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple(self.metrics))  # a list when read from the store
-
 
 @dataclass(frozen=True, slots=True)
 class Suite:

@@ -123,17 +123,19 @@ class Comparisons(Connected):
             **own, prompt=read_prompt(row), runs=runs, repeats=tuple(repeats), tags=tuple(row["tags"])
         )
 
-    def records(self, run_ids: Sequence[str]) -> tuple[RunRecord, ...]:
-        """Runs without their steps and tokens, in the requested order. Raises StorageError for an unknown id."""
+    def records(self, run_ids: Sequence[str], *, existing: bool = False) -> tuple[RunRecord, ...]:
+        """Runs without their steps and tokens, in the requested order. Raises StorageError for an unknown id, unless ``existing`` leaves
+        those out."""
         for run_id in run_ids:
             check_id(run_id, "run")
         own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
         with self.read() as connection:
             rows = self._rows(connection, run_ids, *own, *OF_PROMPT, Comparison.name)
             found = {row["id"]: _record(row) for row in rows}
-        if missing := [run_id for run_id in run_ids if run_id not in found]:
+        missing = [run_id for run_id in run_ids if run_id not in found]
+        if missing and not existing:
             raise unknown(missing[0], "run")
-        return tuple(found[run_id] for run_id in run_ids)
+        return tuple(found[run_id] for run_id in run_ids if run_id in found)
 
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""

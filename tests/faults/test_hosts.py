@@ -80,9 +80,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             def done() -> int:
                 return len(store.results(study, unfinished=True))
 
-            working = [
-                hosts(number, "resume", study, "--workers", "1", "--threads", "1", "--quiet") for number in HOSTS
-            ]
+            working = [hosts(number, "resume", study, "--threads", "1", "--quiet") for number in HOSTS]
             _until(lambda: done() >= 3 and len(store.study_progress(study).workers) == 2, working)
             ip("-n", DATABASE, "link", "set", "mars2", "down")
             wanted = min(done() + 5, 2 * TASKS)

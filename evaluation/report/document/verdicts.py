@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin, percent
 from evaluation.report.document.tables import Row, group_column, make_table
-from evaluation.report.values import ALL, Interval, Outcome, Report
+from evaluation.report.values import ALL, Outcome, Report
 
 UNFINISHED = "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
@@ -32,44 +31,34 @@ def verdict_section(report: Report) -> Section:
         f"least {margin(report.plan.margin)}; in the 95 % intervals the seeds of a prompt do not count as further prompts."
     )
     if every := _judged(report):
-        single = [each for each in every if each.row.measured.group != ALL] or every
-        blocks: tuple[Block, ...] = (
-            _summary(single, report.plan.margin),
-            make_table(LABEL, COLUMNS, (each.row for each in every)),
-        )
+        single = [each for each in every if each.measured.group != ALL] or every
+        blocks: tuple[Block, ...] = (_summary(single, report.plan.margin), make_table(LABEL, COLUMNS, every))
     else:
         scored = any(suite.metrics for suite in report.plan.suites)
         blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"),)
     return Section("verdict", "Verdict", blocks, lead)
 
 
-class _Judged(NamedTuple):
-    row: Row
-    outcome: Outcome
-    recovery: Interval
-
-
-def _judged(report: Report) -> list[_Judged]:
+def _judged(report: Report) -> list[Row]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    found = []
+    found: list[tuple[int, bool, float, Row]] = []
     for one in report.measured:
-        score = one.main_score
-        if one.group in report.whole_groups and score and score.verdict:
-            found.append(_Judged(Row(one, report.plan.lanes[one.lane], score), score.verdict.outcome, score.recovery))
-    return sorted(
-        found, key=lambda each: (ORDER.index(each.outcome), math.isnan(each.recovery.value), each.recovery.value)
-    )
+        if one.group in report.whole_groups and (score := one.main_score) and score.verdict:
+            recovery, row = score.recovery.value, Row(one, report.plan.lanes[one.lane], score)
+            found.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
+    return [row for *_, row in sorted(found, key=lambda each: each[:3])]
 
 
-def _summary(judged: Sequence[_Judged], least: float) -> Paragraph:
+def _summary(judged: Sequence[Row], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(each.outcome for each in judged)
+    amounts = Counter(row.score.verdict.outcome for row in judged if row.score and row.score.verdict)
     outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
     tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
-    (measured, lane, _), _, recovery = judged[0]
+    measured, lane, score = judged[0]
+    recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
     text = (
         f"Recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): {outcomes}. "
-        f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {beside(recovery, percent)}."
+        f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
     )
     return Paragraph(text, tone)

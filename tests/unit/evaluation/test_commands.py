@@ -71,9 +71,8 @@ def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:
     configs = [config(pair, "none", DrafterConfig("none", k=0)), config(pair, "strict")]
     found = asked(comparison_commands(configs), pair)
     assert [each.drafter.kind for each in found] == ["model", "none"]
-    assert same(
-        [replace(each, drafter=configs[0].drafter) if each.drafter.kind == "none" else each for each in found], configs
-    )
+    target = replace(found[1], drafter=configs[0].drafter)
+    assert same([found[0], target], configs)
 
 
 def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> None:
@@ -124,9 +123,8 @@ def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said
 def test_exact_is_said_where_the_machine_alone_would_not_make_it_so(
     pair: Pair, device: str, dtype: str, passes: PassShape | None, said: str | bool
 ) -> None:
-    command = comparison_commands(
-        [replace(config(pair), environment={"device": device, "dtype": dtype}, passes=passes)]
-    )
+    environment = {"device": device, "dtype": dtype}
+    command = comparison_commands([replace(config(pair), environment=environment, passes=passes)])
     assert said in command if said else "--exact" not in command
 
 

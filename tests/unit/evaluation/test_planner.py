@@ -28,11 +28,6 @@ from tests.traces import make_trace, make_tree_trace
 CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
 
 
-def full(trace: Trace) -> Trace:
-    """Without the last step, which may be cut by the token limit."""
-    return replace(trace, steps=trace.steps[:-1])
-
-
 @pytest.mark.parametrize("rates", [(0.9,), (0.8, 0.6, 0.7), (1.0, 0.0, 0.5), (0.95,) * 8])
 def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...]) -> None:
     """A pass emits the kept beginning of the chain and one token of the target."""
@@ -41,16 +36,16 @@ def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...])
     assert expected_tokens(rates) == pytest.approx(emitted.mean(), abs=4 * emitted.std() / 100_000**0.5 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", ["strict", "mars"])
 def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, seed: int) -> None:
-    trace = full(make_trace(rule=rule, new_tokens=300, k=4, seed=seed))
+    trace = make_trace(rule=rule, new_tokens=300, k=4, seed=seed)
+    trace = replace(trace, steps=trace.steps[:-1])  # the last one may be cut by the token limit
     run = acceptance_of(trace)
     assert run is not None and len(run.rates) == 4 and not run.sizes
     plan = planned(run, Costs(0.1))
     assert plan[3].tokens == pytest.approx(fmean(len(step.emitted) for step in trace.steps))
-    first = [step.kept >= 1 for step in trace.steps]
-    assert run.rates[0] == pytest.approx(fmean(first))
+    assert run.rates[0] == pytest.approx(fmean(step.kept >= 1 for step in trace.steps))
     assert run.rates[1] == pytest.approx(fmean(step.kept >= 2 for step in trace.steps if step.kept >= 1))
     assert 0 < run.beyond < 1
 
@@ -92,9 +87,8 @@ def test_a_full_batch_never_pays() -> None:
     assert best(planned(CHAIN, Costs(0.0, batch=64, budget=64))) is None
     assert best(planned(CHAIN, Costs(1.0))) is None and best(()) is None  # nor does an expensive drafter
     roomy, tight = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
-    assert [each.speedup for each in tight[:3]] == pytest.approx(
-        [each.speedup for each in roomy[:3]]
-    )  # 64 · 4 are free
+    speedups = ([each.speedup for each in plan[:3]] for plan in (tight, roomy))  # 64 · 4 are free
+    assert next(speedups) == pytest.approx(next(speedups))
     assert tight[3].speedup == pytest.approx(tight[3].tokens / (0.4 + 64 * 5 / 256))
     winner, narrow = best(roomy), best(tight)
     assert winner is not None and narrow is not None and narrow.size == 3 <= winner.size
@@ -102,9 +96,8 @@ def test_a_full_batch_never_pays() -> None:
 
 def test_costs_follow_from_times() -> None:
     times = Times(0.002, 0.012, 6.0)
-    assert costs_of(times) == costs_of(times, 0.02)._replace(
-        draft=0.002 / 0.012
-    )  # no slope below the time of one token
+    # no slope below the time of one token
+    assert costs_of(times) == costs_of(times, 0.02)._replace(draft=0.002 / 0.012)
     costs = costs_of(times, 0.01)
     assert costs.draft == pytest.approx(0.2) and costs.target(6) == pytest.approx(1.2) and costs.target(1) == 1
     found = times_of(make_trace(new_tokens=100, k=4))

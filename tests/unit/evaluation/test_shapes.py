@@ -45,20 +45,11 @@ LANES = (
     Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
     Lane(RuleConfig("strict"), replace(DRAFT, mode=DraftMode.SAMPLED)),
 )
-SUITES = (
-    Suite(
-        "gsm8k",
-        tuple(Item(f"{81 + at}", (f"{at} + 1?",), (f"{at + 1}",)) for at in range(3)),
-        metrics=(EXACT, FLEXIBLE),
-    ),
-    Suite(
-        "talk",
-        (Item("a/1", ("Hi", "And?"), category="writing"), Item("a/2", ("Grüße </script>",), category="roleplay")),
-    ),
-)
-PLAN = Plan(
-    "a study", Models("bundled", ModelRef("some/where/target"), ModelRef("demo/draft")), SUITES, LANES, (0.0, 1.0), 2
-)
+SUMS = tuple(Item(f"{81 + at}", (f"{at} + 1?",), (f"{at + 1}",)) for at in range(3))
+TALK = Item("a/1", ("Hi", "And?"), category="writing"), Item("a/2", ("Grüße </script>",), category="roleplay")
+SUITES = (Suite("gsm8k", SUMS, metrics=(EXACT, FLEXIBLE)), Suite("talk", TALK))
+MODELS = Models("bundled", ModelRef("some/where/target"), ModelRef("demo/draft"))
+PLAN = Plan("a study", MODELS, SUITES, LANES, (0.0, 1.0), 2)
 
 
 def right(task: Task, lane: int) -> float:
@@ -73,9 +64,8 @@ def traces_of(number: int, lane: int) -> list[Trace]:
     found = []
     for turn, text in enumerate(PLAN.item(task).turns):
         prompt = PromptConfig(text, stop=("##",), history=history)
-        trace = make_trace(
-            rule=rule, new_tokens=11 + 3 * turn + task.item, seed=number, temperature=task.temperature, prompt=prompt
-        )
+        tokens = 11 + 3 * turn + task.item
+        trace = make_trace(rule=rule, new_tokens=tokens, seed=number, temperature=task.temperature, prompt=prompt)
         if not turn:
             trace = replace(trace, text=f"{trace.text}##", stop_reason=StopReason.STOP_STRING)
         found.append(trace)
@@ -158,14 +148,11 @@ def test_model_args_are_those_that_the_model_mars_takes(lm_eval_files: tuple[Pat
     for path in get_results_filenames([str(path) for path in lm_eval_files]):
         config = json.loads(Path(path).read_text(encoding="utf-8"))["config"]
         options = read_options(config["model_args"])
-        wanted = next(
-            lane for lane in LANES if (lane.name, lane.drafts) == (config["mars"]["lane"], config["mars"]["drafts"])
-        )
+        name = (config["mars"]["lane"], config["mars"]["drafts"])
+        wanted = next(lane for lane in LANES if (lane.name, lane.drafts) == name)
         assert options.rule == ("none" if wanted.drafter.kind == "none" else wanted.rule.name)
-        assert (
-            dict(options.rule_config.parameters) == dict(wanted.rule.parameters)
-            and options.draft_mode == wanted.drafter.mode
-        )
+        assert dict(options.rule_config.parameters) == dict(wanted.rule.parameters)
+        assert options.draft_mode == wanted.drafter.mode
 
 
 def test_samples_have_lm_evals_fields_and_every_turn_and_seed(lm_eval_files: tuple[Path, ...]) -> None:
@@ -198,9 +185,8 @@ def test_samples_load_as_a_dataset(lm_eval_files: tuple[Path, ...], tmp_path: Pa
 
 def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]) -> None:
     greedy = (MARS[0], "temperature-0/")
-    assert (
-        json.loads(of(lm_eval_files, "results_", *greedy).read_text(encoding="utf-8"))["config"]["mars"]["failed"] == 1
-    )
+    results = json.loads(of(lm_eval_files, "results_", *greedy).read_text(encoding="utf-8"))
+    assert results["config"]["mars"]["failed"] == 1
     assert len(lines(of(lm_eval_files, "samples_gsm8k", *greedy))[0]["resps"][0]) == PLAN.repeats - 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +23,7 @@ Serve = Callable[..., TestClient]
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     clients: list[TestClient] = []
-    monkeypatch.setattr(health, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(health, "PATIENCE_S", 240.0)  # an answer comes in time on any machine
     monkeypatch.setattr(health, "FRESH_S", 0.0)
 
     def start(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> TestClient:
@@ -61,44 +60,27 @@ def test_what_a_probe_raises_is_for_the_log_alone(serve: Serve, caplog: pytest.L
     assert any(record.exc_info for record in caplog.records)
 
 
-def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(serve: Serve) -> None:
+def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     let_go, asked = threading.Event(), []
+    monkeypatch.setattr(health, "PATIENCE_S", 0.1)
 
     def hangs() -> str:
         asked.append(1)
-        let_go.wait(120)
+        let_go.wait(240)
         return ""
 
-    client = serve({"database": hangs, "pair": well})
+    client = serve({"database": hangs})
     for _ in range(3):
         answer = client.get("/ready")
         assert answer.json()["reasons"] == ["The database did not respond within 0.1 s."]
         assert client.get("/health").json() == {"alive": True}
     assert len(asked) == 1
+    monkeypatch.setattr(health, "FRESH_S", 240.0)  # an answer is given again for a while
     let_go.set()
-    assert _in_time(lambda: client.get("/ready").status_code == 200)
-
-
-def _in_time(holds: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + 240
-    while not holds():
-        if time.monotonic() > ends:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def test_an_answer_is_given_again_for_a_while(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FRESH_S", 60.0)
-    asked: list[int] = []
-
-    def probe() -> str:
-        asked.append(1)
-        return ""
-
-    client = serve({"a": probe})
-    assert {client.get("/ready").status_code for _ in range(5)} == {200}
-    assert len(asked) == 1
+    next(thread for thread in threading.enumerate() if thread.name == "probe database").join()
+    assert [client.get("/ready").status_code for _ in range(2)] == [200, 200] and len(asked) == 1
 
 
 def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:

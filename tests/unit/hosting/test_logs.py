@@ -31,7 +31,7 @@ def restored() -> Iterator[None]:
     root, own, streams = logging.getLogger(), logging.getLogger("mars"), (sys.stdout, sys.stderr)
     factory, held = logging.getLogRecordFactory(), (root.handlers[:], root.level, own.level)
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (sys, "unraisablehook"),
+        for owner, name in ((logging, "raiseExceptions"), (sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (sys, "unraisablehook"),
                             (threading, "excepthook"), (traceback, "print_exception")):  # fmt: skip
             patch.setattr(owner, name, getattr(owner, name))
         patch.setitem(uvicorn.config.LOGGING_CONFIG, "loggers", uvicorn.config.LOGGING_CONFIG["loggers"])
@@ -80,9 +80,8 @@ def test_the_id_that_a_visitor_is_told_finds_the_line(begin: Begin) -> None:
     assert line["fault"] in said
     assert line["where"] == "compare"
     assert [link["type"] for link in line["error"]] == ["ValueError", "KeyError"]
-    assert line["error"][0]["frames"] == [
-        f"tests/unit/hosting/test_logs.py:{broken.__code__.co_firstlineno + 5} broken"
-    ]
+    raised = broken.__code__.co_firstlineno + 5
+    assert line["error"][0]["frames"] == [f"tests/unit/hosting/test_logs.py:{raised} broken"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])

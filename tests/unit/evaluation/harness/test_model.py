@@ -195,19 +195,16 @@ def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None
 
 
 def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
-    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:2]]
+    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:1]]
     answers = assert_alike(bundled, *chats, max_gen_toks=64)
     assert any("####" in answer for answer in answers)
-    assert_alike(bundled, chats[0], max_gen_toks=64, until=["="])
-    assert_alike(bundled, "Once upon a time", max_gen_toks=32, until=["."])
+    assert_alike(bundled, chats[0], max_gen_toks=24, until=["="])
 
 
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
     model = tiny["none"]
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}
-    twice = [
-        model.generate_until([request("ab", doc=doc, **sampled) for doc in (0, 1)], disable_tqdm=True) for _ in "12"
-    ]
+    twice = [ask(model, "ab", "ab", **sampled) for _ in "12"]
     assert twice[0] == twice[1] and twice[0][0] != twice[0][1]
     repeated = request("ab", repeats=2, **sampled)
     first, second, filled = model.generate_until([repeated, repeated, repeated], disable_tqdm=True)
@@ -217,10 +214,8 @@ def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[s
 
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
     """Strict text is the target's own text at every temperature."""
-    answers = {
-        name: ask(tiny[name], "ab", "cd", do_sample=True, temperature=1.0, top_p=0.9) for name in ("none", "strict")
-    }
-    assert answers["none"] == answers["strict"]
+    sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
+    assert ask(tiny["none"], "ab", "cd", **sampled) == ask(tiny["strict"], "ab", "cd", **sampled)
 
 
 def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from evaluation.cli import main
 from evaluation.lossless.command import counters_finding
 from evaluation.lossless.greedy import TIE, difference
 from evaluation.lossless.values import Finding, Verdict, overall
-from evaluation.records.counters import Counters, read_counters
+from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
@@ -134,31 +134,12 @@ def test_counters_that_cannot_be_true_are_named(
     drafts: float, drafted: float, accepted: float, places: list[float], reason: str
 ) -> None:
     before = counters(7, 35, 20, [5, 5, 5, 3, 2])
-    after = counters(
-        7 + drafts, 35 + drafted, 20 + accepted, [a + b for a, b in zip(before.accepted_at, places, strict=False)]
-    )
+    added = [a + b for a, b in zip(before.accepted_at, places, strict=False)]
+    after = counters(7 + drafts, 35 + drafted, 20 + accepted, added)
     finding = counters_finding(before, after)
     assert finding.verdict is (Verdict.NOT_KNOWN if reason else Verdict.LOSSLESS)
     assert reason in finding.reason
     assert counters_finding(None, after).verdict is Verdict.NOT_TESTED
-
-
-def test_the_counters_of_vllm_and_sglang_are_read() -> None:
-    text = "".join(
-        f'vllm:spec_decode_num_{name}_total{{engine="{engine}",model_name="m"}} {value}\n'
-        for name, value in (("drafts", 10), ("draft_tokens", 50), ("accepted_tokens", 30))
-        for engine in (0, 1)
-    )
-    text += 'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 4\n'
-    text += 'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 6\n'
-    found = read_counters(text)
-    assert (found.server, found.model) == ("vLLM", "m")
-    assert (found.drafts, found.drafted, found.accepted, found.accepted_at) == (20, 100, 60, (6, 4))
-    sglang = read_counters('sglang:spec_accept_length{model_name="q",dp_rank="0"} 2.5\nsglang:spec_accept_rate 0.5\n')
-    assert (sglang.server, sglang.tau, sglang.acceptance_rate) == ("SGLang", 2.5, 0.5)
-    for bad in ("up 1\n", "<html>", 'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n'):
-        with pytest.raises(ValueError):
-            read_counters(bad)
 
 
 def answer(*tokens: tuple[str, float, dict[str, float]], ids: tuple[int, ...] | None = None) -> Answer:

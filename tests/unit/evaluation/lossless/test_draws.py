@@ -75,10 +75,12 @@ def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
 @pytest.mark.parametrize("choose", [second_best, garbage])
 @pytest.mark.parametrize("top", [6, 2])
 def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
-    by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top))
+    by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is Verdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
-    assert verdicts(Server(choose, top))[0].verdict is Verdict.NOT_LOSSLESS  # with the server's own probabilities
+    assert (
+        verdicts(Server(choose, top), prompts=PROMPTS[:2])[0].verdict is Verdict.NOT_LOSSLESS
+    )  # with the server's own probabilities
 
 
 def test_a_rare_impossible_token_is_found() -> None:

@@ -51,8 +51,9 @@ LLAMA: dict[str, Any] = {
     "generation_settings": {"temperature": 0.5},
     "timings": {"prompt_n": 9, "prompt_ms": 100.0, "predicted_n": 11, "predicted_ms": 400.0, "draft_n": 20, "draft_n_accepted": 6},
 }  # fmt: skip
-METRICS = "".join(
-    f'# TYPE vllm:{name} counter\nvllm:{name}_total{{engine="0",model_name="spec"}} {value}\n'
+METRICS = "".join(  # of two engines
+    f'# TYPE vllm:{name} counter\n'
+    + "".join(f'vllm:{name}_total{{engine="{engine}",model_name="spec"}} {value / 2}\n' for engine in (0, 1))
     for name, value in (
         ("spec_decode_num_drafts", 10), ("spec_decode_num_draft_tokens", 50), ("spec_decode_num_accepted_tokens", 30),
         ("prompt_tokens", 70), ("generation_tokens", 45), ("mars_relaxed_tokens", 4),
@@ -60,7 +61,7 @@ METRICS = "".join(
 )  # fmt: skip
 METRICS += "".join(
     f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {10 - 2 * place}\n'
-    for place in range(5)
+    for place in reversed(range(5))
 )
 
 
@@ -89,8 +90,16 @@ def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(file: Callabl
     assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
     assert summary.tau == 3.0 and summary.acceptance_by_position == (1.0, 0.5)
     assert [token.id for token in trace.tokens] == [5, 6, 9, 4, 4, 3]
-    relaxed = next(token for token in trace.tokens if token.outcome is Outcome.RELAXED)
+    first, second = ([token.outcome.value for token in step.tokens] for step in trace.steps)
+    assert first == ["bonus", "relaxed", "rejected", "recovered"] and second == ["accepted", "accepted", "bonus"]
+    _, relaxed, rejected, recovered = trace.steps[0].tokens
     assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (6, 12.0, 11.5, 0.5, 2)
+    assert (relaxed.own, relaxed.r) == (8, 11.5 / 12) and (rejected.id, rejected.position, recovered.position) == (
+        7,
+        2,
+        2,
+    )
+    assert [node.outcome for node in trace.steps[0].nodes] == [Outcome.RELAXED, Outcome.REJECTED]
     assert math.isnan(summary.wall_s) and trace.stop_reason is StopReason.UNKNOWN
     assert comment == "Imported from record.json: a line of mars-vllm. Not known: prompt, text, times."
 
@@ -158,7 +167,7 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
     assert (summary.steps, summary.drafted, summary.accepted, summary.relaxed) == (UNKNOWN, 50, 26, 4)
     assert (summary.tau, summary.acceptance_rate, summary.new_tokens) == (4.0, 0.6, 45)
     assert summary.acceptance_by_position == (1.0, 0.8, 0.6, 0.4, 0.2)
-    assert "all answers of the server together" in comment
+    assert "/metrics of vLLM, all answers of the server together" in comment and trace.config.target.name == "spec"
     trace, comment = only(file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n'))
     assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (2.5, 0.5, UNKNOWN)
 
@@ -205,6 +214,7 @@ STEP = LINE["steps"][1]
         (json.dumps(VLLM | {"usage": {"completion_tokens": -1}}), "'-1' is not a whole number"),
         (json.dumps(LLAMA | {"timings": {"draft_n": 5}}), "it has no field 'draft_n_accepted'"),
         ("[" * 100_000, "cannot be read"),
+        ('vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n', "cannot be read"),
         ("up 1\n", "neither vllm:spec_decode_num_drafts_total nor sglang:spec_accept_length"),
         ("<html></html>", "cannot be read"),
         ("", "cannot be read"),

@@ -113,7 +113,7 @@ class FakeStore:
     def judgements(self, _: str) -> tuple[StoredJudgement, ...]:
         return self.judged
 
-    def records(self, run_ids: Sequence[str]) -> tuple[Any, ...]:
+    def records(self, run_ids: Sequence[str], **_: bool) -> tuple[Any, ...]:
         workers = {row.run_ids[0]: row.worker for row in self.found if row.run_ids}
         return tuple(self._record(run_id, workers.get(run_id, "")) for run_id in run_ids)
 

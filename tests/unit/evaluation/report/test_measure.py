@@ -45,9 +45,8 @@ def frame() -> pd.DataFrame:
     for row in drawn_results(PLAN):
         task = PLAN.task(row.task)
         setting = {name: getattr(task, name) for name in ("suite", "item", "temperature")}
-        rows.append(
-            {"task": row.task, "lane": row.lane} | setting | row.data | row.data["scores"] | (row.relative or {})
-        )
+        setting |= {"task": row.task, "lane": row.lane}
+        rows.append(setting | row.data | row.data["scores"] | (row.relative or {}))
     return pd.DataFrame(rows)
 
 
@@ -100,9 +99,8 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         - strict.log_likelihood.sum() / strict.new_tokens.sum(),
     }
     assert {name: getattr(row, name).value for name in expected} == pytest.approx(expected)
-    assert row.divergence == pytest.approx(
-        tuple(mine.divergence.astype(float).quantile([0.5, 0.25, 0.75])), nan_ok=True
-    )
+    quartiles = mine.divergence.astype(float).quantile([0.5, 0.25, 0.75])
+    assert row.divergence == pytest.approx(tuple(quartiles), nan_ok=True)
     plain = {
         "relaxed_share": mine.relaxed.sum() / mine.new_tokens.sum(),
         "tv_token": mine.tv_sum.sum() / mine.new_tokens.sum(),
@@ -158,9 +156,7 @@ def test_right_answers_are_counted_and_tested_in_pairs(report: Report, frame: pd
 
 
 @pytest.mark.parametrize("lane", [MARS, HARM])
-def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(
-    lane: int,
-) -> None:
+def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(lane: int) -> None:
     """From results.csv alone, as docs/statistics.md says it."""
     store: Any = FakeStore(plan := study_plan(items=60, repeats=2, temperatures=(0.0,)), drawn_results(plan))
     table = pd.read_csv(io.StringIO(csv_text(results_table(store, "study"))))
@@ -233,10 +229,8 @@ def test_prompts_come_worst_first_and_name_their_worst_run(report: Report, frame
     worst = report.prompts[0]
     suite = [suite.name for suite in PLAN.suites].index(worst.suite)
     item = [item.id for item in PLAN.suites[suite].items].index(worst.item)
-    mine, strict = (
-        part[part.item == item]
-        for part in lanes_of(frame, worst.lane, STRICT, suite=suite, temperature=worst.temperature)
-    )
+    parts = lanes_of(frame, worst.lane, STRICT, suite=suite, temperature=worst.temperature)
+    mine, strict = (part[part.item == item] for part in parts)
     change = mine[NUMBERS] - strict[NUMBERS]
     assert (worst.lost, worst.gained) == (-change.clip(upper=0).sum(), change.clip(lower=0).sum())
     assert (worst.runs, worst.differ, worst.divergence) == (3, (~mine.same.astype(bool)).sum(), mine.divergence.min())

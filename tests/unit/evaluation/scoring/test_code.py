@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,7 +63,9 @@ def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
 
 
 def test_own_tests_come_before_the_examples_of_the_prompt() -> None:
-    stricter = Item("1", (PROMPT,), (), tests="def check(candidate):\n    assert candidate(1, 1) == 3\n\ncheck(add)\n")
+    check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"  # as in HumanEval's own file
+    stricter = Item("1", (PROMPT,), (), tests=check)
+    assert passes(stricter, "    return a + b + 1\n") is True
     assert passes(stricter, "    return a + b\n") is False
     bare = Item("2", ("Write a function double(x).",), (), tests="assert double(2) == 4")
     assert passes(bare, "Here:\n```python\ndouble = lambda x: 2 * x\n```") is True
@@ -97,19 +98,3 @@ def test_solutions_of_humaneval_pass_its_examples(pool: ThreadPoolExecutor) -> N
     assert len(suite.items) == 164 and len(items) == 75
     assert set(pool.map(lambda item: passes(item, item.references[0]), items[::6])) == {True}
     assert set(pool.map(lambda item: passes(item, "    return 'x'\n"), items[1::18])) == {False}
-
-
-def test_row_of_humanevals_own_file_passes_with_its_solution(tmp_path: object) -> None:
-    row = {
-        "task_id": "HumanEval/53",
-        "prompt": 'def add(x: int, y: int):\n    """Add two numbers x and y\n    >>> add(2, 3)\n    5\n    """\n',
-        "canonical_solution": "    return x + y\n",
-        "entry_point": "add",
-        "test": "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(0, 1) == 1\n",
-    }
-    path = f"{tmp_path}/HumanEval.jsonl"
-    with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
-        stream.write(json.dumps(row))
-    (item,) = read_suite(path).items
-    assert passes(item, item.references[0]) is True
-    assert passes(item, "    return x\n") is False

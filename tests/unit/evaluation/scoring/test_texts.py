@@ -182,13 +182,8 @@ def test_rouge_is_rouge_scores_own_where_it_can_read_the_text() -> None:
 
 @pytest.mark.parametrize(
     ("text", "reference"),
-    [
-        (CHINESE_OTHER, CHINESE),
-        (JAPANESE_OTHER, JAPANESE),
-        ("Grüße aus Österreich", "Grüße an Österreich"),
-        ("Привет мир", "Привет всем"),
-    ],
-)
+    [(CHINESE_OTHER, CHINESE), (JAPANESE_OTHER, JAPANESE), ("Grüße aus Wien", "Grüße an Wien"), ("Привет мир", "Привет всем")],
+)  # fmt: skip
 def test_texts_of_every_script_overlap_in_part(text: str, reference: str) -> None:
     assert all(0.1 < share < 0.95 for share in overlap(text, reference))
 

@@ -29,10 +29,8 @@ SERVED = Served("http://one/v1", "big", "http://two/v1", "big too", (1, 4))
 PLAN = study_plan(
     items=10, repeats=4, served=SERVED, lanes=(Lane(RuleConfig("strict"), DRAFTER), Lane(RuleConfig("server"), DRAFTER))
 )  # fmt: skip
-UNKNOWN = dict.fromkeys(("steps", "drafted", "accepted", "relaxed", "tv_sum"), "nan") | {
-    "drafted_at": [],
-    "kept_at": [],
-}
+COUNTS = ("steps", "drafted", "accepted", "relaxed", "tv_sum")
+UNKNOWN = dict.fromkeys(COUNTS, "nan") | {"drafted_at": [], "kept_at": []}
 
 
 def results(plan: Plan = PLAN, **lane_1: Any) -> list[StoredResult]:
@@ -68,9 +66,9 @@ def test_loads_are_recomputed_from_the_results() -> None:
 
 
 def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
-    found = results()
     failed = [
-        replace(one, data=one.data | {"status": "failed"}) if (one.task, one.lane) == (0, 1) else one for one in found
+        replace(one, data=one.data | {"status": "failed" if (one.task, one.lane) == (0, 1) else one.data["status"]})
+        for one in results()
     ]
     assert [row.answers for row in reported(failed).loads] == [PLAN.tasks // 2 - 1] * 2 + [PLAN.tasks // 2] * 2
 

@@ -38,9 +38,8 @@ def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
     assert main(["run", *options, "--db", url, "--quiet"]) == status
     with RunStore(url) as store:
         study = store.studies()[0]
-        return read_plan(store.study(study.id).plan), sorted(
-            store.results(study.id), key=lambda one: (one.task, one.lane)
-        )
+        results = sorted(store.results(study.id), key=lambda one: (one.task, one.lane))
+        return read_plan(store.study(study.id).plan), results
 
 
 def report(url: str) -> tuple[Measured, ...]:
@@ -67,11 +66,8 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
     assert outcomes(found) == outcomes(wanted)
     for one, other in zip(found, wanted, strict=True):
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
-        assert (ours.same, ours.divergence, ours.bleu) == (
-            theirs.same,
-            theirs.divergence,
-            pytest.approx(theirs.bleu, nan_ok=True),
-        )
+        assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
+        assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
         assert read_result(other.data).steps - read_result(one.data).steps in (0, 1)  # the first may have kept nothing
     for ours, theirs in zip(report(there), report(here), strict=True):
         assert ours.main_score is not None and theirs.main_score is not None
@@ -102,17 +98,23 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     assert plan.served and [*plan.served.waves(2, plan.items)] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
-def test_nonsense_is_a_failed_lane_with_one_sentence_that_can_be_run_again(
-    serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
+def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
+    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    serving.faults = [Fault.NONE, Fault.NONE, Fault.NONSENSE]
-    _, results = run(url, *ITEMS, *RULES, "--server", serving.url)
+    key = "sk-0123456789-secret"
+    monkeypatch.setenv("MARS_SERVER_KEY", key)
+    serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
+    plan, results = run(url, *ITEMS, *RULES, "--server", serving.url)
     failed = [result for one in results if (result := read_result(one.data)).status is Status.FAILED]
     assert [result.error for result in failed] == [
         f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
     ]
+    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
     assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
-    assert "1 tasks are open again" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "1 tasks are open again" in said.err
+    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
+    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     with RunStore(url) as store:
         assert {one.data["status"] for one in store.results(store.studies()[0].id)} == {"completed"}
 
@@ -192,29 +194,15 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
         assert not store.studies()
 
 
-def test_the_key_is_sent_and_stored_nowhere(
-    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key = "sk-0123456789-secret"
-    monkeypatch.setenv("MARS_SERVER_KEY", key)
-    serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
-    plan, _ = run(url, *ITEMS, *RULES, "--server", serving.url)
-    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
-    said = capsys.readouterr()
-    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
-    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-
-
 def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
     serving.steps = False
     run(url, *ITEMS, *RULES, "--server", serving.url)
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
     rows = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
     choices = [choice for row in rows for choice in row.get("choices", ())]
-    assert choices and all(
-        (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
-        for choice in choices
-    )
+    assert choices
+    for choice in choices:
+        assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
     (results, *_) = tmp_path.rglob("results_*.json")
     pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
     assert pooled["new_tokens"] > 0 and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None

@@ -90,18 +90,14 @@ def test_nothing_right_has_no_ratio_but_bounds(rule: int, value: float) -> None:
     assert math.isnan(interval.low) if rule else (interval.low == 0 and 0.5 < interval.high < 1)
 
 
-def coverage(recovery: float, prompts: int, seeds: int, rounds: int = 250) -> float:
-    generator = np.random.default_rng(7)
-    ends = [
-        ratio_interval(paired(*drawn(generator, prompts, seeds, right=0.8, recovery=recovery, differ=0.1), binary=True))
-        for _ in range(rounds)
-    ]
-    return float(np.mean([interval.low <= recovery <= interval.high for interval in ends]))
-
-
 @pytest.mark.parametrize(("recovery", "prompts", "seeds"), [(1.0, 300, 3), (0.98, 100, 1), (0.9, 100, 3), (1.0, 40, 8)])
 def test_the_interval_holds_the_truth_as_often_as_it_says(recovery: float, prompts: int, seeds: int) -> None:
-    assert coverage(recovery, prompts, seeds) >= 0.92  # 250 studies: 0.95 ± 0.03; more where prompts are few
+    generator, held = np.random.default_rng(7), []
+    for _ in range(250):
+        scores = drawn(generator, prompts, seeds, right=0.8, recovery=recovery, differ=0.1)
+        interval = ratio_interval(paired(*scores, binary=True))
+        held.append(interval.low <= recovery <= interval.high)
+    assert np.mean(held) >= 0.92  # 0.95 ± 0.03; more where prompts are few
 
 
 def test_rare_losses_do_not_escape_scores_in_part() -> None:
@@ -114,15 +110,6 @@ def test_rare_losses_do_not_escape_scores_in_part() -> None:
 
     held = [interval.low <= 0.98 <= interval.high for interval in (ratio_interval(study()) for _ in range(200))]
     assert np.mean(held) >= 0.93
-
-
-def outcomes(prompts: int, *, seeds: int = 3, recovery: float, differ: float, rounds: int = 300) -> Counter[Outcome]:
-    generator = np.random.default_rng(17)
-    found: Counter[Outcome] = Counter()
-    for _ in range(rounds):
-        scores = drawn(generator, prompts, seeds, right=0.8, recovery=recovery, differ=differ)
-        found[judged(paired(*scores, binary=True)).outcome] += 1
-    return found
 
 
 def judged(pairs: Paired, margin: float = 0.98) -> Verdict:
@@ -138,38 +125,34 @@ def test_harm_is_caught_and_no_harm_not_accused(
     recovery: float, differ: float, supported: tuple[float, float], refused: tuple[float, float]
 ) -> None:
     """Shares of 300 studies, at least and at most: each verdict errs in 2.5 % and chance."""
-    found = outcomes(300, recovery=recovery, differ=differ)
+    generator, found = np.random.default_rng(17), Counter[Outcome]()
+    for _ in range(300):
+        scores = drawn(generator, 300, 3, right=0.8, recovery=recovery, differ=differ)
+        found[judged(paired(*scores, binary=True)).outcome] += 1
     for outcome, (least, most) in ((Outcome.SUPPORTED, supported), (Outcome.NOT_SUPPORTED, refused)):
         assert least * 300 <= found[outcome] <= most * 300
 
 
-@pytest.mark.parametrize("seeds", [1, 20])
-def test_five_perfect_prompts_settle_nothing(seeds: int) -> None:
-    found = judged(table(5, 0, 0, seeds=seeds))
-    assert found.outcome is Outcome.TOO_FEW
-    assert found.needed == 190
-    assert found.sentence == "recovery ≥ 98 %: too few prompts, need about 190"
+@pytest.mark.parametrize(
+    ("pairs", "margin", "outcome", "needed", "sentence"),
+    [
+        (table(5, 0, 0), 0.98, Outcome.TOO_FEW, 190, "98 %: too few prompts, need about 190"),
+        (table(5, 0, 0, seeds=20), 0.98, Outcome.TOO_FEW, 190, "98 %: too few prompts, need about 190"),
+        (table(400, 0, 0), 0.98, Outcome.SUPPORTED, None, "98 %: supported"),
+        (table(100, 0, 60), 0.955, Outcome.NOT_SUPPORTED, None, "95.5 %: not supported"),
+        (table(0, 3, 0, 9), 0.98, Outcome.TOO_FEW, None, "98 %: cannot be computed, the baseline scored nothing"),
+    ],
+)
+def test_a_verdict_names_its_margin_and_what_is_needed(
+    pairs: Paired, margin: float, outcome: Outcome, needed: int | None, sentence: str
+) -> None:
+    assert judged(pairs, margin) == Verdict(margin, outcome, needed, f"recovery ≥ {sentence}")
 
 
-def test_sentences_name_the_margin() -> None:
-    assert judged(table(400, 0, 0)).sentence == "recovery ≥ 98 %: supported"
-    assert judged(table(100, 0, 60), 0.955).sentence == "recovery ≥ 95.5 %: not supported"
-
-
-def test_a_baseline_that_is_never_right_settles_nothing() -> None:
-    found = judged(table(0, 3, 0, 9))
-    assert (found.outcome, found.needed) == (Outcome.TOO_FEW, None)
-    assert "the baseline scored nothing" in found.sentence
-
-
-def test_at_the_margin_no_number_is_named() -> None:
-    found = judged(table(97, 1, 2))  # 98 of 99 is 0.9899; at 98/99 exactly nothing would do
-    assert found.needed
-    assert prompts_needed(table(97, 1, 2), 98 / 99) is None
-
-
-def test_more_prompts_are_needed_than_there_are() -> None:
+def test_more_prompts_are_needed_than_there_are_and_at_the_margin_no_number_is_named() -> None:
     assert (prompts_needed(table(3, 1, 0), 0.98) or 0) > 4
+    assert judged(table(97, 1, 2)).needed  # 98 of 99 is 0.9899; at 98/99 exactly nothing would do
+    assert prompts_needed(table(97, 1, 2), 98 / 99) is None
 
 
 @pytest.mark.parametrize("cells", [(76, 4, 4, 16), (74, 3, 7, 16)])  # recovery 1 and 0.9625

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -25,7 +25,11 @@ TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
 
 def plan(**changed: Any) -> Plan:
     suites = (
-        Suite("one", (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"))), metrics=("contains,none",)),
+        Suite(
+            "one",
+            (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"), metrics=("bleu,none",))),
+            metrics=("contains,none",),
+        ),
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
     given: dict[str, Any] = {
@@ -46,17 +50,12 @@ def test_a_plan_survives_json() -> None:
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
 
 
-def test_every_item_seed_and_temperature_is_one_task() -> None:
+def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
     made = plan()
     tasks = [made.task(number) for number in range(made.tasks)]
     assert made.tasks == len(set(tasks)) == 3 * 2 * 2
-    assert {made.item(task).id for task in tasks} == {"a", "b", "c"}
-
-
-def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
-    made = plan()
-    half = [made.task(number) for number in range(made.tasks // 2)]
-    assert Counter(task.temperature for task in half) == {0.0: 3, 1.0: 3}
+    half = Counter((task.temperature, made.item(task).id) for task in tasks[:6])
+    assert half == Counter((temperature, item) for temperature in (0.0, 1.0) for item in "abc")
 
 
 def test_no_two_items_or_repeats_share_a_seed_and_all_temperatures_do() -> None:
@@ -172,9 +171,8 @@ def test_the_drafts_limit_is_the_engines() -> None:
 )  # fmt: skip
 def test_a_plan_that_cannot_be_run_says_why_in_one_sentence(change: dict[str, Any], words: str) -> None:
     change = dict(change)
-    grid = {
-        name: change.pop(name) for name in ("rule", "parameter", "values", "others", "ks", "drafter") if name in change
-    }
+    names = {field.name for field in fields(Grid)} & change.keys()
+    grid = {name: change.pop(name) for name in names}
     with pytest.raises(ValueError) as raised:
         planned(grid=replace(GRID, **grid), **change)
     assert words in str(raised.value) and str(raised.value).endswith(".") and "\n" not in str(raised.value)

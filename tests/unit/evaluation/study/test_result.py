@@ -12,7 +12,7 @@ import pytest
 from evaluation.study.processes import free_dead, own_name, progress_line
 from evaluation.study.result import answer, read_relative, read_result, refused, relative_of, result_of
 from mars_core.telemetry import first_divergence
-from mars_core.types import Outcome, PromptConfig, Status, StopReason
+from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace
 from storage import RunStore, StudyProgress, WorkerProgress
 from tests.traces import make_trace
 from tests.unit.children import Child
@@ -31,6 +31,8 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
     assert result.log_likelihood == pytest.approx(sum(token.logprob for trace in MARS for token in trace.tokens))
     assert result.tv_max == max(token.tv for trace in MARS for token in trace.tokens)
     assert not result.ended  # both were cut by their length
+    failed = result_of([STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {})
+    assert (failed.status, failed.error, failed.turns) == (Status.FAILED, "Out of memory.", 2)
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
@@ -71,31 +73,23 @@ def test_the_place_where_conversations_part_counts_the_turns_before() -> None:
     assert relative.cause == str(parted.cause) == "relaxed"
     first = first_divergence(STRICT[0], MARS[0])
     assert first is not None and relative_of(MARS, STRICT, None).divergence == first.position
-
-
-def test_a_conversation_that_lacks_a_turn_is_not_the_same() -> None:
-    relative = relative_of(STRICT[:1], STRICT, None)
-    assert (relative.same, relative.divergence, relative.cause) == (False, 30, "length")
+    shorter = relative_of(STRICT[:1], STRICT, None)
+    assert (shorter.same, shorter.divergence, shorter.cause) == (False, 30, "length")
 
 
 def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
     trace = make_trace(new_tokens=20)
     stop = trace.text[10:13]
-    stopped = replace(
-        trace,
-        config=replace(trace.config, prompt=PromptConfig("p", stop=("never", stop))),
-        stop_reason=StopReason.STOP_STRING,
-    )
-    assert answer(stopped) == trace.text[: trace.text.find(stop)]
-    assert answer(trace) == trace.text
-    special = replace(stopped, config=replace(trace.config, prompt=PromptConfig("p", stop=("<|im_end|>",))))
-    assert answer(special) == trace.text  # the name of a special token is not in the text
 
+    def stopped(*stops: str) -> Trace:
+        config = replace(trace.config, prompt=PromptConfig("p", stop=stops))
+        return replace(trace, config=config, stop_reason=StopReason.STOP_STRING)
 
-def test_a_failed_lane_says_why() -> None:
-    failed = make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)
-    result = result_of([STRICT[0], failed], {})
-    assert (result.status, result.error, result.turns) == (Status.FAILED, "Out of memory.", 2)
+    assert answer(stopped("never", stop)) == trace.text[: trace.text.find(stop)]
+    assert answer(replace(stopped(stop), stop_reason=StopReason.LENGTH)) == trace.text
+    assert (
+        answer(trace) == trace.text == answer(stopped("<|im_end|>"))
+    )  # the name of a special token is not in the text
 
 
 def test_only_tasks_of_dead_processes_of_this_machine_are_freed(store: RunStore) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from evaluation.study.engine import InProcess
 from evaluation.study.launch import work
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.processes import Place
 from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
@@ -44,7 +44,7 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
     """What a worker process does."""
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     with RunStore(url) as store:
-        work(store, study_id, session, Place(), quiet=True)
+        work(store, study_id, session, InProcess(session), quiet=True)
 
 
 def check_whole(store: RunStore, study_id: str, plan: Plan) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
-from evaluation.suites.item import Item
 from evaluation.suites.read import read_suite
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.suites.files import field_file, row, write
@@ -32,12 +31,8 @@ def test_stories_want_all_that_is_asked_for() -> None:
     assert item.references == ("Hana", "village")
     for text, right in (("Hana left the village.", 1.0), ("Hana left.", 0.0), ("Hanako saw villages.", 0.0), ("", 0.0)):
         assert scores(suite, item, [text], execute_code=False) == {"contains,all": right}
-
-
-def test_story_that_goes_on_need_only_name_its_hero() -> None:
-    suite = read_suite("demo_stories")
     going_on = [item for item in suite.items if item.turns[0].startswith("Continue")]
-    assert going_on and all(len(item.references) == 1 for item in going_on)
+    assert going_on and all(len(item.references) == 1 for item in going_on)  # of its hero
 
 
 WORKED = ("exact_match,strict-match", "exact_match,flexible-extract")
@@ -76,7 +71,7 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
     "passages": ("x", [row(1, f"{LONG}\nQuestion: When?", "On Tuesday", "rag")], PHRASES),
     "long answers": ("x", [row(1, "Why?", [LONG])], GENERIC),
     "letters": ("x", [row(1, "Which? (A) a (B) b", "B")], ("contains,none", "exact_match,custom-extract")),
-    "nothing to hold against": ("x", [row(1, "Who?", None, "qa")], ()),
+    "nothing to hold against": ("x", [row(1, "Who?", None, "qa"), row(2, "a", ""), row(3, "b", ["", " "]), row(4, "c", [])], ()),
     "MT-bench": ("x", [row(1, ["a", "b"], ["4", "5"], "math")], ()),
     "long answers about code": ("x", [row(1, "Why?", [LONG], "coding")], GENERIC),
 }  # fmt: skip
@@ -96,23 +91,17 @@ def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(tmp_pat
         assert all(value < 0.5 for value in wrong.values())
 
 
-def test_item_out_of_the_store_is_the_item() -> None:
-    assert Item("1", ("?",), metrics=["bleu,none"]) == Item("1", ("?",), metrics=("bleu,none",))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "metrics"),
-    [
-        ("gsm8k", WORKED),
-        ("humaneval", ("pass@1,none",)),
-        ("mt_bench", ()),
-        ("alpaca", GENERIC),
-        ("qa", ()),  # the file has no references
-        ("sum", SUMMARY),
-    ],
-)
-def test_files_of_the_field_are_known(name: str, metrics: tuple[str, ...]) -> None:
-    assert read_suite(field_file(name)).metrics == metrics
+def test_files_of_the_field_are_known() -> None:
+    """That of qa has no references."""
+    expected = {
+        "gsm8k": WORKED,
+        "humaneval": ("pass@1,none",),
+        "mt_bench": (),
+        "alpaca": GENERIC,
+        "qa": (),
+        "sum": SUMMARY,
+    }
+    assert {name: read_suite(field_file(name)).metrics for name in expected} == expected
 
 
 def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) -> None:
@@ -134,23 +123,18 @@ def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) ->
 
 
 def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path: Path) -> None:
-    rows = [
-        row(1, "?", ["1+1=2", "#### 2"]),
-        row(2, "?", ["#### 2", "#### 3"]),
-        row(3, "?", ["So", "$\\boxed{1}$"]),
-        row(4, "?", ["\\boxed{1}", "\\boxed{2}"]),
-        row(5, "?", ["Ada", "", "Lovelace"]),
-        row(6, ["?", "?"], ["", "#### 2"]),
+    expected: list[tuple[str | list[str], list[str], tuple[str, ...]]] = [
+        ("?", ["1+1=2", "#### 2"], ("1+1=2\n#### 2",)),
+        ("?", ["#### 2", "#### 3"], ("#### 2", "#### 3")),
+        ("?", ["So", "$\\boxed{1}$"], ("So\n$\\boxed{1}$",)),
+        ("?", ["\\boxed{1}", "\\boxed{2}"], ("\\boxed{1}", "\\boxed{2}")),
+        ("?", ["Ada", "", "Lovelace"], ("Ada", "Lovelace")),
+        (["?", "?"], ["", "#### 2"], ("", "#### 2")),
+        ("?", ["", " "], ()),
     ]
+    rows = [row(number, turns, lines) for number, (turns, lines, _) in enumerate(expected)]
     suite = read_suite(write(tmp_path / "x.jsonl", rows))
-    assert [item.references for item in suite.items] == [
-        ("1+1=2\n#### 2",),
-        ("#### 2", "#### 3"),
-        ("So\n$\\boxed{1}$",),
-        ("\\boxed{1}", "\\boxed{2}"),
-        ("Ada", "Lovelace"),
-        ("", "#### 2"),
-    ]
+    assert [item.references for item in suite.items] == [references for *_, references in expected]
 
 
 def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
@@ -194,12 +178,8 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
     assert len(read_suite(path).metrics) == 3
     assert read_suite(path, 2).metrics == ("contains,none",)
     assert read_suite(path, 1).metrics == ()
-
-
-@pytest.mark.parametrize("limit", [0, -1])
-def test_limit_below_one_is_refused(limit: int) -> None:
-    with pytest.raises(ValueError, match=r"limit is .* at least 1"):
-        read_suite("demo_stories", limit)
+    with pytest.raises(ValueError, match="limit is 0; it must be at least 1"):
+        read_suite(path, 0)
 
 
 @pytest.mark.parametrize(
@@ -218,14 +198,10 @@ def test_exports_of_the_field_are_read(tmp_path: Path, given: dict[str, object])
 
 
 def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
-    given = {
-        "prompt": "def f(): ...",
-        "test": "def check(candidate):\n    assert candidate() == 1\n",
-        "entry_point": "f",
-    }
-    suite = read_suite(
-        write(tmp_path / "x.jsonl", [given, {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}])
-    )
+    test = "def check(candidate):\n    assert candidate() == 1\n"
+    given = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
+    other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}
+    suite = read_suite(write(tmp_path / "x.jsonl", [given, other]))
     assert suite.items[0].tests.endswith("check(f)\n")
     assert suite.items[1].tests == "assert g()\nassert 1"
     assert suite.metrics == ("pass@1,none",)
@@ -263,12 +239,8 @@ def test_bad_line_is_refused_in_one_sentence_with_file_and_line(tmp_path: Path, 
     with pytest.raises(ValueError, match=why) as caught:
         read_suite(str(path))
     sentence = str(caught.value)
-    assert (
-        sentence.startswith(f"{path}, line 3: ")
-        and sentence.endswith(".")
-        and "\n" not in sentence
-        and len(sentence) < 400
-    )
+    assert sentence.startswith(f"{path}, line 3: ") and sentence.endswith(".")
+    assert "\n" not in sentence and len(sentence) < 400
 
 
 def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,9 +263,3 @@ def test_empty_file_and_no_file_are_said(tmp_path: Path) -> None:
     for name in ("nowhere.jsonl", "", "a\x00b", str(tmp_path), "x" * 5000):
         with pytest.raises(ValueError, match="demo_arithmetic, demo_stories"):
             read_suite(name)
-
-
-def test_empty_references_are_none(tmp_path: Path) -> None:
-    suite = read_suite(write(tmp_path / "x.jsonl", [row(1, "a", ""), row(2, "b", ["", " "]), row(3, "c", [])]))
-    assert [item.references for item in suite.items] == [(), (), ()]
-    assert suite.metrics == ()
