@@ -5,39 +5,23 @@ Prints the report and writes it to bench/results/ with its JSON data. Exit statu
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from transformers import AutoModelForCausalLM
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import DRAFTERS, TREE, Ours, bundled, mixed_prompts
 from bench.common.measure import Method, interleaved
 from bench.common.peers import assisted, greedy, prompted
+from bench.common.report import Report
 from bench.document import FORMAT, METER_OFF, Document, Methods, Row, report
 from mars_core.models import Pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench", __doc__, prompts=12, rounds=3, k=5, max_new_tokens=128)
-    options = command.read(arguments)
-    pair, prompts = bundled(), mixed_prompts(options.prompts)
-    tables = []
-    for temperature in (0.0, 1.0):
-        samples = interleaved(methods(pair, temperature, options.k, options.max_new_tokens), prompts, options.rounds)
-        rows = tuple(Row(name, tuple(own)) for name, own in samples.items())
-        tables.append(Methods(temperature, rows[0].name, rows))
-    work = {name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")}
-    work |= {"tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}"}
-    work |= {"theta": f"{RULES['mars'].values({})['theta']:g}"}
-    found = Document(FORMAT, {}, work, tuple(prompt.text for prompt in prompts), tuple(tables))
-    command.publish(report(found), "bundled", pair.device)
-    return 0 if all(same == count for same, count in found.equalities.values()) else 1
 
 
 def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapping[str, Method]:
@@ -70,5 +54,17 @@ def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapp
     return {name: prompted(each, pair.tokenizer, max_new_tokens) for name, each in peers.items()} | found
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@measurement("bundled", prompts=12, rounds=3, k=5, max_new_tokens=128)
+def main(options: Namespace) -> Report:
+    pair, prompts = bundled(), mixed_prompts(options.prompts)
+    tables = []
+    for temperature in (0.0, 1.0):
+        samples = interleaved(methods(pair, temperature, options.k, options.max_new_tokens), prompts, options.rounds)
+        rows = tuple(Row(name, tuple(own)) for name, own in samples.items())
+        tables.append(Methods(temperature, rows[0].name, rows))
+    work = {name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")}
+    work |= {"tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}"}
+    work |= {"theta": f"{RULES['mars'].values({})['theta']:g}"}
+    found = Document(FORMAT, {}, work, tuple(prompt.text for prompt in prompts), tuple(tables))
+    unequal = any(same < count for same, count in found.equalities.values())
+    return replace(report(found), device=pair.device, failed=unequal)

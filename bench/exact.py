@@ -6,12 +6,12 @@ continued in its middle with its own tokens against itself. The result is writte
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
 
 import torch
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import TREE, Differences, Ours, bundled
 from bench.common.report import Report, Table
 from mars_core.demo.corpus import held_out, held_out_requests
@@ -37,12 +37,11 @@ def report(found: Differences, facts: Mapping[str, str]) -> Report:
     return Report("Strict against the target alone", notes, tables=[table], data=data, facts=facts)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.exact", __doc__, problems=300, stories=100, max_new_tokens=160, threads=1)
-    command.add_argument("--dtype", default="bfloat16")
-    command.add_argument("--exact", default="on", choices=("on", "off"))
-    command.add_argument("--first", type=int, default=0, help="prompts to leave out, to measure in parts")
-    options = command.read(arguments)
+@measurement(
+    "exact-{exact}", problems=300, stories=100, max_new_tokens=160, threads=1, first=(0, 0), dtype="bfloat16", exact=("on", "off")
+)  # fmt: skip
+def main(options: Namespace) -> Iterator[Report]:
+    """``first``: prompts to leave out, to measure in parts."""
     torch.set_num_threads(options.threads)
     pair = bundled(device="cpu", dtype=options.dtype, exact=options.exact)
     stories, problems = held_out_requests(options.stories), [item.question for item in held_out()[: options.problems]]
@@ -54,9 +53,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settings = (temperature, options.max_new_tokens)
             methods = {name: Ours(pair, None, drafter, *settings) for name, drafter in DRAFTERS.items()}
             found.add(methods, PromptConfig(text), seed, continued=(CONTINUED,))
-        command.save(report(found, facts), f"exact-{options.exact}", pair.device)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield report(found, facts)

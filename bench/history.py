@@ -7,9 +7,9 @@ hundred is deleted. Each action is timed on a warm connection, for everything an
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from bench.common.bounds import timed as median_s
-from bench.common.command import CPU, Command
+from bench.common.command import CPU, measurement
 from bench.common.postgres import postgres
 from bench.common.report import Cell, Figure, Report, Table
 from mars_core.rules import RULES
@@ -172,9 +172,8 @@ def measure(url: str, comparisons: int, rounds: int) -> tuple[dict[str, dict[str
         return {owner: timed(scoped, comparisons, rounds) for owner, scoped in each.items()}, took
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.history", __doc__, comparisons=100_000, rounds=5)
-    options = command.read(arguments)
+@measurement("history", comparisons=100_000, rounds=5)
+def main(options: Namespace) -> Report:
     tables, figures, notes, data = [], [], list[str](), dict[str, Any]()
     with TemporaryDirectory(prefix="mars-history-") as folder, postgres() as server:
         for name, url in (("SQLite", f"sqlite:///{Path(folder, 'runs.db')}"), ("PostgreSQL", server)):
@@ -188,9 +187,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MAX_MS))
             rows: list[list[Cell]] = [[action, *(each[action] for each in found.values())] for action in found[""]]
             tables.append(Table(("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"))
-    title = f"History with {options.comparisons:,} comparisons"
-    return command.publish(Report(title, notes, figures, tables, data), "history")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(f"History with {options.comparisons:,} comparisons", notes, figures, tables, data)

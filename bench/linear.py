@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Sequence
+from argparse import Namespace
 from statistics import median
 
 import torch
 from torch import nn
 
 from bench.common.bounds import bandwidth
-from bench.common.command import CPU, Command
+from bench.common.command import CPU, measurement
 from bench.common.report import Report, Table
 from mars_core.decoder.linear import PackedLinear
 
@@ -36,10 +35,9 @@ def microseconds(out: int, width: int, rows: int, turns: int) -> tuple[float, fl
     return median(times[0]), median(times[1])
 
 
+@measurement("linear", turns=15)
 @torch.inference_mode()
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.linear", __doc__, turns=15)
-    options = command.read(arguments)
+def main(options: Namespace) -> Report:
     bytes_a_s, rows = bandwidth(CPU, 1 << 28), []
     for out, width in SHAPES:
         for count in ROWS:
@@ -49,8 +47,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table(("out × in", "rows", "torch, µs", "packed, µs", "ratio", "lower bound, µs"), rows)
     notes = [f"lower bound: the bytes of the weight over {bytes_a_s / 1e9:.0f} GB/s"]
     data = {"heads": table.heads, "rows": rows}
-    return command.publish(Report("Linear layers on a CPU, float32", notes, tables=[table], data=data), "linear")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("Linear layers on a CPU, float32", notes, tables=[table], data=data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-import sys
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -14,7 +14,7 @@ from statistics import median
 import psutil
 import torch
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import DRAFTERS, bundled, complete, config_of
 from bench.common.report import Figure, Report, Table
 from mars_core.models import Pair
@@ -72,15 +72,7 @@ def usage_by_run(pair: Pair, runs: int, tokens: int, drafters: Mapping[str, Draf
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.memory", __doc__, runs=(200, MIN_RUNS), max_new_tokens=32)
-    options = command.read(arguments)
-    pair = bundled()
-    found = usage_by_run(pair, options.runs, options.max_new_tokens)
-    return command.publish(report(found), "memory", pair.device)
-
-
-def report(found: Sequence[Usage]) -> Report:
+def report(found: Sequence[Usage], device: object = "cpu") -> Report:
     """The drift, and the memory after every tenth run."""
     kinds = {"resident set": [each.resident for each in found]}
     if any(each.device for each in found):
@@ -93,8 +85,10 @@ def report(found: Sequence[Usage]) -> Report:
     rows = [(str(at + 1), *(f"{values[at] / 1e6:.1f}" for values in kinds.values())) for at in places]
     notes = [f"{', '.join(DRAFTERS)} in turn, one process; sampled after every run and a garbage collection"]
     table = Table(("after run", *(f"{name}, MB" for name in kinds)), rows, "Memory by run")
-    return Report(f"Memory over {len(found)} runs", notes, figures, [table], data=kinds)
+    return Report(f"Memory over {len(found)} runs", notes, figures, [table], data=kinds, device=device)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@measurement("memory", runs=(200, MIN_RUNS), max_new_tokens=32)
+def main(options: Namespace) -> Report:
+    pair = bundled()
+    return report(usage_by_run(pair, options.runs, options.max_new_tokens), pair.device)

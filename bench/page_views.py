@@ -6,7 +6,7 @@ task counts from 50 ms on). The stream is one lane of a random pair with a long 
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Browser, Page
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import bundled, complete, config_of
 from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report
@@ -126,12 +126,11 @@ def report(streams: Sequence[Streamed], opened_ms: Sequence[float], comparisons:
     ]
     notes = [f"tokens lost between engine and page, by stream: {lost}"]
     data = {"streams": [asdict(one) for one in streams], "history_ms": opened_ms}
-    return Report("The page's views in Chromium", notes, figures, data=data)
+    return Report("The page's views in Chromium", notes, figures, data=data, device=ModelPool().device)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.page_views", __doc__, tokens=2048, comparisons=5000, rounds=3)
-    options = command.read(arguments)
+@measurement("page-views", tokens=2048, comparisons=5000, rounds=3)
+def main(options: Namespace) -> Report:
     with chromium() as browser:
         streams = []
         for _ in range(options.rounds):
@@ -139,8 +138,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 streams.append(stream(browser, Path(folder), options.tokens))
         with TemporaryDirectory(prefix="mars-views-") as folder:
             opened_ms = history(browser, Path(folder), options.comparisons, options.rounds)
-    return command.publish(report(streams, opened_ms, options.comparisons), "page-views", ModelPool().device)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return report(streams, opened_ms, options.comparisons)

@@ -6,8 +6,8 @@ a step is a little slower than in a run. The runs of the drafters alternate.
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 
 from bench.common.bounds import bandwidth, weight_bytes
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_prompts
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
@@ -39,7 +39,7 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name 
     (FastCache, "move", COMMIT),
     (HeadCache, "_through_layer", DRAFT),
     (engine, "judge", "rule and telemetry"),
-    (engine, "_walked", "walk on the host"),
+    (engine, "walk", "walk on the host"),
     (engine, "step_uniforms", "uniforms"),
     (Assembler, "step", "text and tokens"),
     *(
@@ -138,20 +138,6 @@ def bytes_read(pair: Pair, drafter: DrafterConfig) -> int:
     return weight_bytes(pair.target) + (passes * weight_bytes(each) if each is not None else 0)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.profile", __doc__, prompts=8, max_new_tokens=128)
-    command.add_argument("--temperature", type=float, default=1.0)
-    options = command.read(arguments)
-    pair, prompts = bundled(), mixed_prompts(options.prompts)
-    for drafter in DRAFTERS.values():
-        profile(pair, drafter, prompts[:1], 32, options.temperature)
-    found = {
-        name: profile(pair, drafter, prompts, options.max_new_tokens, options.temperature)
-        for name, drafter in DRAFTERS.items()
-    }
-    return command.publish(report(pair, found), "profile", pair.device)
-
-
 def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
     """One column per drafter."""
     bytes_a_s = bandwidth(pair.device, weight_bytes(pair.target))
@@ -170,8 +156,18 @@ def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
         " large as the target"
     ]
     data = {"profiles": {name: asdict(each) for name, each in found.items()}}
-    return Report("Where a step's time goes", notes, tables=[Table(("part", *found), rows)], data=data)
+    return Report(
+        "Where a step's time goes", notes, tables=[Table(("part", *found), rows)], data=data, device=pair.device
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@measurement("profile", prompts=8, max_new_tokens=128, temperature=1.0)
+def main(options: Namespace) -> Report:
+    pair, prompts = bundled(), mixed_prompts(options.prompts)
+    for drafter in DRAFTERS.values():
+        profile(pair, drafter, prompts[:1], 32, options.temperature)
+    found = {
+        name: profile(pair, drafter, prompts, options.max_new_tokens, options.temperature)
+        for name, drafter in DRAFTERS.items()
+    }
+    return report(pair, found)

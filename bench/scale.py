@@ -8,9 +8,9 @@ vary like those of real runs. Copying takes minutes, running would take a day.
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from itertools import product
 from pathlib import Path
@@ -21,7 +21,7 @@ from sqlalchemy import Connection, func, insert, literal, select, update
 from sqlalchemy.orm import DeclarativeBase
 
 from bench.common.bounds import seconds
-from bench.common.command import CPU, Command
+from bench.common.command import CPU, measurement
 from bench.common.decoding import TREE, bundled, complete, config_of
 from bench.common.report import Figure, Report
 from bench.coupled import small_pair
@@ -203,19 +203,13 @@ def rows_of(store: RunStore) -> int:
         return int(tokens + rejected)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@measurement("scale", runs=10_000, max_new_tokens=512, rounds=3, base=4)
+def main(options: Namespace) -> Report:
     """``base``: tasks that are run and not copied."""
-    command = Command("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3, base=4)
-    options = command.read(arguments)
     with TemporaryDirectory(prefix="mars-scale-") as name:
         path = Path(name, "runs.db")
         url, started = f"sqlite:///{path}", time.perf_counter()
         study_id = build(url, options.runs, options.max_new_tokens, options.base)
         notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
         figures = [*sizes(options.rounds), *examine(url, study_id, path.parent, options.rounds)]
-    title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
-    return command.publish(Report(title, notes, figures), "scale")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens", notes, figures)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from itertools import product
 
 import torch
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import DRAFTERS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, paired
 from bench.common.report import Figure, Report
@@ -33,9 +33,8 @@ def cost(
     return [100 * (1 - ratio) for ratios in paired(samples, "on", "off").values() for ratio in ratios]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.telemetry", __doc__, pairs=60, threads=1)
-    options = command.read(arguments)
+@measurement("telemetry", pairs=60, threads=1)
+def main(options: Namespace) -> Report:
     torch.set_num_threads(options.threads)
     pair, prompts = bundled(device="cpu"), mixed_prompts(min(12, options.pairs))
     shares, rounds = {}, -(-options.pairs // len(prompts))
@@ -46,9 +45,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = [
         f"medians of pairs of runs with the meter on and off; {sum(bool(one.reached) for one in figures)} of {len(figures)} goals reached"
     ]
-    report = Report("Processor time of telemetry", notes, figures, data={"shares": shares})
-    return command.publish(report, "telemetry", pair.device)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("Processor time of telemetry", notes, figures, data={"shares": shares}, device=pair.device)

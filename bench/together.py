@@ -6,9 +6,9 @@ saved runs are read back.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.postgres import postgres
 from bench.common.report import Figure, Report
 from bench.coupled import small_run
@@ -106,9 +106,8 @@ def lost_of(url: str, trace: Trace, saved: dict[str, int]) -> int:
     return lost
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.together", __doc__, seconds=60, processes=4, threads=4, max_new_tokens=128)
-    options = command.read(arguments)
+@measurement("together", seconds=60, processes=4, threads=4, max_new_tokens=128)
+def main(options: Namespace) -> Report:
     trace, found = small_run(options.max_new_tokens), list[Figure]()
     measured = partial(
         figures, trace=trace, processes=options.processes, threads=options.threads, seconds=options.seconds
@@ -120,8 +119,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     many = options.processes * options.threads
     notes = [] if url else ["PostgreSQL is not installed here."]
     title = f"{many} writers and {many} readers for {options.seconds} s, runs of {options.max_new_tokens} tokens"
-    return command.publish(Report(title, notes, found), "together")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(title, notes, found)

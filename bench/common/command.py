@@ -7,11 +7,12 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -22,17 +23,16 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
 STARTED = datetime.now(UTC)
 CPU = torch.device("cpu")
+Measure = Callable[[argparse.Namespace], Report | Iterable[Report]]
 
 
 class Command(argparse.ArgumentParser):
-    """``counts``: options for numbers of at least 1, with their defaults; or (default, minimum)."""
+    """``options``: by name, with the defaults of ``taking``."""
 
-    def __init__(self, module: str, description: str | None, **counts: int | tuple[int, int]) -> None:
+    def __init__(self, module: str, description: str | None, **options: Any) -> None:
         super().__init__(prog=f"python -m {module}", description=description)
-        for name, count in counts.items():
-            default, least = count if isinstance(count, tuple) else (count, 1)
-            kind = partial(at_least, least)
-            self.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, help=f"default: {default}")
+        for name, default in options.items():
+            self.add_argument(f"--{name.replace('_', '-')}", help="default: %(default)s", **taking(default))
         self.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -40,20 +40,50 @@ class Command(argparse.ArgumentParser):
         self.options = self.parse_args(arguments)
         return self.options
 
-    def path(self, name: str, device: torch.device = CPU) -> Path:
-        """The path of a result without its ending."""
-        folder: Path = self.options.out
-        return folder / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
-
-    def save(self, report: Report, name: str, device: torch.device = CPU) -> str:
+    def save(self, report: Report, name: str) -> str:
         """Writes the result as JSON and Markdown. Returns the Markdown."""
+        device = torch.device(str(report.device))
         facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
-        return save(replace(report, facts=facts), self.path(name, device))
+        path = self.options.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
+        return save(replace(report, facts=facts), path)
 
-    def publish(self, report: Report, name: str, device: torch.device = CPU) -> int:
-        """Writes the result, also to standard output. Returns the exit status 0."""
-        sys.stdout.write(self.save(report, name, device))
-        return 0
+
+def taking(default: Any) -> dict[str, Any]:
+    """What an option takes: a whole number of at least 1, or (default, minimum); one of the words of a tuple, the first by default; some
+    of a list, all by default; else what has the type of the default."""
+    match default:
+        case (int(first), int(least)):
+            return {"type": partial(at_least, least), "default": first}
+        case int():
+            return {"type": partial(at_least, 1), "default": default}
+        case tuple():
+            return {"choices": default, "default": default[0]}
+        case list():
+            return {"choices": default, "default": default, "nargs": "+"}
+    return {"type": type(default), "default": default}
+
+
+def measurement(name: str, **options: Any) -> Callable[[Measure], Callable[..., int]]:
+    """Makes a function of the ``options`` the ``main`` of its module, and calls that where the module is run. What the function gives is
+    written, each of several reports in the place of the one before, and the last one printed. ``name``: of the files, with names of options
+    in braces. The exit status is 1 for a report that failed."""
+
+    def decorated(measure: Measure) -> Callable[..., int]:
+        module = measure.__globals__
+
+        def main(arguments: Sequence[str] | None = None) -> int:
+            command = Command(module["__spec__"].name.removesuffix(".__main__"), module["__doc__"], **options)
+            found = measure(command.read(arguments))
+            for report in [found] if isinstance(found, Report) else found:
+                text = command.save(report, name.format(**vars(command.options)))
+            sys.stdout.write(text)
+            return int(report.failed)
+
+        if measure.__module__ == "__main__":
+            sys.exit(main())
+        return main
+
+    return decorated
 
 
 def at_least(least: int, text: str) -> int:

@@ -81,7 +81,8 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the JSON file only."""
+    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the JSON file only. ``device``: on which was
+    measured; ``failed``: what must not be was found."""
 
     title: str
     notes: Sequence[str] = ()
@@ -89,6 +90,8 @@ class Report:
     tables: Sequence[Table] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    device: object = "cpu"
+    failed: bool = False
 
 
 def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str] = ()) -> Table:

@@ -45,12 +45,10 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.cuda", __doc__)
+    command = Command("bench.cuda", __doc__, only=[*PARTS], until=math.inf)
     command.set_defaults(out=Path(os.environ.get("OUT") or RESULTS))
     command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
-    command.add_argument("--only", nargs="*", choices=tuple(PARTS), default=tuple(PARTS), help="these parts alone")
     command.add_argument("--part", choices=tuple(PARTS), help="measure this part here: a line of JSON for each figure")
-    command.add_argument("--until", type=float, default=math.inf, help="end of this part, in seconds since 1970")
     options = command.read(arguments)
     if not options.tiny and not torch.cuda.is_available():
         sys.stderr.write("No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n")
@@ -63,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes.append(outcome)
         sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
         sys.stdout.flush()
-        text = command.save(report(options.tiny, outcomes), f"cuda{'-tiny' * options.tiny}", device)
+        text = command.save(replace(report(options.tiny, outcomes), device=device), f"cuda{'-tiny' * options.tiny}")
     sys.stdout.write(f"\n{text}")
     return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
 

@@ -1,4 +1,4 @@
-"""The parameters varied by ``bench.growth`` and its runs; their medians, quartiles and exponents, its report and its plots."""
+"""The parameters varied by ``bench.growth`` and its runs; their medians, quartiles and exponents, and its report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from bench.common.report import Report, Spread, Table, spread
 from bench.common.shapes import small
 from bench.coupled import coupled_pair, random_prompt
 from bench.memory import peak_above
-from evaluation.report.document.blocks import Drawing, Look, Mark, Panel
-from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, scaled_axis, upright, with_legend
-from evaluation.report.values import Interval
 from mars_core.models import ModelPool, Pair
 from mars_core.types import DrafterConfig, Summary, TreeShape
 
@@ -26,7 +23,6 @@ NOTE = (
 )
 MEMORY = "peak memory: above that of the process before the run, with the pairs loaded; on a CPU its resident set, in a separate process"
 PREFILL = "ms of prefill"
-COLOURS = ("#D55E00", "#3D8FD1", "#009E73", "#B3872B")
 NOISE = 0.1  # of the pairs
 VOCABULARY, PROMPT = 4096, 128  # tokens, where they do not vary
 PAIRS = f"""random Llamas, width 256, 4 layers; {VOCABULARY} tokens of vocabulary and prompts of {PROMPT} tokens where these
@@ -77,7 +73,6 @@ class Sample:
 class Curve:
     """Measurements along one axis. ``samples`` and ``peaks`` (bytes above the process before its run) by point."""
 
-    name: str
     title: str
     axis: str
     xs: tuple[int, ...]
@@ -143,33 +138,29 @@ def series(curve: Curve) -> dict[str, list[Spread]]:
     }
 
 
-def fitted(curve: Curve) -> dict[str, list[Spread]]:
-    """The plotted quantities: without the prefill if it does not grow with the axis."""
-    return {name: values for name, values in series(curve).items() if curve.prefill or name != PREFILL}
-
-
 def exponents(curve: Curve) -> list[tuple[str, float, float]]:
-    """Name of the quantity, exponent over the upper half of the points, exponent over all of them."""
-    medians = {name: [value.median for value in values] for name, values in fitted(curve).items()}
+    """Name of the quantity, exponent over the upper half of the points, exponent over all of them; without the prefill if it does not
+    grow with the axis."""
+    fitted = {name: values for name, values in series(curve).items() if curve.prefill or name != PREFILL}
+    medians = {name: [value.median for value in values] for name, values in fitted.items()}
     return [
         (name, exponent(upper_half(curve.xs), upper_half(ys)), exponent(curve.xs, ys)) for name, ys in medians.items()
     ]
 
 
-def report(curves: Sequence[Curve], stem: str) -> Report:
-    """``stem``: of the names of the plots."""
+def report(curves: Sequence[Curve], device: object = "cpu") -> Report:
     runs, peaks = len(curves[0].samples[0]), len(curves[0].peaks[0])
     method = (
         f"medians of {runs} interleaved runs (memory: {peaks}), quartiles in brackets; the exponent b of y = a·xᵇ by least squares"
         " on logarithms"
     )
-    tables = [table for curve in curves for table in _tables(curve, f"{stem}-{curve.name}.svg")]
+    tables = [table for curve in curves for table in _tables(curve)]
     data = {"curves": [asdict(curve) for curve in curves]}
-    return Report("Growth", [PAIRS, NOTE, MEMORY, method], tables=tables, data=data)
+    return Report("Growth", [PAIRS, NOTE, MEMORY, method], tables=tables, data=data, device=device)
 
 
-def _tables(curve: Curve, image: str) -> tuple[Table, Table]:
-    """The medians and quartiles; the exponents with the plot."""
+def _tables(curve: Curve) -> tuple[Table, Table]:
+    """The medians and quartiles; the exponents."""
     columns, upper = series(curve), upper_half(curve.xs)
     taus = [median(sample.tokens / sample.steps for sample in each) for each in curve.samples]
     rows = [
@@ -177,46 +168,5 @@ def _tables(curve: Curve, image: str) -> tuple[Table, Table]:
         for x, tau, *values in zip(curve.xs, taus, *columns.values(), strict=True)
     ]
     ranges = (f"{upper[0]:,} to {upper[-1]:,}", f"{curve.xs[0]:,} to {curve.xs[-1]:,}")
-    return (
-        Table((curve.axis, *columns, "τ"), rows, curve.title),
-        Table(
-            ("exponent of", *ranges), [(name, f"{high:.2f}", f"{whole:.2f}") for name, high, whole in exponents(curve)],
-            text=[f"![{curve.title}]({image})"],
-        ),
-    )  # fmt: skip
-
-
-def drawing(curve: Curve) -> Drawing:
-    """Times, and peak memory: two panels with logarithmic axes, dots for medians, bars for quartiles."""
-    lines = [
-        (Look(colour), name, values) for colour, (name, values) in zip(COLOURS, fitted(curve).items(), strict=False)
-    ]
-    panels = (_panel(curve, "ms", lines[:-1], 0), _panel(curve, "MB", lines[-1:], PANEL))
-    return with_legend(curve.title, panels, [(look, name) for look, name, _ in lines])
-
-
-def _panel(curve: Curve, unit: str, lines: Sequence[tuple[Look, str, list[Spread]]], left: int) -> Panel:
-    right, xs = left + PANEL - RIGHT, list(map(math.log10, curve.xs))
-    ends = [end for *_, values in lines for value in values for end in (value.low, value.high) if end > 0] or [1.0]
-    powers = range(math.floor(math.log10(min(ends))), math.ceil(math.log10(max(ends))) + 1)
-    ticks = [math.log10(digit * 10.0**power) for power in powers for digit in (1, 2, 5)]
-    x = scaled_axis(curve.axis, xs, 0.1, left + LEFT, right, _short, xs)
-    y = scaled_axis(unit, list(map(math.log10, ends)), 0.1, BOTTOM, TOP, _short, ticks)
-    y = y._replace(ticks=tuple(tick for tick in y.ticks if TOP <= tick[0] <= BOTTOM))
-    drawn = []
-    for look, name, values in lines:
-        logs = [Interval(*(_log(one, y.low) for one in (v.median, v.low, v.high))) for v in values]
-        places = zip(map(x.at, xs), logs, strict=True)
-        drawn.append(tuple(Mark(look, at, y.at(log.value), name, upright(at, log, y)) for at, log in places))
-    return Panel(left, right, x, y, tuple(drawn))
-
-
-def _log(value: float, least: float) -> float:
-    """Values without a logarithm are at the low end of the axis."""
-    return math.log10(value) if value > 0 else least
-
-
-def _short(logarithm: float) -> str:
-    """4096 as 4k; the unit of contexts is 1024, of other counts 1000."""
-    value = round(10**logarithm, 9)
-    return f"{value / (1024 if value % 1024 == 0 else 1000):g}k" if value >= 1000 else f"{value:g}"
+    slopes = [(name, f"{high:.2f}", f"{whole:.2f}") for name, high, whole in exponents(curve)]
+    return Table((curve.axis, *columns, "τ"), rows, curve.title), Table(("exponent of", *ranges), slopes)

@@ -6,16 +6,15 @@ median of the paired ratios of tokens per second of the processor, prefill inclu
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
+from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 import psutil
 import torch
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.decoding import bundled, complete, config_of, mixed_prompts
 from bench.common.measure import Decoded, interleaved, overall_tau, ratio
 from bench.common.report import Report, Table
@@ -51,9 +50,8 @@ class Traced:
         return Times(*map(median, zip(*found, strict=True)))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.growth.planner", __doc__, prompts=8, rounds=3, tokens=128)
-    options = command.read(arguments)
+@measurement("planner", prompts=8, rounds=3, tokens=128)
+def main(options: Namespace) -> Report:
     torch.set_num_threads(1)
     pair, prompts = bundled(device="cpu", dtype="float32"), mixed_prompts(options.prompts)
     tables, data = [], {}
@@ -78,9 +76,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "costs are medians of wall time, as on the page, and measured speeds processor time: other programs disturb the former",
     ]
     facts = {"load average at the end": f"{load} (1, 5, 15 min)"}
-    report = Report("The planner against a sweep over K", notes, tables=tables, data=data, facts=facts)
-    return command.publish(report, "planner", pair.device)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("The planner against a sweep over K", notes, tables=tables, data=data, facts=facts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.page import served
 from bench.common.report import Cell, Figure, Report, Table
 from bench.load.crowd import Request, Response, crowd, in_turn, lists
@@ -142,12 +142,6 @@ def report(crowds: Sequence[Crowd], row: Row) -> Report:
     return Report("Load", notes, figures, [table], data)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.load", __doc__, clients=50, runs=(1000, 2), max_new_tokens=32)
-    options = command.read(arguments)
-    found = measure(options.clients, options.runs, options.max_new_tokens)
-    return command.publish(report(*found), "load")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@measurement("load", clients=50, runs=(1000, 2), max_new_tokens=32)
+def main(options: Namespace) -> Report:
+    return report(*measure(options.clients, options.runs, options.max_new_tokens))

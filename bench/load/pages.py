@@ -7,8 +7,7 @@ its draft trees.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Sequence
+from argparse import Namespace
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from bench.common.command import Command
+from bench.common.command import measurement
 from bench.common.page import Served, served
 from bench.common.report import Figure, Report
 from bench.coupled import small_run
@@ -67,17 +66,11 @@ async def growth(page: Served, comparison: str, pages: int) -> float:
         return float(page.process.memory_info().rss - before) / pages
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.load.pages", __doc__, pages=200, max_new_tokens=2048)
-    options = command.read(arguments)
+@measurement("open-pages", pages=200, max_new_tokens=2048)
+def main(options: Namespace) -> Report:
     with TemporaryDirectory(prefix="mars-pages-") as name:
         comparison = save_comparison(f"sqlite:///{name}/runs.db", options.max_new_tokens)
         with served(Path(name)) as page:
             found = asyncio.run(growth(page, comparison, options.pages))
     figure = Figure("memory of an open page", found / 1e3, "kB", f"{options.pages} pages", most=MAX_KB)
-    title = f"Open pages that show a comparison of 2 × {options.max_new_tokens:,} tokens"
-    return command.publish(Report(title, (), [figure]), "open-pages")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report(f"Open pages that show a comparison of 2 × {options.max_new_tokens:,} tokens", (), [figure])

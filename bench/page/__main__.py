@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Browser, Page
 
-from bench.common.command import ROOT, Command
+from bench.common.command import ROOT, measurement
 from bench.common.page import chromium, opened, served
 from bench.common.report import Figure, Report, spread_table
 from bench.page.stream import Shown, compare
@@ -171,10 +172,9 @@ def generator_parts(shown: Sequence[Shown]) -> dict[str, list[float]]:
     return {name: [1000 * seconds for seconds in values] for name, values in parts.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@measurement("page", starts=3, clicks=(8, 2), rounds=15)
+def main(options: Namespace) -> Report:
     """``clicks``: comparisons per start, the first one cold; ``rounds``: comparisons without a browser."""
-    command = Command("bench.page", __doc__, starts=3, clicks=(8, 2), rounds=15)
-    options = command.read(arguments)
     with chromium() as browser:
         starts, clicks, runs = zip(*(visit(browser, options.clicks) for _ in range(options.starts)), strict=True)
     shown = compare(options.rounds)
@@ -184,10 +184,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spread_table(generator_parts(shown), "A comparison through the page's generator, without a browser, ms"),
         spread_table({name: [seconds] for name, seconds in stages().items()}, "A start, s"),
     )
-    device = ModelPool().device
     data = {"clicks": [list(map(asdict, each)) for each in clicks], "runs_ms": runs, "shown": list(map(asdict, shown))}
-    return command.publish(Report("The page", [NOTE], figures(starts, clicks, shown), tables, data), "page", device)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Report("The page", [NOTE], figures(starts, clicks, shown), tables, data, device=ModelPool().device)

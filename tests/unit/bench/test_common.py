@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from bench.common.command import Command
 from bench.common.measure import WARM_UP_PROMPTS, Decoded, Sample, digest, interleaved, paired
@@ -45,10 +44,11 @@ def test_the_command_is_reported_as_it_was_given(capsys: pytest.CaptureFixture[s
 
 
 def test_a_result_is_written_with_the_command_the_machine_and_facts_of_its_own(tmp_path: Path) -> None:
-    command, device = Command("bench.x", "What it is."), torch.device("cpu")
+    command = Command("bench.x", "What it is.")
     command.read(["--out", str(tmp_path)])
-    text = command.save(Report("T", facts={"dtype": "float32"}), "x", device)
-    assert command.path("x", device).with_suffix(".md").read_text(encoding="utf-8") == text
+    text = command.save(Report("T", facts={"dtype": "float32"}), "x")
+    (path,) = tmp_path.glob("*-x-cpu.md")
+    assert path.read_text(encoding="utf-8") == text
     assert f"- command: `python -m bench.x --out {tmp_path}`" in text and "- dtype: float32" in text
     assert "- hardware: " in text and "device cpu" in text
 
