@@ -61,7 +61,7 @@ run: $(RUN_READY)
 
 test: $(DEV_READY)
 	browser=$$(PATH="$(CURDIR)/$(BIN):$$PATH" tests/browser/find_browser.sh); \
-	MARS_BROWSER="$$browser" OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	MARS_BROWSER="$$browser" OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(DEV_READY)
 	$(BIN)/ruff check .

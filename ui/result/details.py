@@ -12,11 +12,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mars_core.types import Status, Trace
-from ui.figures.acceptance import acceptance_plot, ratio_plot
+from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
 from ui.figures.plot import Plot, Run, Scale, margin_scale
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
-from ui.figures.steps import ribbon_plot, timeline_plot
+from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check, Table
 from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table

@@ -1,4 +1,4 @@
-"""The components of a result: line, lanes, tables and figures, of Compare and History alike; and two runs of one prompt side by side."""
+"""The components of a result: line, lanes, tables and figures; used by Compare and History alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from mars_core.types import Trace
 from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
@@ -16,11 +15,10 @@ from ui.kit.panel import render, static_component
 from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import Result
-from ui.result.sentence import divergence, parting_words
 from ui.result.stored_runs import StoredRuns
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
-from ui.token_view.view import GIVEN_MEANING, LaneView, ended_view, lane_component, reader_component
+from ui.token_view.view import GIVEN_MEANING, LaneView, lane_component, reader_component
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
@@ -129,31 +127,3 @@ def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
 def legend_html() -> str:
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
     return render("result/legend.html.jinja", meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")})
-
-
-def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
-    """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair from others."""
-    left, right = runs
-    parting = divergence(left, right)
-    position = parting.position if parting else None
-    first = ended_view(left, f"{name}/0", diverges=position)
-    return first, ended_view(right, f"{name}/1", diverges=position, cause=parting_words(left, right))
-
-
-class RunPair:
-    """The components, hidden until there are views to show."""
-
-    def __init__(self, scope: str) -> None:
-        self.cards: list[gr.Column] = []
-        self.lanes: list[gr.HTML] = []
-        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-            for lane in range(2):
-                with gr.Column(elem_classes=card_classes(lane, 0), min_width=300) as card:
-                    self.lanes.append(lane_component(LaneView(title=""), scope=scope, lane=lane))
-                self.cards.append(card)
-        self.outputs: list[Any] = [*self.cards, *self.lanes]
-
-    def show(self, views: Sequence[LaneView]) -> Updates:
-        """``views``: both, or none."""
-        lanes = {lane: view.json() for lane, view in zip(self.lanes, views, strict=False)}
-        return show_columns(self.cards, len(views)) | lanes

@@ -1,12 +1,10 @@
-"""Drafters: which a pair offers, which of a form's fields each takes; and settings that are worth a name. Plain values."""
+"""Drafters: which a pair offers, which of a form's fields each takes. Plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from mars_core.models import PairSpec
-from mars_core.rules import PLAIN
 from mars_core.types import TreeShape
 from ui.settings.form import TREE
 
@@ -35,35 +33,3 @@ def taken(kind: str, shape: str) -> frozenset[str]:
         "eagle3": ("shape", *TREE_NUMBERS) if shape == TREE else ("shape", "k"),
     }
     return frozenset(by_kind.get(kind, ()))
-
-
-Rules = tuple[tuple[str, Mapping[str, float]], ...]
-PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
-USUAL = {"temperature": 1.0, "drafter": "model", "k": 5, "mode": "greedy", "top_k": 0, "top_p": 1.0}
-PAPER_TREE = {"drafter": "eagle3", "shape": TREE, "tree_tokens": 60, "tree_depth": 7, "tree_top_k": 10}
-
-
-class Preset(NamedTuple):
-    """What a preset sets: values by field of the form, and the rules from the left; prompt, length and seed stay."""
-
-    title: str
-    fields: Mapping[str, Any] = USUAL
-    rules: Rules = PAPER
-
-
-PRESETS: Mapping[str, Preset] = {
-    "paper": Preset("Paper: T = 1, K = 7, θ = 0.9", USUAL | {"k": 7}),
-    "paper-tree": Preset("Paper: EAGLE-3 tree, 60 tokens, depth 7", USUAL | PAPER_TREE),
-    "greedy": Preset("Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)),
-    "sampled": Preset("Sampled drafts: where MARS may lose", USUAL | {"mode": "sampled"}),
-    "theta": Preset("Three θ: 0.84, 0.9, 0.98", rules=(
-        ("strict", {}), *(("mars", {"theta": theta}) for theta in (0.84, 0.9, 0.98)),
-    )),
-    "relaxed": Preset("MARS and other relaxed rules", rules=(*PAPER, ("typical", {}), ("lenience", {}))),
-}  # fmt: skip
-
-
-def presets_for(spec: PairSpec | None) -> list[tuple[str, str]]:
-    """Titles and keys of those whose drafter the pair has, after an empty choice."""
-    kinds = offered(spec)
-    return [("Presets", ""), *((each.title, key) for key, each in PRESETS.items() if each.fields["drafter"] in kinds)]

@@ -25,11 +25,13 @@ from evaluation.report.files import csv_text
 from mars_core.types import Outcome, RuleConfig, Status, Step, Trace
 from storage.export import guarded
 from tests.traces import make_trace, make_tree_trace
-from ui.figures.acceptance import acceptance_plot, ratio_plot
+from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
 from ui.figures.plot import ROW, THEMED, Data, Plot, Run, Scale, margin_scale
+from ui.figures.ratio import ratio_plot
+from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
-from ui.figures.steps import ribbon_plot, timeline_plot
+from ui.figures.timeline import timeline_plot
 from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
 from ui.kit.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
 from ui.kit.palette import OUTCOME_STYLES

@@ -37,7 +37,8 @@ from tests.unit.ui.places import client_of, failing, one_loop, place_of, records
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
-from ui.tabs.study.quality_panels import charts_html, filter_choices, first_html, narrowed, prompts_html, rest_html
+from ui.tabs.study.filters import filter_choices, narrowed
+from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.quality_tab import QualityTab, chosen_prompt
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html

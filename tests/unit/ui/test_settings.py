@@ -17,11 +17,12 @@ from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, place_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafters import FIELDS, PRESETS, TITLES, offered, presets_for, taken, tree_shape
+from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, parse, read_form, rule_html, step_of
 from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, read_drafter
 from ui.settings.panel import SettingsPanel
-from ui.tabs.compare.tab import Ask
+from ui.settings.presets import PRESETS, presets_for
+from ui.tabs.compare.ask import Ask
 from ui.tabs.study.lists import estimated
 from ui.tabs.study.quality_form import read_study
 from ui.tabs.study.quality_tab import QualityTab

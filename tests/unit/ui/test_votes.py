@@ -27,8 +27,9 @@ from ui.public.latest import Latest
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
-from ui.tabs.votes.round import OpenRound, Round, asking, cast_vote, reveal_strip, revealed, same_strip, write_answers
+from ui.tabs.votes.round import OpenRound, cast_vote, write_answers
 from ui.tabs.votes.tally import COLUMNS, NONE_YET, ordered, results_table, tally, tally_html, tally_now
+from ui.tabs.votes.view import Round, asking, reveal_strip, revealed, same_strip
 
 SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
@@ -24,11 +24,9 @@ from ui.result.view import ResultView, Updates
 from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.tabs.compare.arrange import set_lanes
+from ui.tabs.compare.ask import Ask
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-
-if TYPE_CHECKING:
-    from ui.tabs.compare.tab import Ask
 
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip

@@ -1,4 +1,4 @@
-"""The Compare tab: prompt, buttons and settings, lanes side by side, and what came of them, put together from their parts."""
+"""The Compare tab: prompt and settings, lanes side by side, and what came of them, put together from their parts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import count, plural
-from mars_core.models import ModelError
-from mars_core.types import PromptConfig, Trace
-from ui.jobs.admission import chosen_pair
-from ui.jobs.driver import start_session
+from mars_core.types import Trace
 from ui.jobs.services import Services
-from ui.kit.components import chips_component, chips_html, message_strip, text_panel
+from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.kit.labels import lane_labels
 from ui.result import example
 from ui.result.result import Result, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.drafters import PRESETS, presets_for
-from ui.settings.fields import Fields, Values, form_values, parse, read_form
-from ui.settings.form import FIRST_LANES, MOST_LANES, Form, read_thinking, settings_label
-from ui.settings.panel import SettingsPanel
-from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.sharing import consent_line
+from ui.settings.fields import parse
+from ui.settings.form import MOST_LANES, Form
+from ui.settings.presets import PRESETS
 from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
+from ui.tabs.compare.ask import Ask
 from ui.tabs.compare.running import Running
 
 EXAMPLE = "Stored example of the bundled pair; press Compare for a run of your own"
@@ -72,77 +66,4 @@ def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Resu
         result,
         strip=replace(result.strip, state="example"),
         lanes=tuple(replace(lane, state="example") for lane in result.lanes),
-    )
-
-
-NOT_LOADED = "The token count appears once the models are loaded."
-COUNTED = ("pair", "own_target", "own_draft", "own_head", "system", "chat", "thinking")  # what it depends on
-
-
-def _describe(own: Fields) -> None:
-    own.bar(LONGEST)
-    own.number("repeats", "Runs per lane (0: auto)", 0)
-    own.advanced()
-
-
-class Ask:
-    """The components, in their panel. ``inputs``: what ``read_form`` reads."""
-
-    def __init__(self, services: Services) -> None:
-        self.services, first = services, services.catalog[0]
-        with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
-            with gr.Row(elem_classes=["mars-ask-line"]):
-                self.prompt = prompt_field(services, "prompt", "What should the models write?")
-                self.run = gr.Button("Compare", variant="primary", elem_id="compare", min_width=130, scale=0)
-                self.stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=130, scale=0)
-                presets = presets_for(first)
-                self.preset = gr.Dropdown(presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0)
-                self.again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
-            with gr.Row(elem_classes=["mars-ask-line"]):
-                self.chips = chips_component(first.prompts)
-                self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
-            consent_line(services)
-            self.panel = SettingsPanel(services, "compare", _describe, lanes=FIRST_LANES, label=self._label)
-        self.inputs: list[Any] = [self.prompt, self.panel.component]
-
-    def _label(self, values: Values) -> str:
-        return settings_label(read_form("", values), self.services.catalog)
-
-    def fill(self, form: Form) -> dict[Any, Any]:
-        return {self.prompt: form.prompt, self.panel.component: self.panel.value(form_values(form))}
-
-    def wire(self) -> None:
-        self.panel.wire(self._follow, [self.prompt], [self.preset, self.chips, self.tokens])
-        wire_examples(self.chips, self.prompt, self.panel)
-        self.prompt.change(self.length, self.inputs, self.tokens, trigger_mode="always_last", **PRIVATE)
-
-    def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
-        tokens = prompt_length(self.services, read_form(prompt, values)) if changed in COUNTED else gr.update()
-        if changed != "pair":
-            return gr.update(), gr.update(), tokens
-        spec = self.panel.spec(values)
-        return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), tokens
-
-    def length(self, prompt: str | None, value: str | None) -> str:
-        return prompt_length(self.services, read_form(prompt, parse(value)))
-
-
-def prompt_length(services: Services, form: Form) -> str:
-    """How long the prompt is in tokens and what is left of the context; the pair must be in memory for that."""
-    try:
-        spec = chosen_pair(services, form)
-        if not form.prompt.strip():
-            return "The prompt is empty."
-        services.limits.check_prompt(form.prompt, form.system)
-        if spec not in services.pool.loaded():
-            return NOT_LOADED
-        loaded = services.pool.get(spec)
-        config = PromptConfig(form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking))
-        length = start_session(loaded).count_tokens(config)
-    except (ValueError, ModelError) as error:
-        return services.sentence(error)
-    templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
-    room = max(0, loaded.context - length)
-    return (
-        f"{plural(length, 'token')}{templated}; {count(room)} new ones fit into the context of {count(loaded.context)}."
     )

@@ -24,22 +24,14 @@ from ui.kit.address import ID
 from ui.kit.components import downloads_component, downloads_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component
-from ui.result.view import RunPair, pair_views
+from ui.result.pair import RunPair, pair_views
 from ui.settings.panel import SettingsPanel
 from ui.sharing import READ_ONLY, reading, share_component
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
+from ui.tabs.study.filters import EVERY, filter_choices, narrowed
 from ui.tabs.study.lists import admitted, check_size
 from ui.tabs.study.quality_form import StudyForm, describe, read_study
-from ui.tabs.study.quality_panels import (
-    EVERY,
-    charts_html,
-    filter_choices,
-    first_html,
-    narrowed,
-    prompts_html,
-    rest_html,
-    texts_html,
-)
+from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html, texts_html
 from ui.tabs.study.reports import Reports
 from ui.tabs.study.running import Progress, study_runs
 from ui.tabs.study.studies import list_component, progress_strip, studies_html, study_panel

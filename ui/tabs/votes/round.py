@@ -1,8 +1,7 @@
-"""One round of the blind vote as a plain generator of frames, the vote itself, and what a round shows. Runs in a test without a browser.
+"""One round of the blind vote as a plain generator of frames, and the vote itself. Runs in a test without a browser.
 
 Both runs go one after the other, warm, in random order, as on Compare. While they run the page gets joint progress only, in coarse
-steps: no text, no rule, no speed, no order. Which run is Answer A is chosen apart from the order and stays on the server. Until a vote is
-cast the page shows the two texts and nothing else (no rule, no number, no id of a run), then the token views of both runs.
+steps: no text, no rule, no speed, no order. Which run is Answer A is chosen apart from the order and stays on the server.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from evaluation.format import about, displayable
+from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
@@ -25,13 +24,9 @@ from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
-from ui.kit.panel import render
-from ui.kit.values import Part, Sentence
 from ui.public.latest import Latest
-from ui.result.sentence import verdict
-from ui.result.view import pair_views
 from ui.settings.form import Form, read_configs
-from ui.token_view.view import LaneView
+from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -179,85 +174,3 @@ def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> 
         rounds.put(services.key, waiting)
         raise
     return vote, round_
-
-
-NOTHING = "(This answer is empty.)"
-_HINTS = {
-    "empty": "An answer appears here once both are written.",
-    "writing": "Being written. Both answers appear at once.",
-}
-_CHOICES = {Choice.LEFT: "A is better", Choice.RIGHT: "B is better", Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
-_SIDES = {Choice.LEFT: 0, Choice.RIGHT: 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """Two runs that ended, and which of them is Answer A. Never sent to a browser. ``traces`` by lane."""
-
-    comparison: str
-    traces: tuple[Trace, Trace]
-    left_lane: int  # 0 or 1: the lane that is Answer A
-
-    @property
-    def right_lane(self) -> int:
-        return 1 - self.left_lane
-
-    @property
-    def sides(self) -> tuple[Trace, Trace]:
-        """Answer A and Answer B."""
-        return self.traces[self.left_lane], self.traces[self.right_lane]
-
-    @property
-    def same_text(self) -> bool:
-        return self.traces[0].text == self.traces[1].text
-
-
-@dataclass(frozen=True, slots=True)
-class RoundView:
-    """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are asked about. After the vote:
-    ``comparison``, the id for History, and ``lanes``, the runs of Answer A and Answer B."""
-
-    state: str = "empty"
-    texts: tuple[str, ...] = ()
-    comparison: str = ""
-    lanes: tuple[LaneView, ...] = ()
-
-    def html(self) -> str:
-        hint = _HINTS.get(self.state, "")
-        return render("tabs/votes/round.html.jinja", round=self, hint=hint, choices=_CHOICES)
-
-
-def asking(round_: Round) -> RoundView:
-    return RoundView("asking", tuple(displayable(trace.text) or NOTHING for trace in round_.sides))
-
-
-def revealed(round_: Round, choice: Choice | None) -> RoundView:
-    """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the same."""
-    chosen = _SIDES.get(choice) if choice else None
-    views = pair_views(round_.traces, round_.comparison)
-    lanes = tuple(
-        replace(views[lane], title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}")
-        for side, lane in enumerate((round_.left_lane, round_.right_lane))
-    )
-    return RoundView("revealed", comparison=round_.comparison, lanes=lanes)
-
-
-def reveal_strip(round_: Round, choice: Choice) -> Strip:
-    """The vote in words, then how the two runs compare."""
-    words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
-    words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
-    return Strip((Part(words, "strong"), Part(" "), *_comparison(round_)), "done")
-
-
-def same_strip(round_: Round) -> Strip:
-    """Where there is nothing to vote on; the comparison says that texts of the same tokens are the same."""
-    ids = [trace.token_ids for trace in round_.traces]
-    if ids[0] == ids[1]:
-        return Strip((Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done")
-    reason = Part(": both rules wrote the same text with different tokens.")
-    return Strip((Part("Nothing to vote on", "strong"), reason), "done")
-
-
-def _comparison(round_: Round) -> Sentence:
-    """The sentence of Compare; its places have nothing to point to here."""
-    return tuple(replace(part, lane=None, position=None) for part in verdict(round_.traces))

@@ -16,13 +16,14 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip, chips_component, chips_html, message_strip, strip_component, text_panel
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
-from ui.result.view import RunPair
+from ui.result.pair import RunPair
 from ui.settings.fields import Fields, Values, lane, parse, read_form
 from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.tabs.votes.round import MOST_OPEN, Rounds, RoundView, cast_vote, reveal_strip, revealed, write_answers
+from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
+from ui.tabs.votes.view import RoundView, reveal_strip, revealed
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
 STARTING = "Starting; it waits for its turn …"
