@@ -59,9 +59,10 @@ help:
 run: $(RUN_READY)
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
+test: export PYTHONDONTWRITEBYTECODE :=  # else each of the many processes compiles the program and the tests again
 test: $(DEV_READY)
 	browser=$$(PATH="$(CURDIR)/$(BIN):$$PATH" tests/browser/find_browser.sh); \
-	MARS_BROWSER="$$browser" OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	MARS_BROWSER="$$browser" OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(DEV_READY)
 	$(BIN)/ruff check .

@@ -39,7 +39,7 @@ _STORE: Options = {
 _STUDY: Options = {"study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}} | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
     "--workers": {"type": int, "default": 1, "help": "worker processes on this machine (default 1)"},
-    "--threads": {"type": int, "help": "threads per worker (default: an equal share of the cores)"},
+    "--threads": {"type": int, "help": "threads per worker (default: OMP_NUM_THREADS, else a share of the cores)"},
     "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
 _PLAN: Options = PAIR_OPTIONS | PROMPT_OPTIONS | RULE_OPTIONS | DRAFT_OPTIONS | SAMPLING_OPTIONS | {

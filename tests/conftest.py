@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.postgres import postgres_folder, postgres_url
 from tests.serving import Server, serving
 
 __all__ = ["postgres_folder", "postgres_url"]
+settings.register_profile("busy", deadline=None)  # how long an example takes depends on what else the machine does
+settings.load_profile("busy")
 # those that use the page in public mode, and of the browser's tests those that use no page
 OTHER_PAGES = (
     "tests/unit/ui/public/",

@@ -135,6 +135,9 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
 
 
 def _threads(workers: int) -> int:
-    """The cores available to this process, divided evenly among the workers of this machine."""
-    beside = max(workers, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    return max(1, len(os.sched_getaffinity(0)) // beside)
+    """OMP_NUM_THREADS; without it, or where a launcher has set it, the cores available to this process, divided evenly among the workers
+    of this machine."""
+    launched, given = int(os.environ.get("LOCAL_WORLD_SIZE", "0")), os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given) and not launched:
+        return int(given)
+    return max(1, len(os.sched_getaffinity(0)) // max(workers, launched))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import uvicorn.config
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, set_up, trail
@@ -178,7 +178,6 @@ def test_a_record_that_cannot_be_written_is_not_told(begin: Begin, capsys: pytes
 
 
 @given(st.text(max_size=60))
-@settings(deadline=None)  # how long it takes depends on what else the machine does
 def test_a_record_is_one_line_whatever_it_says(text: str) -> None:
     for as_json in (True, False):
         stream = io.StringIO()

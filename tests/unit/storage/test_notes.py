@@ -29,7 +29,7 @@ def test_what_is_not_given_is_left(store: RunStore) -> None:
     assert notes(store.load(comparison_id)) == ("", (), "")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @with_hostile(tags=())
 @given(text=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=19))
 def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ def hostile_trace(text: str) -> Trace:
     return replace(trace, config=config, error=text, given=(Given(2**31, text, 0, len(text)),))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @with_hostile()
 @given(text=ANY_TEXT)
 def test_any_text_is_kept(lasting_store: RunStore, text: str) -> None:

@@ -184,7 +184,7 @@ def test_pages_join_to_the_whole(store: RunStore) -> None:
             store.find(Search(limit=limit, offset=offset))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @example(text="\uffff", start=0, length=1, other="")
 @example(text='"""', start=0, length=3, other="")
 @example(text="a", start=0, length=1, other="A")

@@ -14,7 +14,7 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT
 from tests.unit.storage.test_sweeps import ANY_JSON, equal
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(plan=st.dictionaries(ANY_TEXT, ANY_JSON, max_size=3), name=ANY_TEXT)
 def test_any_plan_is_kept(lasting_store: RunStore, plan: dict[str, object], name: str) -> None:
     study = lasting_store.study(lasting_store.new_study(name, plan, 1))

@@ -143,7 +143,7 @@ def any_flat(draw: st.DrawFn) -> Flat:
     return flat
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(flat=any_flat())
 def test_any_numbers_come_back(flat: Flat) -> None:
     assert_same(again(flat), flat)

@@ -18,7 +18,7 @@ from ui.public.limits import Limits
 from ui.tabs.study.lists import estimated
 from ui.tabs.study.quality_form import SUITES, StudyForm
 from ui.tabs.study.quality_tab import resumable, resumed, started
-from ui.tabs.study.running import Progress
+from ui.tabs.study.running import TIME_IS_UP, Progress
 
 FORM = StudyForm(
     suite="demo_arithmetic", problems=3, rules=["mars", "none"], thetas="0.8, 0.9", pair="bundled", temperatures="1", ks="3",
@@ -61,6 +61,14 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert next(plain(event.strip.parts) for event in again if event.saved).startswith("Run 7 of 12: ")
     after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
     assert len(after) == 12 and before.items() <= after.items()
+
+
+def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
+    short = replace(services, limits=Limits(seconds=1))
+    events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))
+    assert (events[-1].status, events[-1].why) == (Status.CANCELLED, TIME_IS_UP)
+    (head,) = services.store.studies()
+    assert resumable(services.store, head.id)
 
 
 def test_only_its_owner_resumes_a_study(services: Services) -> None:

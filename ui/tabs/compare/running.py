@@ -32,15 +32,16 @@ SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
+MOST_WISHES = 1000  # pages whose latest wish is known
 
 
 class Running:
     """``comparison``: the state with what the lanes show, a Shown or None. ``ended``: details by page, until the event after the last
-    frame."""
+    frame. ``wished``: the nonce of the latest wish by page."""
 
     def __init__(self, services: Services, ask: Ask, comparison: gr.State, view: ResultView) -> None:
         self.services, self.ask, self.comparison, self.view = services, ask, comparison, view
-        self.ended = Latest[Details](MOST_ENDED)
+        self.ended, self.wished = Latest[Details](MOST_ENDED), Latest[float](MOST_WISHES)
 
     def wire(self) -> None:
         ask, panel, wish = self.ask, self.ask.panel.component, gr.State(None)
@@ -111,10 +112,16 @@ class Running:
     def run(
         self, wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
     ) -> Iterator[Updates]:
-        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay."""
+        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay. Once, though
+        gradio reports the change of a state with every event under way meanwhile."""
         if wanted is None or (shown is None and wanted.theta is None):
             yield self.view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
             return
+        page = self.services.seen_by(request).key
+        if self.wished.get(page) == wanted.nonce:
+            yield {self.view.strip: gr.skip()}
+            return
+        self.wished.put(page, wanted.nonce)
         changed = self.one_more(wanted, shown, value)
         if changed:
             yield changed

@@ -150,7 +150,7 @@ JAPANESE, JAPANESE_OTHER = "今日はとても天気がいいです。", "今日
 TEXTS = st.one_of(st.text(max_size=40), st.text("ab 今の.", max_size=40))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(TEXTS, TEXTS)
 def test_every_share_is_between_none_and_all_and_equal_texts_are_all(text: str, reference: str) -> None:
     assert overlap(text, text) == Overlap(1.0, 1.0, 1.0)

@@ -120,6 +120,14 @@ def test_what_a_server_says_cannot_command_a_terminal() -> None:
     assert str(raised.value).isprintable()
 
 
+def test_a_wrong_key_is_in_no_message(serving: Serving) -> None:
+    serving.key = "sk-secret-9876"
+    server = Server(serving.url, MODEL, "sk-wrong")
+    with Client(server) as client, pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised:
+        client.complete(PROMPT, max_tokens=4)
+    assert "sk-wrong" not in str(raised.value) + repr(server)
+
+
 def test_a_request_that_is_closed_ends_on_the_server(serving: Serving) -> None:
     with Client(Server(serving.url, MODEL)) as client:
         stream = client.stream(PROMPT, max_tokens=24)

@@ -39,6 +39,18 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
     return ["--suite", str(suite), *models, "--max-new-tokens", "12", "--no-chat", "--db", url, "--threads", "1"]
 
 
+@pytest.mark.parametrize(("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)])
+def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
+    options: list[str], given: str, launched: str, share: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", found.append)
+    for name, value in (("OMP_NUM_THREADS", given), ("LOCAL_WORLD_SIZE", launched or "0")):
+        monkeypatch.setenv(name, value)
+    assert main(["run", *options[:-2], "--plan-only"]) == 0
+    assert found == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(given)]
+
+
 def planned(url: str) -> tuple[str, Plan]:
     with RunStore(url) as store:
         (head,) = store.studies()

@@ -310,7 +310,6 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
 
     @settings(
         max_examples=100,
-        deadline=None,
         derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
