@@ -57,8 +57,9 @@ def without_long(plan: Plan, session: Session) -> Plan:
     for suite in plan.suites:
         items = tuple(item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available)
         if not items:
-            left = f"{available} tokens that max_new_tokens {plan.max_new_tokens} leaves"
-            raise ValueError(f"Every item of suite {suite.name} is longer than the {left}.")
+            raise ValueError(
+                f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
+            )
         suites.append(replace(suite, items=items))
     return replace(plan, suites=tuple(suites))
 
@@ -69,5 +70,6 @@ def check_models(plan: Plan, pair: Pair) -> None:
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:
             old, new = (f"{ref.name} ({ref.revision or 'no revision'})" if ref else "no model" for ref in (before, now))
-            why = f"planned with {old}, but this is {new}; the results would not be comparable"
-            raise ValueError(f"The study was {why}.")
+            raise ValueError(
+                f"The study was planned with {old}, but this is {new}; the results would not be comparable."
+            )

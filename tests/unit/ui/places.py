@@ -26,7 +26,7 @@ from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
 from ui.tabs.sweep.form import SweepForm
-from ui.token_view.whatif import HIGH, LOW, codes
+from ui.token_view.whatif import codes
 
 FORM = Form(
     prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
@@ -36,6 +36,7 @@ SWEEP = SweepForm(
     prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
     max_new_tokens=8, seed=3,
 )  # fmt: skip
+HIGH, LOW = 1, 2  # bits of a code, as rows.js reads them
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
 

@@ -20,7 +20,7 @@ from mars_core.types import DrafterConfig, DraftMode, Given, Outcome, Sampling, 
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
-from tests.unit.ui.places import contrast, judged
+from tests.unit.ui.places import HIGH, contrast, judged
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
@@ -30,7 +30,7 @@ from ui.tabs.compare.tab import example_result
 from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.tiles import Counts, counts_of, stat_tiles
 from ui.token_view.view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, LaneView, Row, ended_view, given_rows, token_rows
-from ui.token_view.whatif import HIGH, codes, samples_drafts
+from ui.token_view.whatif import codes, samples_drafts
 
 HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
 

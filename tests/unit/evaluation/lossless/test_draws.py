@@ -78,9 +78,8 @@ def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is Verdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
-    assert (
-        verdicts(Server(choose, top), prompts=PROMPTS[:2])[0].verdict is Verdict.NOT_LOSSLESS
-    )  # with the server's own probabilities
+    by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[0]  # with the server's own probabilities
+    assert by_itself.verdict is Verdict.NOT_LOSSLESS
 
 
 def test_a_rare_impossible_token_is_found() -> None:

@@ -94,11 +94,8 @@ def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(file: Callabl
     assert first == ["bonus", "relaxed", "rejected", "recovered"] and second == ["accepted", "accepted", "bonus"]
     _, relaxed, rejected, recovered = trace.steps[0].tokens
     assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (6, 12.0, 11.5, 0.5, 2)
-    assert (relaxed.own, relaxed.r) == (8, 11.5 / 12) and (rejected.id, rejected.position, recovered.position) == (
-        7,
-        2,
-        2,
-    )
+    assert (relaxed.own, relaxed.r) == (8, 11.5 / 12)
+    assert (rejected.id, rejected.position, recovered.position) == (7, 2, 2)
     assert [node.outcome for node in trace.steps[0].nodes] == [Outcome.RELAXED, Outcome.REJECTED]
     assert math.isnan(summary.wall_s) and trace.stop_reason is StopReason.UNKNOWN
     assert comment == "Imported from record.json: a line of mars-vllm. Not known: prompt, text, times."
