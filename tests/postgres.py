@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +10,7 @@ from typing import Any
 
 import pytest
 
-
-def _as_postgres() -> list[str]:
-    """PostgreSQL refuses to run as root."""
-    return ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+from bench.common import postgres
 
 
 def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
@@ -28,39 +22,13 @@ def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
 
 @contextmanager
 def cluster(network: str = "", port: int = 5432, inside: Sequence[str] = ()) -> Iterator[Path]:
-    """The socket folder of a running private cluster. It listens on ``port`` for a ``network`` (CIDR), without one on no port.
-    ``inside``: words before its commands."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not found:
-        reason = "PostgreSQL's programs are missing from /usr/lib/postgresql/*/bin (apt-get install postgresql)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # a socket's path must be short
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    run = [*inside, *_as_postgres(), str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w"]
-    settings = f"-k {folder} -p {port} -c listen_addresses={'*' if network else chr(39) * 2} -c fsync=off -c max_connections=60"
-    try:
-        subprocess.run(
-            [*run, "-o", "-E UTF8 --locale=C -A trust -U mars", "initdb"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        if network:
-            with (folder / "data" / "pg_hba.conf").open("a") as rules:
-                rules.write(f"host all all {network} trust\n")
-        subprocess.run(
-            [*run, "-o", settings, "-l", str(folder / "log"), "start"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            yield folder
-        finally:
-            subprocess.run([*run, "-m", "immediate", "stop"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """The socket folder of a private cluster; without PostgreSQL the test is skipped, or fails where CI is set. Arguments: as for
+    bench.common.postgres."""
+    with postgres.cluster(network, port, inside, "-c fsync=off") as folder:
+        if folder is None:
+            reason = f"PostgreSQL's programs are missing from {postgres.PROGRAMS}/*/bin (apt-get install postgresql)"
+            pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster in a temporary folder, for the duration of a measurement."""
+"""A private PostgreSQL cluster in a temporary folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +14,11 @@ PROGRAMS = Path("/usr/lib/postgresql")
 
 
 @contextmanager
-def postgres() -> Iterator[str | None]:
-    """The URL of its database; None where PostgreSQL is not installed. It listens on no port."""
+def cluster(
+    network: str = "", port: int = 5432, inside: Sequence[str] = (), options: str = ""
+) -> Iterator[Path | None]:
+    """The folder of its socket; None where PostgreSQL is not installed. It listens on ``port`` for a ``network`` (CIDR), without
+    one on no port. ``inside``: words before its commands; ``options``: of the server, more."""
     found = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
     if not found:
         yield None
@@ -27,15 +30,26 @@ def postgres() -> Iterator[str | None]:
         user = ["runuser", "-u", "postgres", "--"]
 
     def control(*arguments: str) -> None:
-        command = [*user, str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w", *arguments]
+        command = [*inside, *user, str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w", *arguments]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
+    listen = f"-p {port} -c listen_addresses={'*' if network else chr(39) * 2} {options}"
     try:
         control("-o", "-E UTF8 --locale=C.UTF-8 -A trust -U mars", "initdb")
-        control("-o", f"-k {folder} -c listen_addresses=''", "-l", str(folder / "log"), "start")
+        if network:
+            with (folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
+        control("-o", f"-k {folder} {listen}", "-l", str(folder / "log"), "start")
         try:
-            yield f"postgresql://mars@/postgres?host={folder}"
+            yield folder
         finally:
             control("-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres() -> Iterator[str | None]:
+    """The URL of its database; None where PostgreSQL is not installed. It listens on no port."""
+    with cluster() as folder:
+        yield folder and f"postgresql://mars@/postgres?host={folder}"
