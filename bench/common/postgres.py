@@ -52,4 +52,4 @@ def cluster(
 def postgres() -> Iterator[str | None]:
     """The URL of its database; None where PostgreSQL is not installed. It listens on no port."""
     with cluster() as folder:
-        yield folder and f"postgresql://mars@/postgres?host={folder}"
+        yield None if folder is None else f"postgresql://mars@/postgres?host={folder}"
