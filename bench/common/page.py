@@ -45,14 +45,14 @@ def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
         command = [sys.executable, *(program or ["app.py"])]
         process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
         try:
-            yield Served(url, psutil.Process(process.pid), started, _answers(url, started))
+            yield Served(url, psutil.Process(process.pid), started, answered(url, started))
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _answers(url: str, started: float) -> float:
-    """Seconds until the page responds with 200."""
+def answered(url: str, started: float) -> float:
+    """Seconds since ``started`` until the address responds with 200. Raises TimeoutError."""
     while time.monotonic() - started < PATIENCE_S:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:

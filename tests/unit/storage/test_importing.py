@@ -115,11 +115,14 @@ def test_what_is_no_export_is_named(paths: list[Path], sqlite_store: RunStore, t
     (tmp_path / "text").write_text("a")
     with ZipFile(tmp_path / "empty.zip", "w") as archive:
         archive.writestr("a", "b")
+    newer = pq.read_table(paths[0]).replace_schema_metadata({"schema_version": "99"})
+    pq.write_table(newer, tmp_path / "newer.parquet")
     for given, message in (
         (paths[:1], "steps, but the files of tokens have 0"),
         (paths[1:], "no file has runs"),
         ([tmp_path / "nowhere.parquet"], "does not exist"),
         ([tmp_path / "text"], "text is not an export of MARS Playground"),
+        ([tmp_path / "newer.parquet"], "schema_version is 99; it must be"),
         ([tmp_path / "empty.zip"], "empty.zip is not an export of MARS Playground"),
     ):
         with pytest.raises(StorageError, match=message):
