@@ -24,7 +24,6 @@ from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize
 from mars_core.eagle3.cache import HeadCache, prepare_head
-from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
@@ -126,31 +125,6 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
     assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
     assert MESSAGES[-1].endswith(": weights")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"norm_before_residual": True},
-        {"norm_before_fc": True},
-        {"fc_norm": True, "norm_output": True},
-        {"qk_norm": True},
-        {"attention_bias": True, "mlp_bias": True},
-        {"rope_parameters": LLAMA3},
-        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
-        {"taps": (0, 3, 5, 7)},
-        {"num_key_value_heads": 1, "head_dim": 16, "hidden_act": "gelu"},
-    ],
-    ids=lambda options: "-".join(options),
-)
-def test_every_variant_is_read_from_its_configuration(options: dict[str, Any], family: Family, shelf: Shelf) -> None:
-    written = random_head(tiny_config(shelf.target.config, draft_vocabulary=DRAFT, **options))
-    shelf.save(written, family)
-    loaded = shelf.load()
-    assert loaded.config.layer.rope_parameters == written.config.layer.rope_parameters
-    assert replace(loaded.config, layer=written.config.layer) == written.config
-    assert same(loaded, written)
 
 
 def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) -> None:
@@ -461,6 +435,9 @@ class Straight:
     def layer(self, name: str) -> Tensor:
         return self.w[f"{self.place}{name}.weight"]
 
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return self.layer(name) @ x + self.w.get(f"{self.place}{name}.bias", 0)
+
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
 
@@ -475,14 +452,14 @@ class Straight:
         return self.w["fc.weight"] @ x
 
     def rotate(self, x: Tensor, position: int) -> Tensor:
-        """Pairs (i, i + d/2) turn by position · θ^(−2i/d), slowed down as in Llama 3.1 where so configured."""
+        """Pairs (i, i + d/2) turn by position · θ^(−2i/d), slowed down where so configured."""
         rope = self.c.get("rope_parameters") or {"rope_theta": self.c["rope_theta"], **(self.c["rope_scaling"] or {})}
         half = x.shape[-1] // 2
         out = x.clone()
         for i in range(half):
             turn = rope["rope_theta"] ** (-i / half)
-            if rope.get("rope_type", "default") == "llama3":
-                turn = slowed(turn, rope)
+            if (form := rope.get("rope_type", "default")) != "default":
+                turn = slowed(turn, rope) if form == "llama3" else turn / rope["factor"]
             cos, sin = math.cos(position * turn), math.sin(position * turn)
             out[:, i] = x[:, i] * cos - x[:, i + half] * sin
             out[:, i + half] = x[:, i + half] * cos + x[:, i] * sin
@@ -495,7 +472,7 @@ class Straight:
         normed = self.norm(g, self.layer("hidden_norm"))
         residual = normed if self.raw.get("norm_before_residual") else g
         both = torch.cat([e, normed])
-        q, k, v = ((self.layer(f"self_attn.{n}_proj") @ both).view(-1, d) for n in "qkv")
+        q, k, v = (self.linear(f"self_attn.{n}_proj", both).view(-1, d) for n in "qkv")
         if c["model_type"] == "qwen3":
             q = torch.stack([self.norm(row, self.layer("self_attn.q_norm")) for row in q])
             k = torch.stack([self.norm(row, self.layer("self_attn.k_norm")) for row in k])
@@ -507,10 +484,10 @@ class Straight:
             group = head * c["num_key_value_heads"] // c["num_attention_heads"]
             scores = torch.stack([query @ key[group] for key in self.keys]) / math.sqrt(d)
             heads.append(sum(p * value[group] for p, value in zip(scores.softmax(0), self.values, strict=True)))
-        u = residual + self.layer("self_attn.o_proj") @ torch.cat(heads)  # type: ignore[arg-type]
+        u = residual + self.linear("self_attn.o_proj", torch.cat(heads))  # type: ignore[arg-type]
         x = self.norm(u, self.layer("post_attention_layernorm"))
-        gate = self.layer("mlp.gate_proj") @ x
-        out = u + self.layer("mlp.down_proj") @ (gate * gate.sigmoid() * (self.layer("mlp.up_proj") @ x))
+        gate = getattr(torch.nn.functional, c["hidden_act"])(self.linear("mlp.gate_proj", x))
+        out = u + self.linear("mlp.down_proj", gate * self.linear("mlp.up_proj", x))
         last = self.norm(out, self.w["norm.weight"])
         return (last if self.raw.get("norm_output") else out), self.w["lm_head.weight"] @ last
 
@@ -527,9 +504,6 @@ def slowed(turn: float, rope: Mapping[str, Any]) -> float:
     return float((1 - blend) * turn / rope["factor"] + blend * turn)
 
 
-PLAIN = {"rope_type": "default", "rope_theta": 500.0}
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "options",
@@ -537,27 +511,32 @@ PLAIN = {"rope_type": "default", "rope_theta": 500.0}
         {},
         {"norm_before_residual": True},
         {"norm_output": True},
-        {"fc_norm": True},
+        {"fc_norm": True, "norm_output": True},
         {"norm_before_fc": True},
         {"norm_before_fc": True, "norm_output": True, "norm_before_residual": True},
         {"num_key_value_heads": 4},
         {"num_key_value_heads": 1, "head_dim": 16},
-        {"rope_parameters": PLAIN},
+        {"num_key_value_heads": 1, "hidden_act": "gelu"},
+        {"attention_bias": True, "mlp_bias": True},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
         {"rope_parameters": LLAMA3},
         {"qk_norm": True, "norm_before_residual": True},
         {"taps": (0, 2, 5, 7), "fc_norm": True},
-        {"draft_vocabulary": 40},
+        {"draft_vocabulary": DRAFT},
     ],
     ids=lambda options: "-".join(options) or "plain",
 )
-def test_two_draft_steps_are_those_of_the_published_equations(
-    options: dict[str, Any], family: Family, target: PreTrainedModel, tmp_path: Path
+def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_published_equations(
+    options: dict[str, Any], family: Family, shelf: Shelf
 ) -> None:
-    config = tiny_config(target.config, **options)
-    folder = save_head(random_head(config), tmp_path, family, without=["embed_tokens.weight"])
-    raw = json.loads((folder / "config.json").read_text())
-    head = load_head(folder, read_config(raw, target.config, "head", "target"), target)
-    straight = Straight(folder, target.get_input_embeddings().weight.detach(), family)  # type: ignore[arg-type]
+    config, target = tiny_config(shelf.target.config, **options), shelf.target
+    written = random_head(config, target)
+    shelf.save(written, family, without=["embed_tokens.weight"])
+    head = shelf.load()
+    assert head.config.layer.rope_parameters == config.layer.rope_parameters
+    assert replace(head.config, layer=config.layer) == config and same(head, written)
+    straight = Straight(shelf.folder, target.get_input_embeddings().weight.detach(), family)  # type: ignore[arg-type]
 
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(target.config.vocab_size, (PREFIX,), generator=generator)

@@ -52,6 +52,10 @@ def headed(pair: Pair) -> Pair:
     return live_pairs.headed(pair)
 
 
+def tree_of(*shape: int) -> dict[str, Any]:
+    return {"kind": "eagle3", "tree": TreeShape(*shape)}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -75,11 +79,18 @@ def headed(pair: Pair) -> Pair:
         ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
         ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
         ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for greedy drafts only"),
+        (tree_of(0, 3, 3), "tokens of the draft tree is 0; it must be 1 to 256"),
+        (tree_of(257, 3, 3), "tokens of the draft tree is 257; it must be 1 to 256"),
+        (tree_of(5, 0, 3), "depth of the draft tree is 0; it must be 1 to 32"),
+        (tree_of(5, 3, 65), "top_k of the draft tree is 65; it must be 1 to 64"),
+        (tree_of(5, 3, 3) | {"rule": "fly"}, "rule fly is defined for chains only"),
+        (tree_of(5, 3, 3) | {"rule": "ensemble"}, "rule ensemble is defined for chains only"),
     ],
 )  # fmt: skip
-def test_bad_input_gets_one_sentence(pair: Pair, change: dict[str, object], message: str) -> None:
+def test_bad_input_gets_one_sentence(pair: Pair, headed: Pair, change: dict[str, Any], message: str) -> None:
+    of = headed if change.get("kind") == "eagle3" and "tree" in change else pair
     with pytest.raises(ValueError, match=message) as caught:
-        Session(pair).start(config_for(pair, **change))  # type: ignore[arg-type]
+        Session(of).start(config_for(of, **change))
     assert "\n" not in str(caught.value)
 
 
@@ -93,23 +104,6 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
     alone = replace(pair, draft=None)
     with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
         Session(alone).start(config_for(alone))
-
-
-@pytest.mark.parametrize(
-    ("tree", "rule", "message"),
-    [
-        (TreeShape(0, 3, 3), "mars", "tokens of the draft tree is 0; it must be 1 to 256"),
-        (TreeShape(257, 3, 3), "mars", "tokens of the draft tree is 257; it must be 1 to 256"),
-        (TreeShape(5, 0, 3), "mars", "depth of the draft tree is 0; it must be 1 to 32"),
-        (TreeShape(5, 3, 65), "mars", "top_k of the draft tree is 65; it must be 1 to 64"),
-        (TreeShape(5, 3, 3), "fly", "rule fly is defined for chains only"),
-        (TreeShape(5, 3, 3), "ensemble", "rule ensemble is defined for chains only"),
-    ],
-)
-def test_trees_that_cannot_be_drafted_are_named(headed: Pair, tree: TreeShape, rule: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Session(headed).start(config_for(headed, rule=rule, kind="eagle3", tree=tree))
-    assert decoded(headed, config_for(headed, rule=rule, kind="eagle3", new=6)).status is Status.COMPLETED
 
 
 @pytest.mark.parametrize(

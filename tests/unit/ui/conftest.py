@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
@@ -49,6 +50,12 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def services(pool: ModelPool, spec: PairSpec, store: RunStore) -> Services:
     """The last lane runs first."""
     return Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
+
+
+@pytest.fixture
+def place(services: Services) -> Services:
+    """The first lane runs first."""
+    return replace(services, order=lambda lanes: list(range(lanes)))
 
 
 @pytest.fixture(scope="module")

@@ -42,11 +42,6 @@ PUBLIC = Limits(
 
 
 @pytest.fixture
-def place(services: Services) -> Services:
-    return replace(services, order=lambda lanes: list(range(lanes)))
-
-
-@pytest.fixture
 def public(place: Services) -> Services:
     """As two visitors' pages share it."""
     made = Services(

@@ -302,21 +302,12 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
         path = sorted((place for place in places if place.kept), key=lambda place: place.x)
         assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
         assert {place.y for place in path} == {0.0}
-
-
-def test_branches_never_cross() -> None:
-    for step in TREE.steps:
-        places = tree_nodes(TREE, step.index)
-        spans = [_rows_under(places, place) for place in places]
+        spans = [_rows_under(places, place) for place in places]  # branches never cross
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 
 def _rows_under(places: list[Node], root: Node) -> list[float]:
-    rows = [root.y]
-    for child in places:
-        if child.parent == root.number:
-            rows += _rows_under(places, child)
-    return rows
+    return [root.y, *(row for child in places if child.parent == root.number for row in _rows_under(places, child))]
 
 
 def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:

@@ -6,7 +6,6 @@ import math
 import pickle
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +16,7 @@ import pytest
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Cause, Status, Step, Trace
+from mars_core.types import Cause, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace, same
 from tests.unit.ui.places import FORM, failing, latest, lose_device, said
@@ -213,13 +212,8 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
     assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
     assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
     running.ended.put("visitor", details)
-    for state, shown in (
-        ("done", {"stop", "details"}),
-        ("done", {"stop"}),
-        ("cancelled", {"stop"}),
-        ("failed", {"stop"}),
-    ):
-        assert set(running.after("visitor", message_strip("running", state).html())) == shown
+    for state, more in (("done", {"details"}), ("done", set()), ("cancelled", set()), ("failed", set())):
+        assert set(running.after("visitor", message_strip("running", state).html())) == {"stop"} | more
 
 
 def runs_of(services: Services, shown: Shown) -> list[Trace]:
@@ -287,15 +281,6 @@ def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_th
 LONG_S = 600.0
 
 
-@pytest.fixture
-def place(services: Services) -> Services:
-    return replace(services, order=lambda lanes: list(range(lanes)))
-
-
-def sentences(frames: list[Frame]) -> list[str]:
-    return [plain(frame.strip.parts) for frame in frames if frame.strip]
-
-
 def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     views = [frame.lanes[column] for frame in frames if frame.lanes]
     return [view for view in views if view and view.state == state]
@@ -303,9 +288,9 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
 
 def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStore, spec: PairSpec) -> None:
     place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
-    said = sentences(list(run_comparison(place, FORM, "visitor")))
-    assert said[0] == f"Waiting for the pair {spec.title!r} …"
-    assert any(sentence.startswith("Loading ") for sentence in said[1:])
+    first, *others = [said(frame)[1] for frame in run_comparison(place, FORM, "visitor") if frame.strip]
+    assert first == f"Waiting for the pair {spec.title!r} …"
+    assert any(sentence.startswith("Loading ") for sentence in others)
 
 
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
@@ -323,24 +308,6 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
         ended = lane(frames, column, "completed")
         assert len(live.rows) == len(details.traces[column].steps[0].emitted)
         assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
-
-
-def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[Run, Step, bool], object]) -> None:
-    """``see`` gets every step that is computed, with its run and whether that is a warm-up."""
-    warm, warm_up, step = [False], Session.warm_up, Run.__next__
-
-    def warmed(session: Any, config: Any) -> None:
-        warm[0] = True
-        warm_up(session, config)
-        warm[0] = False
-
-    def watched(self: Run) -> Step:
-        found = step(self)
-        see(self, found, warm[0])
-        return found
-
-    monkeypatch.setattr(Session, "warm_up", warmed)
-    monkeypatch.setattr(Run, "__next__", watched)
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,19 +334,26 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
 ) -> None:
     """In the engine's thread, which alone computes."""
     monkeypatch.setattr(place.pool, "ran", set())
-    begun, threads = list[tuple[str, str]](), set[str]()
+    begun, threads, warm_up, step = list[tuple[str, str]](), set[str](), Session.warm_up, Run.__next__
 
-    def see(run: Run, step: Step, warm: bool) -> None:
+    def warmed(session: Session, config: RunConfig) -> None:
+        warm_up(session, config)
+        begun[-1] = (config.rule.name, "warm-up")
+
+    def watched(run: Run) -> Step:
+        found = step(run)
         threads.add(threading.current_thread().name)
-        if step.index == 0:
-            begun.append((run.config.rule.name, "warm-up" if warm else "run"))
+        if found.index == 0:
+            begun.append((run.config.rule.name, "run"))
+        return found
 
     def ran(**settings: Any) -> list[tuple[str, str]]:
         begun.clear()
         list(run_comparison(place, replace(FORM, max_new_tokens=4, **settings), "visitor"))
         return begun
 
-    watch(monkeypatch, see)
+    monkeypatch.setattr(Session, "warm_up", warmed)
+    monkeypatch.setattr(Run, "__next__", watched)
     once = [(rule, kind) for rule in ("strict", "mars") for kind in ("warm-up", "run")]
     # the first comparison of a pair warms up for all its lanes first, too
     assert ran() == [("strict", "warm-up"), ("mars", "warm-up"), *once]
@@ -415,13 +389,9 @@ def assert_small(updates: dict[Any, Any]) -> None:
     assert b"Trace" in pickle.dumps([make_trace(new_tokens=1)])
 
 
-def drawn(updates: dict[Any, Any], view: ResultView) -> bool:
-    return view.tree.plot in updates
-
-
 @pytest.mark.usefixtures("page")
-def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
-    """Through the handlers: a comparison, one continued from it, their frames as updates, a step of a tree."""
+def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
+    """Through the handlers: a comparison, one continued from it, their frames as updates, a step of a tree; and History."""
     tab = CompareTab(services)
     view, tree = tab.view, tab.view.tree
     frames = list(run_comparison(services, FORM, "visitor"))
@@ -437,18 +407,13 @@ def test_compare_keeps_ids_and_draws_trees_of_what_the_store_has(services: Servi
     assert_small(updates)
     assert updates[tree.shown] == ShownRuns(ids)
     step = tree._mover(1)(updates[tree.shown], 1, 0, request=None)
-    assert drawn(step, view) and step[tree.step]["value"] == 1
+    assert tree.plot in step and step[tree.step]["value"] == 1
     assert_small(step | {tree.shown: updates[tree.shown]})
-
-
-@pytest.mark.usefixtures("page")
-def test_history_keeps_ids(services: Services) -> None:
-    store = services.store
     history = History(services, address_component())
-    comparison, ids = save(store, range(4))
-    updates = history.detail.opened(store.load(comparison), share="token")
+    comparison, saved_ids = save(services.store, range(4))
+    updates = history.detail.opened(services.store.load(comparison), share="token")
     assert_small(updates)
-    assert updates[history.detail.view.tree.shown] == ShownRuns(dict(enumerate(ids)), "token")
+    assert updates[history.detail.view.tree.shown] == ShownRuns(dict(enumerate(saved_ids)), "token")
 
 
 @pytest.mark.usefixtures("page")
@@ -462,7 +427,7 @@ def test_run_that_was_not_saved_is_shown_all_the_same(services: Services, monkey
     tree = view.tree
     updates = view.show(details)
     assert_small(updates)
-    assert drawn(tree._mover(1)(updates[tree.shown], 0, 0, request=None), view)
+    assert tree.plot in tree._mover(1)(updates[tree.shown], 0, 0, request=None)
     for seed in range(stored_runs.MOST):
         view.show(ended_result({0: make_trace(seed=seed)}, "other", [""]).details)
     later = tree._mover(1)(updates[tree.shown], 0, 0, request=None)
