@@ -12,6 +12,35 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+UNCAPTURED = {
+    "_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "unique", "equal", "_to_cpu", "bincount",
+    "index by a mask", "index_put by a mask", "index_put_ by a mask",
+}  # fmt: skip
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(function).split(".")[1]
+        masks = (
+            name.startswith("index")
+            and isinstance(args[1], list | tuple)
+            and any(each is not None and each.dtype == torch.bool for each in args[1])
+        )
+        self.found.add(f"{name} by a mask" if masks else name)
+        return function(*args, **(kwargs or {}))
+
+    @property
+    def uncaptured(self) -> set[str]:
+        """Those that a graph cannot hold: values that go to the host, constants that come from it, shapes that depend on values."""
+        return self.found & UNCAPTURED
 
 
 class Replayed:

@@ -89,10 +89,11 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
 SWEEP_STRIP = "#sweep-strip .mars-strip"
 
 
-def fill(page: Page, name: str, value: str) -> None:
-    field = page.locator(f"#sweep-{name} textarea, #sweep-{name} input").first
-    field.fill(value)
-    field.blur()
+def fill(page: Page, **values: str) -> None:
+    for name, value in values.items():
+        field = page.locator(f"#sweep-{name} textarea, #sweep-{name} input").first
+        field.fill(value)
+        field.blur()
 
 
 @pytest.mark.parametrize("start", [("?tab=sweep", SWEEP_STRIP)])
@@ -101,13 +102,11 @@ def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> N
     page = window.page
     run = page.get_by_role("button", name="Run the sweep")
     rows = page.locator("#sweep-table tbody tr")
-    fill(page, "values", "0:1:0.0001")
+    fill(page, values="0:1:0.0001")
     run.click()
     assert wait_for(page, "failed", SWEEP_STRIP).endswith(".")
 
-    fill(page, "prompts", "Once upon a time\nThere was => 7")
-    fill(page, "values", "0.8, 0.98")
-    fill(page, "max", "12")
+    fill(page, prompts="Once upon a time\nThere was => 7", values="0.8, 0.98", max="12")
     run.click()
     wait_for(page, "done", SWEEP_STRIP)
     expect(rows).to_have_count(2)
@@ -120,10 +119,7 @@ def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> N
     wait_for(page, "done", SWEEP_STRIP)
     expect(rows).to_have_count(2)
 
-    fill(page, "prompts", SLOW)
-    fill(page, "temperatures", "0")
-    fill(page, "values", "0.5:0.99:0.01")
-    fill(page, "max", "32")
+    fill(page, prompts=SLOW, temperatures="0", values="0.5:0.99:0.01", max="32")
     run.click()
     wait_for(page, "running", SWEEP_STRIP)
     expect(rows).to_have_count(50)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import runpy
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,12 +27,8 @@ DRAFTING = [rule for rule in RULES.values() if rule.modes]
 
 
 @pytest.fixture(scope="module")
-def drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw", DOCS / "figures" / "draw.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def drawing() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(DOCS / "figures" / "draw.py")))
 
 
 def test_every_rule_has_a_paragraph_and_no_other_has() -> None:
@@ -41,7 +38,7 @@ def test_every_rule_has_a_paragraph_and_no_other_has() -> None:
 
 
 @pytest.mark.parametrize("rule", DRAFTING, ids=lambda rule: rule.name)
-def test_figures_show_what_the_code_does(rule: object, drawing: ModuleType) -> None:
+def test_figures_show_what_the_code_does(rule: object, drawing: SimpleNamespace) -> None:
     assert isinstance(rule, drawing.Rule)
     stored = (DOCS / "figures" / f"{rule.name}.svg").read_text(encoding="utf-8")
     assert drawing.svg(rule) == stored, "run: .venv/bin/python docs/figures/draw.py"

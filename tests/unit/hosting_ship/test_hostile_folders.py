@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
-from mars_core.models import ModelError, ModelPool, Pair, custom_pair
 from tests.checkpoints import tiny_checkpoint
+from tests.folders import edit, load, refusal
 
 ROOT = Path(__file__).parents[3]
 EVIL = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
@@ -33,23 +33,6 @@ def copy(llama: Path, tmp_path: Path) -> Path:
         f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nclass Evil: pass\n"
     )
     return folder
-
-
-def load(folder: Path) -> Pair:
-    return ModelPool(device="cpu").get(custom_pair(str(folder)))
-
-
-def refusal(folder: Path) -> str:
-    with pytest.raises(ModelError) as caught:
-        load(folder)
-    message = str(caught.value)
-    assert "\n" not in message and message.endswith(".")
-    return message
-
-
-def edit(folder: Path, name: str, **values: Any) -> None:
-    path = folder / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 class Trap:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import importlib.util
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -22,12 +22,8 @@ REQUIREMENTS = sorted(path.name for path in ROOT.glob("requirements*.txt") if pa
 
 
 @pytest.fixture(scope="module")
-def make() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_locks", LOCKS / "make.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def make() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(LOCKS / "make.py")))
 
 
 def locked(name: str) -> dict[str, set[str]]:
@@ -76,7 +72,7 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_locked_package_has_hashes(name: str, make: ModuleType) -> None:
+def test_every_locked_package_has_hashes(name: str, make: SimpleNamespace) -> None:
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
     found = make.entries(text)
     assert {canonicalize_name(package) for package in found} == set(ALL[name])
@@ -97,7 +93,7 @@ def test_a_package_is_in_one_file_and_the_constraints_have_them_all() -> None:
     } == CONSTRAINTS
 
 
-def test_torch_without_cuda_has_the_wheels_that_are_named(make: ModuleType) -> None:
+def test_torch_without_cuda_has_the_wheels_that_are_named(make: SimpleNamespace) -> None:
     text = (LOCKS / "torch-cpu.txt").read_text(encoding="utf-8")
     assert set(re.findall(r"sha256:([0-9a-f]{64})", text)) == set(make.CPU_WHEELS.values())
     assert all(wheel in text for wheel in make.CPU_WHEELS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,26 +15,22 @@ SBOM = ROOT / "docs" / "sbom"
 
 
 @pytest.fixture(scope="module")
-def make() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_sbom", SBOM / "make.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def make() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(SBOM / "make.py")))
 
 
-def test_the_list_of_licences_is_that_of_the_locks(make: ModuleType) -> None:
+def test_the_list_of_licences_is_that_of_the_locks(make: SimpleNamespace) -> None:
     """Made again from itself it is the same: every locked package has its line, with its version, and no other has."""
     assert make.page(make.licences([])) == make.PAGE.read_text(encoding="utf-8"), "run `make sbom`"
 
 
-def test_a_licence_is_known_for_all_but_what_belongs_to_other_platforms(make: ModuleType) -> None:
+def test_a_licence_is_known_for_all_but_what_belongs_to_other_platforms(make: SimpleNamespace) -> None:
     unknown = {name for (name, _), (licence, _) in make.licences([]).items() if licence == make.NOT_SEEN}
     assert unknown <= {"audioop-lts", "httpx2-jsfetch", "pywin32"}
 
 
 @pytest.mark.parametrize("variant", ["cpu", "cuda"])
-def test_the_bill_of_materials_is_that_of_the_lock(variant: str, make: ModuleType) -> None:
+def test_the_bill_of_materials_is_that_of_the_lock(variant: str, make: SimpleNamespace) -> None:
     bill: dict[str, Any] = json.loads((SBOM / f"run-{variant}.cdx.json").read_text(encoding="utf-8"))
     assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "mars-playground")
     listed = {make.canonical(each["name"]): make.base(each["version"]) for each in bill["components"]}

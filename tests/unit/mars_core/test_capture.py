@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_core.engine import MAX_IDLE, Engine, Engines
 from mars_core.engine.capture import Captured
@@ -24,7 +23,7 @@ from mars_core.types import DrafterConfig, DraftMode, Sampling, Trace, TreeShape
 from tests.eagle_pair import eagle_pair
 from tests.live_pairs import config_for, finished, headed, random_pair
 from tests.pairs import tiny_pair
-from tests.replay import Replayed, replayed
+from tests.replay import Operations, Replayed, replayed
 
 PROMPT = "The quick brown fox"
 DRAFTERS = {
@@ -230,35 +229,13 @@ def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name
     assert stand_in.captures == (1 if name == "none" else 2)
 
 
-class Watched(TorchDispatchMode):
-    """Notes every operation that a graph cannot hold: values that go to the host, constants that come from it, shapes that depend on
-    values."""
-
-    FORBIDDEN = (
-        "_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "unique", "equal", "_to_cpu", "bincount",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(function).split(".")[1]
-        if name in self.FORBIDDEN:
-            self.found.add(name)
-        if name in ("index", "index_put", "index_put_"):
-            masks = [each for each in args[1] if each is not None and each.dtype == torch.bool]
-            self.found |= {f"{name} by a mask"} if masks else set()
-        return function(*args, **(kwargs or {}))
-
-
 def test_the_watch_sees_what_it_should() -> None:
     x = torch.arange(4.0)
-    with Watched() as watch:
+    with Operations() as watch:
         x[x > 1]
         float(x.sum())
         torch.tensor([1.0])
-    assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.found
+    assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.uncaptured
 
 
 WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
@@ -270,7 +247,7 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
     ids=str,
 )
 def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
-    captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Watched()
+    captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Operations()
     stand_in.watch = watch
     few = ("strict", "mars")[: 2 - (name == "none")]
     for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
@@ -278,7 +255,7 @@ def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling
             continue
         before = stand_in.replays
         finished(started(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=7))
-        assert stand_in.replays > before and watch.found == set(), rule.name
+        assert stand_in.replays > before and not watch.uncaptured, rule.name
 
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -13,10 +12,11 @@ import pytest
 import torch
 from transformers import MambaConfig
 
-from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.models import ModelError, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
 from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint, tiny_tokenizer
+from tests.folders import edit, load, refusal
 
 
 @pytest.fixture(scope="module")
@@ -28,25 +28,6 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(llama: Path, tmp_path: Path) -> Path:
     """A checkpoint that the test may spoil."""
     return Path(shutil.copytree(llama, tmp_path / "copy"))
-
-
-def load(target: Path, draft: Path | None = None) -> Pair:
-    return ModelPool(device="cpu").get(custom_pair(str(target), str(draft) if draft else None))
-
-
-def refusal(target: Path, draft: Path | None = None) -> str:
-    """The message of the ModelError, which is one line, names the culprit and is no stack trace."""
-    with pytest.raises(ModelError) as caught:
-        load(target, draft)
-    message = str(caught.value)
-    assert "\n" not in message and "Traceback" not in message and message.endswith(".")
-    assert str(target) in message or (draft is not None and str(draft) in message)
-    return message
-
-
-def edit(folder: Path, name: str, **values: Any) -> None:
-    path = folder / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def test_weights_that_cannot_be_opened_are_refused_before_anything_is_loaded(copy: Path) -> None:

@@ -88,16 +88,11 @@ def test_typical_keeps_what_is_strictly_above_the_lower_of_two_bars() -> None:
 
 
 @pytest.mark.parametrize("cold", [True, False])
-def test_topk_delta(cold: bool) -> None:
-    delta = SOFT[0] - SOFT[1]
+def test_topk_by_difference_and_by_ratio(cold: bool) -> None:
+    delta, ratio = SOFT[0] - SOFT[1], SOFT[1] / SOFT[0]
     assert [accept("topk-delta", LN, 1, cold=cold, delta=each) for each in (delta, delta - 1e-9)] == [1, 0]
     assert [accept("topk-delta", LN, 2, cold=cold, delta=1, n=n) for n in (2, 3)] == [0, 1]
     assert accept("topk-delta", LN, 0, cold=cold, delta=0, n=1) == 1
-
-
-@pytest.mark.parametrize("cold", [True, False])
-def test_topk_ratio(cold: bool) -> None:
-    ratio = SOFT[1] / SOFT[0]
     assert [accept("topk-ratio", LN, 1, cold=cold, ratio=each) for each in (ratio - 1e-9, ratio + 1e-9)] == [1, 0]
     assert [accept("topk-ratio", LN, 2, cold=cold, ratio=0, n=n) for n in (2, 3)] == [0, 1]
     assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, cold=cold, ratio=1) == 1

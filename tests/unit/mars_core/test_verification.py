@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_core.models import Pair
 from mars_core.rules import RULES, Siblings
@@ -25,6 +24,7 @@ from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
 from mars_core.verification import columns as table
 from mars_core.verification.columns import COLUMNS, Column, Contents, Of, pack
 from tests.live_pairs import config_for, random_pair
+from tests.replay import Operations
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -359,18 +359,6 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
         assert row[: table.HEAD] == [3, contents, 5]
         lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}
         assert len(row) == table.HEAD + sum(lengths[each.of] for each in COLUMNS if each.when in contents)
-
-
-class Operations(TorchDispatchMode):
-    """Names of the operations that run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.found.add(str(function).split(".")[1])
-        return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("tree", TREES)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
-import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,11 +47,6 @@ def place_of(store: RunStore, **more: Any) -> Services:
 def client_of(services: Services) -> TestClient:
     """Asks for downloads."""
     return TestClient(Starlette(routes=page_routes(services)))
-
-
-def records(text: str) -> list[dict[str, str]]:
-    """The rows of a CSV by their heads."""
-    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def failing(words: str, kind: Callable[[str], Exception] = StorageError) -> Callable[..., Any]:

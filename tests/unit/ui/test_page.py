@@ -23,7 +23,8 @@ from mars_core.rules import RULES
 from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
-from tests.unit.ui.places import client_of, contrast, keep, place_of, records
+from tests.unit.storage.exports import parsed
+from tests.unit.ui.places import client_of, contrast, keep, place_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import NAMES, Address, chosen_tab, history_parameters, read_address, search_query, without_search
@@ -88,7 +89,7 @@ def client(store: RunStore) -> TestClient:
 def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
     answer = client.get(f"/downloads/{name}{query}")
     assert answer.status_code == 200, answer.text
-    return records(answer.text)
+    return parsed(answer.text)
 
 
 def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:

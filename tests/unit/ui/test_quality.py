@@ -33,7 +33,8 @@ from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
-from tests.unit.ui.places import client_of, failing, one_loop, place_of, records
+from tests.unit.storage.exports import parsed
+from tests.unit.ui.places import client_of, failing, one_loop, place_of
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
@@ -270,7 +271,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
         assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
-    rows = records(json.loads(found[0].attributes["data-csv"]))
+    rows = parsed(json.loads(found[0].attributes["data-csv"]))
     mars = next(row for row in rows if (row["rule"], row["series"]) == ("mars(theta=0.9)", "mars, model K=5, T = 0"))
     measured = next(row for row in report.measured if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3))
     assert (mars["group"], mars["parameter"], mars["value"]) == ("gsm8k", "theta", "0.9")
@@ -296,7 +297,7 @@ def test_every_download_comes_whole_or_says_why_not(reports: Reports, study: str
     answer = _sent(reports, name, study)
     assert answer.status_code == 200 and answer.headers["content-disposition"] == f'attachment; filename="{name}"'
     assert _sent(reports, name, ABSENT).status_code == 404 and _sent(reports, name, "../x").status_code == 400
-    assert records(answer.text) if name.endswith(".csv") else answer.content
+    assert parsed(answer.text) if name.endswith(".csv") else answer.content
     if name.endswith(".zip"):
         names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
         assert {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"} <= set(names)

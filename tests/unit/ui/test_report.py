@@ -20,7 +20,8 @@ from mars_core.types import Cause, Outcome, PromptConfig, RuleConfig, Status, St
 from storage import RunStore, StoredComparison
 from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import keep, records
+from tests.unit.storage.exports import parsed
+from tests.unit.ui.places import keep
 from ui.figures.plot import Run
 from ui.figures.shift import shift_plot
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
@@ -225,7 +226,7 @@ def drawn(**fields: Any) -> str:
 
 
 def rows(html: str) -> list[dict[str, str]]:
-    return records(json.loads(read_panel(html).all(".mars-quality-chart")[0].attributes["data-csv"]))
+    return parsed(json.loads(read_panel(html).all(".mars-quality-chart")[0].attributes["data-csv"]))
 
 
 def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not() -> None:

@@ -22,7 +22,8 @@ from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, ModelRef, Status
 from storage import RunStore, Search, Source, StorageError
 from tests.old_sweeps import add_old_sweep
-from tests.unit.ui.places import client_of, lose_device, place_of, records, said
+from tests.unit.storage.exports import parsed
+from tests.unit.ui.places import client_of, lose_device, place_of, said
 from ui.figures.plot import Plot
 from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.jobs.services import Services
@@ -259,7 +260,7 @@ def test_the_front_in_the_chart_is_the_front_of_the_points() -> None:
     assert {point.n for point in few} == {4} and optimal(few, Cost.TV) == () == tuple(plot.figure.data[0].x)
     assert "no Pareto front from fewer than 5 pairs" in plot.title
     # its CSV has the same numbers
-    rows = records(json.loads(chart_json(SHOWN, Cost.TV))["csv"])
+    rows = parsed(json.loads(chart_json(SHOWN, Cost.TV))["csv"])
     found = points(PLAN, RESULTS)
     assert [float(row["speedup"]) for row in rows[:12]] == [point.speedup.value for point in found]
     assert [float(row["tv"]) for row in rows[:12]] == [point.tv for point in found]
@@ -350,7 +351,7 @@ def client(store: RunStore) -> TestClient:
 
 def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
     answer = client.get(f"/downloads/sweep.csv?sweep={keep(store)}")
-    rows = records(answer.text)
+    rows = parsed(answer.text)
     assert answer.headers["content-type"].startswith("text/csv") and tuple(rows[0]) == POINT_HEADS
     found = points(PLAN, RESULTS)
     for row, point in zip(rows, found, strict=True):
@@ -363,7 +364,7 @@ def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -
 
 def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
     answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
-    rows = records(answer.text)
+    rows = parsed(answer.text)
     assert tuple(rows[0]) == PAIR_HEADS
     assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]
     assert [float(row["speedup"]) for row in rows] == [result.speedup for result in RESULTS]

@@ -19,7 +19,8 @@ from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.places import FORM, client_of, failing, keep, records
+from tests.unit.storage.exports import parsed
+from tests.unit.ui.places import FORM, client_of, failing, keep
 from ui.jobs.services import Services
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
@@ -235,7 +236,7 @@ def test_the_csv_holds_what_the_table_shows(
     frames(services, rounds, SAME)
     answer = client_of(services).get("/votes/vote_results.csv")
     assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
-    rows = records(answer.text)
+    rows = parsed(answer.text)
     assert tuple(rows[0]) == COLUMNS and len(rows) == 2
     assert rows[0]["second_rule"] == "mars(theta=0.5)" and rows[0]["second_wins"] == "2"
     assert float(rows[0]["second_win_rate"]) == 2 / 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import shlex
@@ -23,6 +21,7 @@ from mars_core.types import DrafterConfig
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
+from tests.unit.storage.exports import parsed
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +35,8 @@ def study(store: RunStore) -> str:
     return stored_study(store)
 
 
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
-
-
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
-    rows, plan = _rows(csv_text(results_table(store, study))), small_plan()
+    rows, plan = parsed(csv_text(results_table(store, study))), small_plan()
     assert [(row["task"], row["lane"]) for row in rows] == [(task, lane) for task in "0123" for lane in "012"]
     for row, stored in zip(rows, store.results(study), strict=True):
         result = read_result(stored.data)
@@ -59,7 +54,7 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
 
 def test_measured_csv_has_every_score_with_its_interval() -> None:
     report = make_report()
-    rows = _rows(csv_text(measured_table(report)))
+    rows = parsed(csv_text(measured_table(report)))
     assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
     wanted = ("gsm8k", "mars(theta=0.84)", EXACT)
     found = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
@@ -15,6 +14,7 @@ from evaluation.report.document.build import document
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.values import Report
+from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
 ALLOWED = {
@@ -22,23 +22,6 @@ ALLOWED = {
     "thead", "tbody", "tr", "th", "td", "small", "pre", "span", "mark", "details", "summary", "figure", "figcaption", "fieldset", "legend",
     "label", "input", "svg", "g", "path", "text", "circle", "polygon", "polyline",
 }  # fmt: skip
-
-
-class Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.attributes: set[str] = set()
-        self.links: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +42,11 @@ def _tables(whole: Document) -> list[Table]:
 def test_html_holds_no_element_of_a_text_and_fetches_nothing(whole: Document) -> None:
     page = html(whole)
     page.encode("utf-8")
-    elements = Elements()
-    elements.feed(page)
-    assert elements.names - {"title"} <= ALLOWED
-    assert not any(name.startswith("on") for name in elements.attributes)
-    assert all(link.startswith("#") for link in elements.links)
+    elements = read_panel(page)
+    names = {(name, value) for each in elements.every for name, value in each.attributes.items()}
+    assert {each.tag for each in elements.every} - {"", "title"} <= ALLOWED
+    assert not any(name.startswith("on") for name, _ in names)
+    assert all(value.startswith("#") for name, value in names if name in ("href", "src"))
     assert "script" not in re.sub("<[^>]*>|&lt;/?script", "", page.split("<h1>")[0])
     assert "default-src 'none'" in page and "script-src" not in page
     assert "<script>alert(1)</script>" in elements.text  # as text
