@@ -38,13 +38,9 @@ WINDOW = 8  # tokens, of the sliding layers
 CONTEXT = 256  # tokens
 
 _WIDTHS: Mapping[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "max_position_embeddings": CONTEXT,
-}
+}  # fmt: skip
 _ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
 _GEMMA: Mapping[str, Any] = {
     **_WIDTHS, "num_hidden_layers": 3, "head_dim": 16, "query_pre_attn_scalar": 16,

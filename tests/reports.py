@@ -38,13 +38,8 @@ LANES = (
     *(Lane(rule, drafter) for drafter in (MODEL, EAGLE) for rule in RULES),
 )
 ENVIRONMENT = {
-    "app": "0.1.0",
-    "python": "3.11.7",
-    "torch": "2.13.0",
-    "device": "cpu",
-    "dtype": "float32",
-    "threads": "2",
-}
+    "app": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "device": "cpu", "dtype": "float32", "threads": "2",
+}  # fmt: skip
 WARNINGS = (
     "mars(theta=0.84) with model K=5 keeps more and writes longer: its texts are 1.09× [1.04, 1.15] as long as strict's on gsm8k at "
     "T = 1; judge its speed-up by the time of a whole answer too.",

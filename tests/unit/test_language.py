@@ -58,14 +58,9 @@ def test_no_identifier_has_a_banned_word(folder: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "target_law = 1",
-        "def said(): ...",
-        "class TheHouse: ...",
-        "lambda mine: 0",
-        "self.told = 1",
-        "for made in (): ...",
+        "target_law = 1", "def said(): ...", "class TheHouse: ...", "lambda mine: 0", "self.told = 1", "for made in (): ...",
     ],
-)
+)  # fmt: skip
 def test_banned_words_are_found(source: str) -> None:
     assert banned(source, "mars_core/rules.py")
 

@@ -100,13 +100,8 @@ def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: An
     asked = ask({"mars_theta": 0.9})
     assert asked is not None
     usual = {
-        "presence_penalty": 0.0,
-        "repetition_penalty": 1.0,
-        "logit_bias": None,
-        "bad_words": [],
-        "top_p": 0.9,
-        "top_k": 20,
-    }
+        "presence_penalty": 0.0, "repetition_penalty": 1.0, "logit_bias": None, "bad_words": [], "top_p": 0.9, "top_k": 20,
+    }  # fmt: skip
     assert conflict(asked, SimpleNamespace(**usual), True) is None
     problem = conflict(asked, SimpleNamespace(**usual | {field: value}), False)
     assert problem is not None and problem.startswith(f"{field} must be ")

@@ -25,13 +25,8 @@ ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 def params(**given: Any) -> SimpleNamespace:
     usual = {
-        "temperature": 0.0,
-        "seed": 7,
-        "stop_token_ids": [],
-        "ignore_eos": False,
-        "all_stop_token_ids": {9},
-        "max_tokens": 5,
-    }
+        "temperature": 0.0, "seed": 7, "stop_token_ids": [], "ignore_eos": False, "all_stop_token_ids": {9}, "max_tokens": 5,
+    }  # fmt: skip
     return SimpleNamespace(**usual | given)
 
 

@@ -4,6 +4,7 @@ are run over the library's own."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -117,20 +118,26 @@ def turn_queries(model: Any) -> None:
     attention.forward = lambda hidden_states, **options: stored(hidden_states=hidden_states.flip(-1), **options)
 
 
+def planted(change: Callable[[Any], None], patch: pytest.MonkeyPatch) -> None:
+    """Every model that is read from now on is changed so."""
+    read = loading._read
+
+    def changed(*args: Any) -> Any:
+        model = read(*args)
+        change(model)
+        return model
+
+    patch.setattr(loading, "_read", changed)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("plant", [double_feed_forward, turn_queries])
 def test_a_single_layer_that_computes_something_else_is_run_as_it_is(
     plant: Any, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, read = tiny_checkpoint("llama", tmp_path, num_hidden_layers=6), loading._read
+    folder = tiny_checkpoint("llama", tmp_path, num_hidden_layers=6)
     assert is_fast(load(folder, dtype).target)
-
-    def planted(*args: Any) -> Any:
-        model = read(*args)
-        plant(model)
-        return model
-
-    monkeypatch.setattr(loading, "_read", planted)
+    planted(plant, monkeypatch)
     pair = load(folder, dtype)
     assert not is_fast(pair.target)
     if dtype == "float32":
@@ -225,14 +232,11 @@ def test_models_with_quantised_layers_are_run_over_the_librarys_own(
     quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One projection is enough. The text of strict is that of the target alone."""
-    read = loading._read
 
-    def planted(*args: Any) -> Any:
-        model: Any = read(*args)
+    def quantise(model: Any) -> None:
         model.model.layers[1].mlp.down_proj = quantised(model.model.layers[1].mlp.down_proj)
-        return model
 
-    monkeypatch.setattr(loading, "_read", planted)
+    planted(quantise, monkeypatch)
     pair = ModelPool(device="cpu").get(custom_pair(str(tiny_checkpoint(kind, tmp_path))))
     assert not is_fast(pair.target)
     for temperature in (0.0, 1.0):

@@ -202,15 +202,10 @@ def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_not
 
 
 STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [
-    ("block", {}),
-    ("lenience", {"lenience": 1}),
-    ("ears", {"tolerance": 0}),
-    ("entropy", {"alpha": 0, "limit": 1}),
-    ("threshold", {"single": 1, "accumulated": 1}),
-    ("ensemble", {"weight": 1}),
-    ("mars", {"theta": 1}),
+    ("block", {}), ("lenience", {"lenience": 1}), ("ears", {"tolerance": 0}), ("entropy", {"alpha": 0, "limit": 1}),
+    ("threshold", {"single": 1, "accumulated": 1}), ("ensemble", {"weight": 1}), ("mars", {"theta": 1}),
     ("mars-gap", {"gap": 0}),
-]
+]  # fmt: skip
 GREEDY_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("mars-algorithm1", {"theta": 1}),
     ("topk-delta", {"n": 1}),

@@ -142,13 +142,8 @@ def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[
 
 def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
     values = [
-        ("a\x00", 0.5),
-        ("\ud800␛", math.nan),
-        ('"\\\n,]', math.inf),
-        ("日本\x85", -math.inf),
-        ("", 1e-300),
-        ("=1", 0.0),
-    ]
+        ("a\x00", 0.5), ("\ud800␛", math.nan), ('"\\\n,]', math.inf), ("日本\x85", -math.inf), ("", 1e-300), ("=1", 0.0),
+    ]  # fmt: skip
     ids = [0, 2**62, 3, -(2**62), 2**63 - 1, 3]
     top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in zip(ids, values, strict=True))
     trace = make_trace(rule="none", new_tokens=3)

@@ -178,15 +178,11 @@ def without_rights() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("file", "folder", "words"),
     [
-        (0o444, 0o777, "writable"),
-        (0o666, 0o555, "writable"),
-        (0o444, 0o555, "writable"),
-        (0o000, 0o555, "Check that the path"),
-        (0o666, 0o555, "malformed"),
-        (None, 0o555, "writable"),
+        (0o444, 0o777, "writable"), (0o666, 0o555, "writable"), (0o444, 0o555, "writable"),
+        (0o000, 0o555, "Check that the path"), (0o666, 0o555, "malformed"), (None, 0o555, "writable"),
     ],
     ids=["file", "folder", "both", "not to be read", "damaged", "no folder"],
-)
+)  # fmt: skip
 def test_database_without_rights_is_left_as_it_is(path: Path, file: int | None, folder: int, words: str) -> None:
     """Also a damaged one, which cannot be moved aside."""
     if words == "malformed":

@@ -81,17 +81,8 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
     ids = {text: save(store, hostile_trace(text)) for text in HOSTILE if text}
     ids |= {text: store.new_comparison(PromptConfig(text)) for text in (*words, *(f"100{sign} sure" for sign in signs))}
     asked = (
-        "straße",
-        "ωMEGA",
-        "été",
-        "Σ",
-        "zq",
-        "ZQ1",
-        "qy",
-        "é\x00%" * 3_000 + "?",
-        *signs,
-        *(f"0{sign} S" for sign in signs),
-    )
+        "straße", "ωMEGA", "été", "Σ", "zq", "ZQ1", "qy", "é\x00%" * 3_000 + "?", *signs, *(f"0{sign} S" for sign in signs),
+    )  # fmt: skip
     for each in (*ids, *asked):
         assert (
             found(store, text=each) == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]

@@ -72,9 +72,7 @@ def view(store: RunStore) -> Iterator[QualityTab]:
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.measured = 0
+    now = measured = 0
 
     def __call__(self) -> float:
         return self.now

@@ -34,17 +34,9 @@ RIGHT = (
     "c = a\n    return c + b\n\nif __name__ == '__main__':\n    broken(",
 )
 WRONG = (
-    "",
-    "    return a - b\n",
-    "I do not know.",
-    "def add(",
-    "\x00",
-    "(" * 5000,
-    "x" * 200_000,
-    f"```python\n{WHOLE.replace('add', 'sub')}```",
-    "    import sys; sys.exit(0)",
-    "    import os; os._exit(0)",
-)
+    "", "    return a - b\n", "I do not know.", "def add(", "\x00", "(" * 5000, "x" * 200_000,
+    f"```python\n{WHOLE.replace('add', 'sub')}```", "    import sys; sys.exit(0)", "    import os; os._exit(0)",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -33,13 +33,9 @@ def plan(**changed: Any) -> Plan:
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
     given: dict[str, Any] = {
-        "name": "try",
-        "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")),
-        "suites": suites,
-        "lanes": (NONE, STRICT, MARS),
-        "temperatures": (0.0, 1.0),
-        "repeats": 2,
-    }
+        "name": "try", "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")), "suites": suites,
+        "lanes": (NONE, STRICT, MARS), "temperatures": (0.0, 1.0), "repeats": 2,
+    }  # fmt: skip
     return Plan(**given | changed)
 
 

@@ -94,13 +94,8 @@ def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(tmp_pat
 def test_files_of_the_field_are_known() -> None:
     """That of qa has no references."""
     expected = {
-        "gsm8k": WORKED,
-        "humaneval": ("pass@1,none",),
-        "mt_bench": (),
-        "alpaca": GENERIC,
-        "qa": (),
-        "sum": SUMMARY,
-    }
+        "gsm8k": WORKED, "humaneval": ("pass@1,none",), "mt_bench": (), "alpaca": GENERIC, "qa": (), "sum": SUMMARY,
+    }  # fmt: skip
     assert {name: read_suite(field_file(name)).metrics for name in expected} == expected
 
 
