@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, 
 
 from mars_core.decoder import input_embedding
 from mars_core.demo.corpus import documents
+from mars_core.eagle3.checkpoint import aliases
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.head_chain import unroll
@@ -188,21 +189,13 @@ def save_head(head: Eagle3Head, target: LlamaForCausalLM, folder: Path) -> None:
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(head.config.taps)},
     }
     tensors = {
-        _stored(name): value.detach().to(torch.bfloat16).contiguous()
+        aliases(name)[0]: value.detach().to(torch.bfloat16).contiguous()
         for name, value in head.named_parameters()
         if not name.startswith("embed_tokens.")
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.safetensors").write_bytes(serialised(tensors, metadata={"format": "pt"}))
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _stored(name: str) -> str:
-    """``layer.q_proj.weight`` → ``midlayer.self_attn.q_proj.weight``."""
-    if not name.startswith("layer."):
-        return name
-    rest = name.removeprefix("layer.")
-    return f"midlayer.self_attn.{rest}" if rest[1:].startswith("_proj") else f"midlayer.{rest}"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -110,7 +110,7 @@ class _Weights(NamedTuple):
                         f"{config.target_vocabulary}"
                     )
             elif place not in (_EMBEDDING, _MARKS) and not place.endswith(_BIASES):
-                raise self.refusal(f"lack {_aliases(place)[0]} {shape}")
+                raise self.refusal(f"lack {aliases(place)[0]} {shape}")
 
     def _check_form(self, place: str, shape: list[int]) -> None:
         name, tensor = self.places[place]
@@ -138,7 +138,7 @@ class _Weights(NamedTuple):
 
 def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[str, tuple[str, Tensor]]:
     """Tensors by place, from the names of either family, with or without ``model.``; unknown and repeated ones are refused."""
-    known = {alias: place for place in head.state_dict() for alias in _aliases(place)}
+    known = {alias: place for place in head.state_dict() for alias in aliases(place)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
     placed: dict[str, tuple[str, Tensor]] = {}
     for alias, tensor in found.items():
@@ -159,7 +159,7 @@ def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[st
     return placed
 
 
-def _aliases(place: str) -> list[str]:
+def aliases(place: str) -> list[str]:
     """The names of a parameter in both families: ``layer.q_proj.weight`` is ``midlayer.self_attn.q_proj.weight``, for example."""
     place = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", place)
     return [re.sub(r"^layer\.", prefix, place) for prefix in _LAYER]
