@@ -6,6 +6,7 @@ saved runs are read back.
 
 from __future__ import annotations
 
+import gc
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ class Done:
 def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> Done:
     """``threads`` writers and as many readers on one store."""
     done = Done({}, [], [], [])
+    gc.freeze()  # as the page does (ui.jobs.preload): a full collection of what is imported stops all threads for half a second
 
     def write(number: int) -> None:
         seed = (process * threads + number) * 1_000_000
