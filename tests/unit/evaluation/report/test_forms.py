@@ -13,7 +13,7 @@ from evaluation.report.document.blocks import Document, Paragraph, Section, Tabl
 from evaluation.report.document.build import document
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
-from evaluation.report.values import Report
+from evaluation.report.values import Outcome, Report
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
@@ -105,7 +105,18 @@ def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
             assert lines[at - 1].count(" | ") == len(line.split("|")) - 3
 
 
-def test_the_verdict_comes_first_and_the_worst_before_the_rest(whole: Document, report: Report) -> None:
+def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -> None:
+    """Also where a rule with a high recovery, of few prompts, is not supported."""
+    rows = [
+        row for row in report.measured if row.group in report.whole_groups and row.main_score and row.main_score.verdict
+    ]
+    best = max(rows, key=lambda row: row.main_score.recovery.value)  # type: ignore[union-attr]
+    (name, score), *rest = best.scores.items()
+    assert score.verdict is not None
+    failed = replace(score, verdict=replace(score.verdict, outcome=Outcome.NOT_SUPPORTED))
+    changed = replace(best, scores={name: failed, **dict(rest)})
+    report = replace(report, measured=tuple(changed if row is best else row for row in report.measured))
+    whole = document(report, {})
     assert [section.name for section in whole.sections][:3] == ["verdict", "warnings", "table"]
     table = _tables(whole)[0]
     rank = {"not supported": 0, "too few prompts": 1, "supported": 2}
