@@ -88,9 +88,9 @@ def tree_of(*shape: int) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_sentence(pair: Pair, headed: Pair, change: dict[str, Any], message: str) -> None:
-    of = headed if change.get("kind") == "eagle3" and "tree" in change else pair
+    chosen = headed if change.get("kind") == "eagle3" and "tree" in change else pair
     with pytest.raises(ValueError, match=message) as caught:
-        Session(of).start(config_for(of, **change))
+        Session(chosen).start(config_for(chosen, **change))
     assert "\n" not in str(caught.value)
 
 

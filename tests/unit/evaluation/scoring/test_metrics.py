@@ -49,7 +49,7 @@ def test_without_a_reference_nothing_is_scored() -> None:
         (("3",), "contains,none", ("2", "3"), ("3", "2")),  # of the last turn
     ],
 )
-def test_references_are_found_as_a_person_would_find_them(
+def test_references_are_found_in_an_answer(
     references: tuple[str, ...], metric: str, right: tuple[str, ...], wrong: tuple[str, ...]
 ) -> None:
     item = Item("1", ("?",) * len(right), references)
