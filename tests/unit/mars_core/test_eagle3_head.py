@@ -436,7 +436,8 @@ class Straight:
         return self.w[f"{self.place}{name}.weight"]
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        return self.layer(name) @ x + self.w.get(f"{self.place}{name}.bias", 0)
+        biased = self.c.get("attention_bias" if name.startswith("self_attn") else "mlp_bias")
+        return self.layer(name) @ x + (self.w[f"{self.place}{name}.bias"] if biased else 0)
 
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
