@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -59,6 +60,24 @@ class FaultyBlocks(gr.Blocks):
         except Exception as error:  # noqa: BLE001  (the last place that sees it)
             name = getattr(event, "name", None) or getattr(event, "api_name", None)
             raise gr.Error(fault(error, f"event {name}" if name else "event"), print_exception=False) from None
+
+    async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
+        """As Gradio's, which builds every component anew that an event leaves as it is: of 17 ms for a frame of Compare, 12."""
+        outputs = block_fn.outputs
+        if not isinstance(predictions, dict) or not predictions or not predictions.keys() <= set(outputs):
+            return await super().postprocess_data(block_fn, predictions, state)
+        changed = [each for each in outputs if each in predictions and not _is_skip(predictions[each])]
+        found: dict[Any, Any] = {}
+        if changed:
+            event, values = copy.copy(block_fn), [predictions[each] for each in changed]
+            event.outputs = changed
+            values = await super().postprocess_data(event, values if len(changed) > 1 else values[0], state)
+            found = dict(zip(changed, values, strict=True))
+        return [found.get(each, None if each.stateful else gr.skip()) for each in outputs]
+
+
+def _is_skip(value: object) -> bool:
+    return isinstance(value, dict) and value == gr.skip()
 
 
 @_or_stock

@@ -7,6 +7,7 @@ import inspect
 import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
         (H11Protocol, ("connection_made", "data_received", "connection_lost")),
     ):
         assert not [name for name in names if not hasattr(owner, name)], owner
+    assert list(inspect.signature(gr.Blocks.postprocess_data).parameters) == ["self", "block_fn", "predictions", "state"]
     assert {"event_data", "inputs"} <= set(inspect.signature(gr.Blocks.process_api).parameters)
     assert {"state_session_capacity", "app_kwargs", "max_file_size"} <= set(
         inspect.signature(gr.Blocks.launch).parameters
@@ -111,6 +113,27 @@ def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
         "forget_components (ImportError).", "limit_arrival (AttributeError).", "report_progress_on (AttributeError).",
     ]  # fmt: skip
     wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
+
+
+def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradios() -> None:
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as page:
+        outputs = first, second, state = gr.Textbox(), gr.Textbox(), gr.State(0)
+        first.change(str, first, list(outputs))
+    skip, update = gr.skip(), gr.update(value="new", label="b")
+    for given, built in (
+        ({first: "new"}, []), ({first: skip, second: None}, []), ({first: skip, state: 7}, []), ({state: skip}, []), ({first: ["x"]}, []),
+        ({second: update}, [second]), ({first: "new", second: update, state: 8}, [second]),
+    ):  # fmt: skip
+        answers = []
+        for owner in (FaultyBlocks, gr.Blocks):
+            kept = state_holder.SessionState(page)
+            values = {each: copy(value) for each, value in given.items()}  # Gradio empties an update
+            asked = owner.postprocess_data(page, page.fns[0], values, kept)
+            with ThreadPoolExecutor(1) as thread:
+                answers.append((thread.submit(asyncio.run, asked).result(), kept[state._id]))
+            if owner is FaultyBlocks:
+                assert [each for each in (first, second) if kept[each._id] is not each] == built
+        assert answers[0] == answers[1], given
 
 
 def test_events_that_show_no_progress_report_to_one_component(page: gr.Blocks) -> None:
