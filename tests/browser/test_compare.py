@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from mars_core.types import Status
 from storage import RunStore
@@ -92,6 +92,16 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     expect(page).to_have_url(re.compile(r"\?tab=votes$"))
     page.get_by_role("tab", name="History").click()
     expect(page).to_have_url(re.compile("tab=history.*comparison="))
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=1440, height=900)])
+def test_a_long_prompt_leaves_sentence_texts_and_margin_maps_in_sight(window: Window) -> None:
+    page = window.page
+    page.fill("#prompt textarea", "one two three\n" * 6)
+    press_compare(page)
+    wait_for(page, "done")
+    for place in (STRIP, *(f".mars-card-{lane} {part}" for lane in (0, 1) for part in (".tok", ".heatmaplayer"))):
+        expect(page.locator(place).first).to_be_in_viewport(ratio=1)
 
 
 def begin_slow_run(page: Page) -> None:

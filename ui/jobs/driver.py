@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
     from mars_core.session import Session
 
-INTERVAL_S = 0.16  # between two reports of one run; the page takes 10 to 20 ms for each
+INTERVAL_S = 0.125  # between two reports of one run; the page takes 3 ms for each
 
 
 @dataclass(frozen=True, slots=True)

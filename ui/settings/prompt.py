@@ -15,9 +15,9 @@ LONGEST = 128  # new tokens, unless something else is asked for
 
 
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
-    """It grows to five lines, so that a long prompt leaves the result in sight."""
+    """It grows to three lines, so that a long prompt leaves the result in sight."""
     return gr.Textbox(
-        services.catalog[0].prompts[0], label="Prompt", lines=1, max_lines=5, elem_id=name, scale=5, min_width=300,
+        services.catalog[0].prompts[0], label="Prompt", lines=1, max_lines=3, elem_id=name, scale=5, min_width=300,
         placeholder=placeholder,
     )  # fmt: skip
 

@@ -178,7 +178,14 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
                     both.wait(240)
 
     launch.Worker = Together  # type: ignore[misc]
-    ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    ranks = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": 2,
+        "LOCAL_WORLD_SIZE": 2,
+        "MASTER_PORT": port,
+        "OMP_NUM_THREADS": 1,
+    }
     os.environ.update({name: str(value) for name, value in ranks.items()} | {"MASTER_ADDR": "127.0.0.1"})
     PartialState._reset_state()  # what another test has made of it
     torch.set_num_threads(1)  # OpenMP does not survive a fork

@@ -7,7 +7,10 @@ import time
 from collections import deque
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
+
+import pytest
 
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
@@ -109,6 +112,22 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(store: RunStor
                 assert strict.relative is not None and mars.relative is not None
                 assert strict.comparison_ids == mars.comparison_ids != ()
     assert saved == [(task, lane) for task in range(plan.tasks) for lane in (0, 1)]
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(store: RunStore, session: Session, turn: int) -> None:
+    plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
+    study = _new(store, plan)
+    in_order = {"order": lambda lanes: list(range(lanes))}
+    events = _worker(store, study, plan, session, **in_order).events()
+    next(event for event in events if isinstance(event, Saved))
+    events.close()
+    store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
+    store.purge(datetime.now(UTC))
+    deque(_worker(store, study, plan, session, **in_order).events())
+    strict, mars = store.results(study)
+    assert strict.relative is not None and mars.relative is None
+    assert len(mars.run_ids) == 2
 
 
 def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
