@@ -50,10 +50,6 @@ _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def _decode_s(run: Trace) -> float:
-    return run.summary.wall_s - run.summary.prefill_s
-
-
 def _token_s(run: Trace) -> float:
     """Seconds per token after the first step; nan without any."""
     later = run.summary.new_tokens - len(run.steps[0].emitted)
@@ -65,7 +61,8 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
     "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, lambda run: run.summary.ttft_s),
     "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, lambda run: run.summary.wall_s),
     "vllm:request_prefill_time_seconds": ("Of a run: the prompt.", _SHORT_S, lambda run: run.summary.prefill_s),
-    "vllm:request_decode_time_seconds": ("Of a run: all after the prompt.", _LONG_S, _decode_s),
+    "vllm:request_decode_time_seconds": ("Of a run: all after the prompt.", _LONG_S,
+        lambda run: run.summary.wall_s - run.summary.prefill_s),
     "vllm:request_time_per_output_token_seconds": ("Of a run: a token after the first step.", _TOKEN_S, _token_s),
 }  # fmt: skip
 

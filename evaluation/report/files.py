@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,8 @@ _INTERVALS = {each.name for kind in (Measured, Score) for each in fields(kind) i
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
     """Rows of values as RFC 4180; cells as in the other downloads: unrounded numbers, formulas neutralised."""
     stream = io.StringIO(newline="")
-    csv.writer(stream).writerows([cell(_plain(value)) for value in row] for row in table)
+    csv.writer(stream).writerows(map(cell, row) for row in table)
     return stream.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +37,7 @@ def cell(value: object) -> str:
             return "" if math.isnan(value) else repr(value)
         case datetime():
             return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        case list() | dict():
+        case list() | tuple() | Mapping():
             return readable(json.dumps(finite(value), ensure_ascii=False))
         case _:
             return str(value)

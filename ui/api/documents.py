@@ -5,10 +5,8 @@ JSON has no nan and no infinity: what is not known is null, infinity is the text
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from enum import Enum
 from typing import Any
 
 from evaluation.report.values import Interval
@@ -17,6 +15,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
 from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
+from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
@@ -27,20 +26,8 @@ _PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a 
 BEFORE = 80  # characters of text that are shown before a first divergence
 
 
-def finite(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
-
-
 def _document(**fields: Any) -> Document:
-    return {name: finite(value) for name, value in fields.items()}
+    return dict(finite(fields))
 
 
 def comparison_document(stored: StoredComparison) -> Document:

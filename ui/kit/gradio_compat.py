@@ -66,7 +66,8 @@ class FaultyBlocks(gr.Blocks):
         outputs = block_fn.outputs
         if not isinstance(predictions, dict) or not predictions or not predictions.keys() <= set(outputs):
             return await super().postprocess_data(block_fn, predictions, state)
-        changed = [each for each in outputs if each in predictions and not _is_skip(predictions[each])]
+        kept = [each for each, value in predictions.items() if isinstance(value, dict) and value == gr.skip()]
+        changed = [each for each in outputs if each in predictions.keys() - kept]
         found: dict[Any, Any] = {}
         if changed:
             event, values = copy.copy(block_fn), [predictions[each] for each in changed]
@@ -74,10 +75,6 @@ class FaultyBlocks(gr.Blocks):
             values = await super().postprocess_data(event, values if len(changed) > 1 else values[0], state)
             found = dict(zip(changed, values, strict=True))
         return [found.get(each, None if each.stateful else gr.skip()) for each in outputs]
-
-
-def _is_skip(value: object) -> bool:
-    return isinstance(value, dict) and value == gr.skip()
 
 
 @_or_stock

@@ -62,12 +62,11 @@ class TreePanel:
                 self.plot = figure_component(scope=scope, name="draft-tree", label=label, wide=True)
         self.outputs: list[Any] = [self.box, self.empty, self.shown, self.lane, self.step, self.plot]
         chosen = [self.shown, self.lane, self.step]
-        self.lane.input(self._mover(0), chosen, self.outputs, **PRIVATE)
-        self.step.input(self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
+        moved = [self.lane.input, self.step.input]
+        gr.on(moved, self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
         for button, by in ((previous, -1), (following, 1)):
             button.click(self._mover(by), chosen, self.outputs, **PRIVATE)
-        for column, component in enumerate(lanes):
-            component.select(self._chooser(column), self.shown, self.outputs, **PRIVATE)
+        gr.on([each.select for each in lanes], self.choose, self.shown, self.outputs, **PRIVATE)
 
     def _mover(self, by: int) -> Any:
         def move(shown: ShownRuns | None, lane: Any, step: Any, request: gr.Request) -> Updates:
@@ -75,14 +74,11 @@ class TreePanel:
 
         return move
 
-    def _chooser(self, lane: int) -> Any:
-        def choose(shown: ShownRuns | None, event: gr.EventData, request: gr.Request) -> Updates:
-            index = event_data(event).get("index")
-            if not isinstance(index, int):
-                return {self.box: gr.update()}
-            return self._read(request, shown, lane, lambda trace: step_of({lane: trace}, lane, index))
-
-        return choose
+    def choose(self, shown: ShownRuns | None, event: gr.EventData, request: gr.Request) -> Updates:
+        lane, index = map(event_data(event).get, ("lane", "index"))
+        if not isinstance(lane, int) or not isinstance(index, int):
+            return {self.box: gr.update()}
+        return self._read(request, shown, lane, lambda trace: step_of({lane: trace}, lane, index))
 
     def _read(
         self, request: gr.Request, shown: ShownRuns | None, lane: Any, step: Callable[[Trace], float | None]

@@ -235,7 +235,8 @@ def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **prop
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
     """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column. Its event ``select``
-    carries ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to continue with in its place."""
+    carries ``lane``, ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to continue with in
+    its place."""
     name = f"{scope}-lane-{lane}"
     return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
 

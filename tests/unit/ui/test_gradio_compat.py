@@ -92,7 +92,12 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
         (H11Protocol, ("connection_made", "data_received", "connection_lost")),
     ):
         assert not [name for name in names if not hasattr(owner, name)], owner
-    assert list(inspect.signature(gr.Blocks.postprocess_data).parameters) == ["self", "block_fn", "predictions", "state"]
+    assert list(inspect.signature(gr.Blocks.postprocess_data).parameters) == [
+        "self",
+        "block_fn",
+        "predictions",
+        "state",
+    ]
     assert {"event_data", "inputs"} <= set(inspect.signature(gr.Blocks.process_api).parameters)
     assert {"state_session_capacity", "app_kwargs", "max_file_size"} <= set(
         inspect.signature(gr.Blocks.launch).parameters

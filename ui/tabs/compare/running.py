@@ -49,10 +49,9 @@ class Running:
         again = ask.again.click(self.new_seed, panel, panel, **PRIVATE)
         self._run(again.then, self.compare, ask.inputs)
         ask.stop.click(self.ask_stop, None, ask.stop, **PRIVATE)
-        for column, component in enumerate(self.view.lanes):
-            # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
-            component.select(continuing(column), None, wish, trigger_mode="multiple", **QUEUED)
-        self.view.reader.select(with_theta, None, wish, **QUEUED)
+        # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
+        asked = [each.select for each in (*self.view.lanes, self.view.reader)]
+        gr.on(asked, read_wish, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
         wished, cards = [wish, self.comparison, *ask.inputs], self.view.cards
         self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
@@ -144,16 +143,10 @@ class Running:
         return set_lanes(self.ask.panel, self.view, values, [*kept, fresh])
 
 
-def continuing(column: int) -> Callable[[gr.EventData], Any]:
-    def take(event: gr.EventData) -> Any:
-        index, token = event_data(event).get("index"), event_data(event).get("token")
-        if isinstance(index, int) and isinstance(token, int):
-            return Wish(column, index, token)
-        return gr.skip()
-
-    return take
-
-
-def with_theta(event: gr.EventData) -> Any:
-    theta = event_data(event).get("theta")
-    return Wish(theta=float(theta)) if isinstance(theta, int | float) and 0 <= theta <= 1 else gr.skip()
+def read_wish(event: gr.EventData) -> Any:
+    column, index, token, theta = map(event_data(event).get, ("lane", "index", "token", "theta"))
+    if isinstance(theta, int | float) and 0 <= theta <= 1:
+        return Wish(theta=float(theta))
+    if isinstance(column, int) and isinstance(index, int) and isinstance(token, int):
+        return Wish(column, index, token)
+    return gr.skip()

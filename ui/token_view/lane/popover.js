@@ -8,7 +8,7 @@ function choice(piece, id, name, index) {
   button.title = "Continue from it: write on with this token in its place";
   button.setAttribute("aria-label", "Continue from " + piece);
   button.append(pieceNode(piece, name));
-  button.addEventListener("click", () => { hide(true); trigger("select", { index, token: id }); });
+  button.addEventListener("click", () => { hide(true); trigger("select", { lane: props.lane, index, token: id }); });
   return button;
 }
 

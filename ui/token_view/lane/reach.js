@@ -36,7 +36,7 @@ function hide(force) {
 function pin(index) {
   pinned = true;
   show(index);
-  if (ended(state)) trigger("select", { index });
+  if (ended(state)) trigger("select", { lane: props.lane, index });
 }
 
 function line(direction) {
