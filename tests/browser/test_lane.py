@@ -197,7 +197,11 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) ->
     expect(page.locator("#lane-0 .mars-text")).to_be_focused()
     page.locator("#lane-0 .tok").nth(at).click()
     popover.locator("button").first.press("Enter")
-    assert page.evaluate("window.triggered.at(-1)") == ["lane-0", "select", {"index": at, "token": MARS.tokens[at].own}]
+    assert page.evaluate("window.triggered.at(-1)") == [
+        "lane-0",
+        "select",
+        {"lane": 0, "index": at, "token": MARS.tokens[at].own},
+    ]
     expect(popover).to_be_hidden()
     page = shown(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
@@ -251,7 +255,7 @@ def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None
     page.locator("#lane-0 .tok.given").first.hover()
     assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0
     page.locator("#lane-0 .tok").nth(5).click()
-    assert page.evaluate("window.triggered") == [["lane-0", "select", {"index": 5}]]
+    assert page.evaluate("window.triggered") == [["lane-0", "select", {"lane": 0, "index": 5}]]
 
 
 def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ class Running:
         self._run(again.then, self.compare, ask.inputs)
         ask.stop.click(self.ask_stop, None, ask.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
-        asked = [each.select for each in (*self.view.lanes, self.view.reader)]
-        gr.on(asked, read_wish, None, wish, trigger_mode="multiple", **QUEUED)
+        triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
+        gr.on(triggers, read_wish, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
         wished, cards = [wish, self.comparison, *ask.inputs], self.view.cards
         self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
