@@ -37,6 +37,7 @@ CONNECTIONS = {
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
 EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py migrates, the latter one partly migrated
+_VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) CONSTRAINT alembic_version_pkc PRIMARY KEY NOT NULL)"  # alembic's
 _MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
 
 
@@ -191,16 +192,18 @@ def _is_current(connection: Connection, location: str) -> bool:
 
 def _upgrade(connection: Connection) -> None:
     """Create the schema, or migrate an older one."""
+    if not _versions(connection):
+        Base.metadata.create_all(connection, checkfirst=False)
+        create_index(connection)
+        connection.execute(text(_VERSION_TABLE))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:now)"), {"now": known_schemas()[-1]})
+        return
     from alembic import command  # imported here because migrations are rare
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    if _versions(connection):
-        return command.upgrade(config, "head")
-    Base.metadata.create_all(connection, checkfirst=False)
-    create_index(connection)
-    return command.stamp(config, "head")
+    command.upgrade(config, "head")
 
 
 def _set_journal(engine: Engine, path: Path) -> None:

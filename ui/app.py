@@ -20,7 +20,7 @@ from ui.kit.assets import asset, share_scripts
 from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
-from ui.kit.figure import SOURCE, plotly_script
+from ui.kit.figure import plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
@@ -37,12 +37,11 @@ from ui.tabs.votes.tab import VotesTab
 
 TITLE = "MARS Playground"
 MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
-EARLY = f'<link rel="preload" href="{SOURCE}" as="script" fetchpriority="low">'  # before the server loads the models
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
 def build_app(services: Services, opened: Callable[[], object] = lambda: None) -> gr.Blocks:
-    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a browser has it."""
+    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a browser has drawn it."""
     place, pool = services, services.pool
 
     def show_device() -> str:
@@ -56,7 +55,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             value="", html_template=asset("top.html"), apply_default_css=False,
             js_on_load="\n".join((plotly_script(), asset("top.js"), asset("tour.js"))),
         )  # fmt: skip
-        gr.on(None, show_device, None, top, **PRIVATE)
+        top.select(show_device, None, top, **PRIVATE)
         if place.notice:
             text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
         address = address_component()
@@ -120,7 +119,7 @@ def launch_options(page: gr.Blocks, services: Services, *, trust_proxy: bool = F
     return {
         "theme": page_theme(),
         "css": page_css(),
-        "head": f'<meta name="color-scheme" content="light dark">{EARLY}{share_scripts(page)}',
+        "head": f'<meta name="color-scheme" content="light dark">{share_scripts(page)}',
         "favicon_path": str(FAVICON),
         "footer_links": ["api"],
         "show_error": False,

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.common.command import ROOT
 
-PATIENCE_S = 120.0
+PATIENCE_S, WINDOW_MS = 120.0, 1500.0
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
@@ -34,12 +34,14 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
-    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in ``folder``. Raises TimeoutError."""
+    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in ``folder``; Python keeps what it compiles, as
+    by default. Raises TimeoutError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     database = f"sqlite:///{folder}/runs.db"
     variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database} | environment
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
     with (folder / "log").open("w") as log:
         command = [sys.executable, *(program or ["app.py"])]
@@ -73,11 +75,24 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, url: str) -> Iterator[Page]:
-    """A new page on which Compare can be clicked."""
+def window(browser: Browser) -> Iterator[Page]:
+    """A new window, once Chromium has loaded its own interface for it, as a visitor's window has long before."""
     page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1000 * PATIENCE_S)
-    page.goto(url)
-    page.wait_for_function("document.querySelector('#compare:enabled')")  # a locator looks twice a second only
+    page.wait_for_timeout(WINDOW_MS)
     yield page
     page.close()
+
+
+def visit(page: Page, url: str) -> None:
+    """Open the page and wait until Compare can be clicked."""
+    page.goto(url)
+    page.wait_for_function("document.querySelector('#compare:enabled')")  # a locator looks twice a second only
+
+
+@contextmanager
+def opened(browser: Browser, url: str) -> Iterator[Page]:
+    """A new window with the page, on which Compare can be clicked."""
+    with window(browser) as page:
+        visit(page, url)
+        yield page

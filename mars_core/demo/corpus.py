@@ -20,7 +20,7 @@ SYSTEM_PROMPTS = (
     "Solve the problem step by step.",
     "You are a patient teacher.",
 )
-_HELD_OUT_SEED, _HELD_OUT_COUNT = 20_260_120, 600
+HELD_OUT, _HELD_OUT_SEED = 600, 20_260_120
 
 
 class Document(NamedTuple):
@@ -43,11 +43,11 @@ def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
 
 
 @cache
-def held_out() -> tuple[Problem, ...]:
-    """Distinct problems that ``documents`` never yields, without bare sums. Their single equations may occur there."""
+def held_out(count: int = HELD_OUT) -> tuple[Problem, ...]:
+    """The first distinct problems that ``documents`` never yields, without bare sums. Their single equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
     found: dict[str, Problem] = {}
-    while len(found) < _HELD_OUT_COUNT:
+    while len(found) < count:
         item = problem(rng)
         if item.question.count(" ") > 6:
             found.setdefault(item.question, item)

@@ -16,6 +16,20 @@ TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 PLACE = "node => node.getBoundingClientRect().top + window.scrollY"
 
 
+def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Window) -> None:
+    page = window.page
+    page.add_init_script("""
+        const send = window.fetch, asked = window.asked = [];
+        window.fetch = (address, ...more) => {
+          const drawn = document.querySelectorAll(".mars-figure[data-state=drawn]").length;
+          if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
+          return send(address, ...more);
+        };""")  # fmt: skip
+    page.reload()
+    expect(page.locator(".mars-chip")).to_have_text("cpu, float32")
+    assert page.evaluate("window.asked")[0] > 0
+
+
 def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window: Window) -> None:
     """Nor does reading it: another θ, an alternative and figures as files are then had by the mouse."""
     page = window.page

@@ -15,17 +15,17 @@ box.addEventListener("click", ({ target }) => {
 
 function show({ detail }) {
   if (!element.isConnected) return document.removeEventListener("mars:show", show);
-  if (SCOPE && detail.scope === SCOPE) box.querySelectorAll("tr[data-event]")[detail.position]?.click();
+  if (GIVEN.scope && detail.scope === GIVEN.scope) box.querySelectorAll("tr[data-event]")[detail.position]?.click();
 }
 document.addEventListener("mars:show", show);
 
 function tell() {
   const [value] = box.querySelectorAll("[data-opened], [data-first]"), { opened = "", share = "" } = value?.dataset ?? {};
-  if (opened && opened !== open) document.dispatchEvent(new CustomEvent("mars:address", { detail: { [ADDRESS]: opened, share } }));
+  if (opened && opened !== open) document.dispatchEvent(new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }));
   open = opened || open;
   if (value?.dataset.first && !first && !open && !asked) trigger("select", { id: (first = value.dataset.first) });
 }
-const query = new URLSearchParams(location.search), asked = ADDRESS && query.get(ADDRESS);
+const query = new URLSearchParams(location.search), asked = GIVEN.address && query.get(GIVEN.address);
 watch("value", () => { mark(); tell(); });
 tell();
 if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

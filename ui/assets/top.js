@@ -1,5 +1,4 @@
-// The top of the page: device (once torch is imported), and the switch between light and dark, kept by the browser. While the page is idle it loads Plotly, so that
-// the first figure need not wait for it.
+// The top of the page: device, once the server knows it, and the switch between light and dark, kept by the browser.
 const update = () => { element.querySelector(".mars-chip").textContent = props.value; };
 watch("value", update);
 update();
@@ -11,9 +10,9 @@ function draw() { button.textContent = isDark() ? "Light" : "Dark"; }
 if (kept() && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", kept() === "dark");
 button.addEventListener("click", () => { document.body.classList.toggle("dark"); keep(isDark() ? "dark" : "light"); draw(); });
 draw();
-const ahead = () => library().catch(() => {});
-if (window.requestIdleCallback) requestIdleCallback(ahead, { timeout: 8000 });
-else setTimeout(ahead, 3000);
+// The server names the device when the example is drawn: it imports torch for it and then loads the models, which would slow the page down.
+const drawn = library().then(idle).then(() => window.marsFigures).then(idle).catch(() => {});
+Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => trigger("select"));
 // In a narrow window the result stands below what was pressed.
 document.addEventListener("click", ({ target }) => {
   if (!target.closest("#compare, #again") || !matchMedia("(max-width: 640px)").matches) return;

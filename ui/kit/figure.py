@@ -13,7 +13,7 @@ from starlette.responses import FileResponse
 
 from evaluation.report.files import csv_text
 from ui.figures.plot import THEMED, Plot
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import asset, to_json, with_given
 
 FOLDER = "assets/figure"
 # plotly.js-cartesian-dist-min of npm
@@ -37,13 +37,12 @@ def figure_component(
     *, scope: str, name: str, label: str, empty: str = "There is nothing to draw.", wide: bool = False
 ) -> gr.HTML:
     """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says what it
-    shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours. They stand in the
-    script itself: one that starts late, in a part of the page that was hidden, has its properties only later."""
-    given = {"scope": scope, "name": name, "label": label, "empty": empty, "themed": dict(THEMED)}
+    shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours."""
+    code = f"{plotly_script()}\n{asset('figure.js', FOLDER)}"
     return gr.HTML(
         value=figure_json(None),
         html_template=asset("figure.html", FOLDER),
-        js_on_load=f"const GIVEN = {to_json(given)};\n{plotly_script()}\n{asset('figure.js', FOLDER)}",
+        js_on_load=with_given(code, scope=scope, name=name, label=label, empty=empty, themed=dict(THEMED)),
         apply_default_css=False,
         elem_id=f"{scope}-{name}",
         elem_classes=["mars-figure-block", *(["mars-wide"] if wide else [])],

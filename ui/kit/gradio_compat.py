@@ -9,12 +9,14 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ParamSpec
 
 import gradio as gr
+from gradio.routes import App
 
 from evaluation.format import plural
 from ui.kit.errors import fault
@@ -38,8 +40,28 @@ def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
     return changed
 
 
+@contextmanager
+def _no_server() -> Iterator[None]:
+    """Within it Gradio builds no server: it does when blocks begin and end, and at every call of ``queue``, and serves only the one that
+    ``launch`` builds."""
+    create = App.create_app
+    App.create_app = staticmethod(lambda *_args, **_options: None)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        App.create_app = staticmethod(create)  # type: ignore[method-assign]
+
+
 class FaultyBlocks(gr.Blocks):
-    """Blocks whose events never show more of an error than its id, wherever in an event it was raised."""
+    """Blocks whose events never show more of an error than its id, wherever in an event it was raised. Their server is built once."""
+
+    def queue(self, *args: Any, **options: Any) -> Any:
+        with _no_server():
+            return super().queue(*args, **options)
+
+    def __exit__(self, *error: Any) -> None:
+        with _no_server():
+            super().__exit__(*error)
 
     async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """As Gradio's; an error that is not meant for the visitor becomes one that is."""

@@ -29,7 +29,7 @@ A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js sho
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -37,7 +37,7 @@ import gradio as gr
 from evaluation import format as format_
 from evaluation.report.document.render import pages
 from ui.kit import labels
-from ui.kit.assets import script
+from ui.kit.assets import script, with_given
 
 _TEMPLATES = pages(("ui", ""))
 _TEMPLATES.globals |= {"format": format_, "labels": labels}
@@ -66,11 +66,12 @@ def stamped(html: str) -> str:
 
 
 def panel_component(
-    html: str = "", *, elem_id: str, scripts: Sequence[str] = (), given: str = "", **props: Any
+    html: str = "", *, elem_id: str, scripts: Sequence[str] = (), given: Mapping[str, str] | None = None, **props: Any
 ) -> gr.HTML:
-    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it, after the statements ``given``, constant
-    text of ours: a panel in a hidden tab gets its properties late. ``props``: ``scope`` goes into ``mars:`` events."""
-    code = given + script("morph.js", "panel.js", *scripts)
+    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it; ``given``: their GIVEN. ``props``:
+    ``scope`` goes into ``mars:`` events."""
+    code = script("morph.js", "panel.js", *scripts)
+    code = with_given(code, **given) if given else code
     return gr.HTML(
         html, html_template="<div></div>", js_on_load=code, apply_default_css=False, elem_id=elem_id, **props
     )

@@ -14,7 +14,19 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import JSON, URL, Column, ForeignKeyConstraint, Integer, LargeBinary, MetaData, inspect, update
+from sqlalchemy import (
+    JSON,
+    URL,
+    Column,
+    Connection,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    MetaData,
+    create_engine,
+    inspect,
+    update,
+)
 
 from mars_core.types import PromptConfig
 from storage import RunStore, StorageError, open_or_set_aside, write_csv
@@ -89,6 +101,18 @@ def test_a_later_migration_changes_an_older_database_and_no_new_one(
                 columns.append({column["name"] for column in inspect(connection).get_columns("runs")})
                 assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one() == "9999"
     assert columns[0] - columns[1] == {"extra"}  # the new one has the columns of the tables
+
+
+def test_a_new_database_has_the_table_of_versions_that_alembic_makes(url: str) -> None:
+    def version_table(connection: Connection) -> tuple[Any, ...]:
+        seen = inspect(connection)
+        columns = [(each["name"], str(each["type"]), each["nullable"]) for each in seen.get_columns("alembic_version")]
+        return *columns, seen.get_pk_constraint("alembic_version")["name"]
+
+    with RunStore(url) as store, store.read() as connection, create_engine("sqlite://").connect() as other:
+        assert MigrationContext.configure(connection).get_current_revision() == known_schemas()[-1]
+        MigrationContext.configure(other)._ensure_version_table()
+        assert version_table(connection) == version_table(other)
 
 
 def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:

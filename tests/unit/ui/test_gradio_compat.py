@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+import jinja2
 import pytest
-from gradio import component_meta, context, http_server, state_holder
+from gradio import component_meta, context, events, http_server, state_holder
 from gradio.routes import App
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -35,11 +36,12 @@ def _report(event: gr.EventData) -> str:
 @pytest.fixture
 def page() -> gr.Blocks:
     blocks: gr.Blocks
-    with one_loop(), FaultyBlocks(analytics_enabled=False) as blocks:
-        text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
-        text.submit(_count, [text, times], [shown, times])
-        text.blur(str.upper, text, shown)
-        text.focus(_report, None, shown)
+    with one_loop():
+        with FaultyBlocks(analytics_enabled=False) as blocks:
+            text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+            text.submit(_count, [text, times], [shown, times])
+            text.blur(str.upper, text, shown)
+            text.focus(_report, None, shown)
         blocks.app = App.create_app(blocks)
     return blocks
 
@@ -192,13 +194,30 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
         server.close()
 
 
-def test_importing_gradio_parses_none_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_build_no_server_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[gr.Blocks] = []
+    monkeypatch.setattr(App, "create_app", built.append)
+    with one_loop():
+        with FaultyBlocks(analytics_enabled=False) as page:
+            gr.Textbox()
+        page.queue(default_concurrency_limit=2)
+    assert built == []
+    App.create_app(page)  # as a launch does
+    assert built == [page]
+
+
+def test_importing_gradio_parses_none_of_its_sources_and_renders_no_documentation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def parse(*_given: object) -> None:
         raise AssertionError("parsed")
 
     monkeypatch.setattr(component_meta, "extract_class_source_code", parse)
-    with ui._without_stubs():
+    with ui._without_documentation():
         component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])
         assert inspect.getfile(pytest.MonkeyPatch)
+        assert jinja2.Template("{{ word }}").render(word="a") == ""
+    assert jinja2.Template("{{ word }}").render(word="a") == "a"
+    assert component_meta.Template is events.Template is jinja2.Template
     with pytest.raises(AssertionError, match="parsed"):
         component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])

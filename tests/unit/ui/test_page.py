@@ -28,9 +28,8 @@ from tests.unit.ui.places import client_of, contrast, keep, place_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import NAMES, Address, chosen_tab, history_parameters, read_address, search_query, without_search
-from ui.kit.assets import share_scripts
+from ui.kit.assets import share_scripts, with_given
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
-from ui.kit.figure import SOURCE
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
@@ -44,16 +43,18 @@ def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) ->
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, place_of(store))
-    assert options["show_error"] is False and "http" not in options["head"] and f'href="{SOURCE}"' in options["head"]
+    assert options["show_error"] is False and "http" not in options["head"]
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
     with page:
-        drawn = [gr.HTML(js_on_load=code) for code in ("first()", "second()", "first()", None)]
+        scripts = ("first()", "second()", "first()", None, with_given("first()", name="</script>"))
+        drawn = [gr.HTML(js_on_load=code) for code in scripts]
     sent = share_scripts(page)
     assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2
-    call = "marsScripts[0](element, trigger, props, server, upload, watch);"
-    assert [component.js_on_load for component in drawn] == [call, "second()", call, None]
+    call = "marsScripts[0](element, trigger, props, server, upload, watch%s);"
+    given = call % ', {"name":"\\u003c/script>"}'
+    assert [component.js_on_load for component in drawn] == [call % "", "second()", call % "", None, given]
 
 
 def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:
@@ -238,13 +239,18 @@ def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(spec: Pai
 def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(tmp_path: Path) -> None:
     code = (
         "import sys, app; page = app.build_app(app.Services(app.ModelPool(), app.RunStore(sys.argv[1])));"
-        "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder') if name in sys.modules]);"
+        "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder', 'alembic') if name in sys.modules]);"
+        "import gradio; print(gradio.Textbox.change.__doc__ == '');"
         "from gradio.mcp import GradioMCPServer; print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
     )
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'runs.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    *_, loaded, tools = done.stdout.splitlines()
-    assert loaded == "" and tools == "compare comparison comparisons divergences pairs rules tokens"
+    *_, loaded, without_documentation, tools = done.stdout.splitlines()
+    assert (
+        loaded == ""
+        and without_documentation == "True"
+        and tools == "compare comparison comparisons divergences pairs rules tokens"
+    )
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])

@@ -14,7 +14,6 @@ from evaluation.study.pairs import SweepHead, latest_sweeps
 from evaluation.study.processes import rate
 from storage import StorageError, StudyHead, StudyProgress, WorkerProgress
 from ui.jobs.services import Services
-from ui.kit.assets import to_json
 from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
@@ -48,8 +47,7 @@ def list_component(name: str) -> gr.HTML:
 def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
     """A panel with study.js. ``address``: the word of the page's address for what is open here; ``scope``: of a chart whose points
     choose rows. Both are texts of ours."""
-    given = f"const ADDRESS = {to_json(address)}, SCOPE = {to_json(scope)};\n"
-    return panel_component(html, elem_id=element, scripts=("study.js",), given=given)
+    return panel_component(html, elem_id=element, scripts=("study.js",), given={"address": address, "scope": scope})
 
 
 def sweeps_html(place: Services, selected: str, share: str = "") -> str:

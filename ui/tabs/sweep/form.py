@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from evaluation.format import count, plural
 from evaluation.study.plan import Models, Plan
 from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planned, sweep_name, sweep_plan, values_of
-from mars_core.demo.corpus import held_out
+from mars_core.demo.corpus import HELD_OUT, held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
 from ui.jobs.services import Services
@@ -111,9 +111,9 @@ def write_cases(cases: Sequence[Case]) -> str:
 
 def examples(press: int) -> tuple[Case, ...]:
     """The next word problems with answers, of those that the bundled pair never saw as questions; ``press`` from 0."""
-    problems = held_out()
-    start = EXAMPLES * press % len(problems)
-    return tuple(Case(item.question, str(item.answer)) for item in problems[start : start + EXAMPLES])
+    start = EXAMPLES * press % HELD_OUT
+    problems = held_out(start + EXAMPLES)[start:HELD_OUT]
+    return tuple(Case(item.question, str(item.answer)) for item in problems)
 
 
 def suggestion(parameter: Parameter) -> str:

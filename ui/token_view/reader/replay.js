@@ -39,8 +39,7 @@ const stop = () => halt(null);
 function offer() {
   const ready = readable().length > 0 && !busy();
   if (!ready && t !== null) stop();
-  at("wait").hidden = ready;
-  at("whatif").hidden = at("replay").hidden = !ready;
+  at("ended").classList.toggle("ready", ready);
   if (ready) seek(null);
   adopt();
 }
@@ -54,6 +53,6 @@ scrub.addEventListener("input", () => {
 speed.value = "1";
 // A lane may have its value before it is shown.
 listen("mars:lane", () => requestAnimationFrame(offer));
-new ResizeObserver(() => { if (at("whatif").hidden) offer(); }).observe(box);
+new ResizeObserver(() => { if (!at("ended").classList.contains("ready")) offer(); }).observe(box);
 listen("mars:clock", (clock) => { if (clock.t === null && t !== null) stop(); });
 offer();
