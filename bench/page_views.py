@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from bench.common.command import measurement
 from bench.common.decoding import bundled, complete, config_of
@@ -25,12 +25,22 @@ from mars_core.types import DrafterConfig, PromptConfig, RuleConfig
 from storage import RunStore
 
 STREAM_MS, HISTORY_MS, MAP_MS = 100.0, 300.0, 300.0  # goals, at most
+IDLE_MS = 1000.0
+# Long tasks, and when the lane and the whole comparison ended: a locator looks twice a second only, and the map is drawn within that time.
 OBSERVE = """() => {
-  window.longTasks = [];
-  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) => entry.duration)))
-    .observe({ type: "longtask" });
+  window.tasks = [];
+  window.ends = {};
+  new PerformanceObserver((list) => tasks.push(...list.getEntries())).observe({ type: "longtask" });
+  new MutationObserver(() => {
+    if (document.querySelector("#compare-lane-0 [data-state=completed]")) ends.lane ??= performance.now();
+    if (document.querySelector("#compare-strip [data-state=done]")) ends.all ??= performance.now();
+  }).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-state"] });
 }"""
-TAKE = "() => { const sum = longTasks.reduce((a, b) => a + b, 0); longTasks.length = 0; return sum; }"
+BLOCKED = """() => {
+  const sum = (from, to) => tasks.filter(({ startTime }) => from <= startTime && startTime < to)
+    .reduce((all, { duration }) => all + duration, 0);
+  return [sum(started, ends.lane), sum(ends.lane, ends.all), sum(ends.all, Infinity)];
+}"""
 OPEN = """(tab) => new Promise((done) => {
   const started = performance.now();
   const seen = () => document.querySelector(".mars-history-row") &&
@@ -53,13 +63,6 @@ class Streamed:
     map_ms: float
 
 
-def blocked(page: Page, *, wait: bool = True) -> float:
-    """Milliseconds of long tasks since the last call, by default once the page is idle."""
-    if wait:
-        page.wait_for_timeout(700)
-    return float(page.evaluate(TAKE))
-
-
 def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
     """One strict lane of ``tokens`` tokens at temperature 1."""
     pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
@@ -73,16 +76,14 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
         page.get_by_label("Max new tokens", exact=True).fill(str(tokens))
         page.locator("#prompt textarea").fill(" ".join(["t1"] * 8))
         page.wait_for_function("window.Plotly")  # loaded while the page is idle
-        blocked(page)
+        page.wait_for_timeout(IDLE_MS)
+        page.evaluate("window.started = performance.now()")
         page.click("#compare")
-        page.wait_for_selector("#compare-lane-0 [data-state=completed]")
-        streaming = blocked(page, wait=False)
-        page.wait_for_selector("#compare-strip [data-state=done]")
-        closing = blocked(page)
-        shown = page.locator("#compare-lane-0 .tok").count()
-        page.wait_for_selector("#compare-lane-0")
+        page.wait_for_function("window.ends.all")
         page.locator(".heatmaplayer").first.wait_for()
-        drawing = blocked(page)
+        page.wait_for_timeout(IDLE_MS)
+        streaming, closing, drawing = page.evaluate(BLOCKED)
+        shown = page.locator("#compare-lane-0 .tok").count()
     with RunStore(f"sqlite:///{folder}/runs.db") as store:
         stored = store.load(str(store.comparisons(limit=1)["id"].iloc[0])).runs[0].trace.summary.new_tokens
     return Streamed(shown, stored, streaming, closing, drawing)

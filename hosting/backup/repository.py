@@ -53,9 +53,8 @@ class Repository:
             raise BackupError(f"{self.place} holds other files than backups; use a separate repository for backups.")
         found = ((match, path) for path in files if path.startswith("data/") and (match := _FILE.fullmatch(path)))
         pushes = [(int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path) for match, path in found]
-        return Snapshot(
-            str(info.sha), files, sorted(pushes, key=lambda each: (each[0], "/deleted/" in each[2])), earlier
-        )
+        pushes.sort(key=lambda each: (each[0], "/deleted/" in each[2]))
+        return Snapshot(str(info.sha), files, pushes, earlier)
 
     def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
@@ -85,11 +84,9 @@ class Repository:
         self.api.create_commit(**self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit)
 
     def forget(self, *, squash: bool) -> None:
-        """Free the storage of files that are not in the newest commit. Squashes the history if there are any, or with ``squash``."""
+        """Free the storage of committed files (named) outside the newest commit. Squashes history if there are any, or with ``squash``."""
         kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
-        gone = [
-            each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
-        ]  # a name: committed
+        gone = [each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))]
         if gone or squash:
             self.api.super_squash_history(**self.where, commit_message="Backup")
             self.api.permanently_delete_lfs_files(**self.where, lfs_files=gone, rewrite_history=False)
