@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import threading
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from mars_core.types import DrafterConfig, PromptConfig
 FIRST, LAST = slice(20, 40), slice(-20, None)  # runs that are compared: every drafter as often in both
 MIN_RUNS = 60  # runs: so many that the two slices do not overlap
 MAX_DRIFT = 2.0  # per cent, either way
+LOOK_S = 0.005  # between two looks at the resident set
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,31 @@ def _high_water() -> int:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     assert found is not None
     return 1024 * int(found.group(1))
+
+
+def halves(run: Callable[[], object]) -> tuple[float, float]:
+    """Median bytes resident in the first and in the second half of ``run``: what allocators keep comes and goes, a peak is a matter of
+    chance."""
+    process, samples, ended = psutil.Process(), list[int](), threading.Event()
+
+    def look() -> None:
+        samples.append(process.memory_info().rss)
+
+    def watch() -> None:
+        while not ended.wait(LOOK_S):
+            look()
+
+    look()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        run()
+    finally:
+        ended.set()
+        watcher.join()
+    look()
+    half = len(samples) // 2
+    return median(samples[:half]), median(samples[half:])
 
 
 def drift(samples: Sequence[float]) -> float:

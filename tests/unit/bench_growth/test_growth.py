@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,7 +27,7 @@ from bench.growth.curves import (
     report,
     upper_half,
 )
-from bench.memory import Usage, drift, peak_above
+from bench.memory import Usage, drift, halves, peak_above
 from bench.memory import report as memory_report
 from mars_core.models import ModelPool, Pair
 from mars_core.types import DrafterConfig, TreeShape
@@ -85,6 +88,20 @@ def test_peak_sees_what_is_freed_again() -> None:
     big = peak_above(torch.device("cpu"), lambda: bytes(bytearray(64 * MB))[:1])
     assert 100 * MB < big < 160 * MB
     assert peak_above(torch.device("cpu"), lambda: None) < 8 * MB
+
+
+def test_halves_compare_what_is_resident_early_and_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, enough = itertools.count(), threading.Event()
+
+    def growing(_: object) -> SimpleNamespace:
+        size = next(looks)
+        if size >= 100:
+            enough.set()
+        return SimpleNamespace(rss=size)
+
+    monkeypatch.setattr("psutil.Process.memory_info", growing)
+    first, last = halves(lambda: enough.wait(60))
+    assert first < 50 < last and last - first == pytest.approx((next(looks) - 1) / 2, abs=1)
 
 
 VOCABULARY, TOKENS = 300, 24
