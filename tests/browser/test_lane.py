@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -83,6 +84,45 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
     expect(page.locator(".mars-r-replay")).to_be_visible()
     after = page.locator("#lane-0").bounding_box()
     assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
+
+
+def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(shown: Shown) -> None:
+    trace = make_trace(rule="mars", new_tokens=600)
+    end = ended_view(trace, "x/0")
+    page = shown(LaneView("MARS", state="waiting", run="x/0"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
+    send(page, 0, running)
+    page.wait_for_function("() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }")
+    send(page, 0, end)
+    assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 0
+    # who went back to read is left there
+    send(page, 0, LaneView("MARS", state="waiting", run="y/0"))
+    send(page, 0, replace(running, run="y/0"))
+    page.wait_for_function("() => document.querySelector('.mars-text').scrollTop > 100")
+    page.locator(".mars-text").evaluate("""async (text) => {
+      text.scrollTop = 50;
+      text.dispatchEvent(new Event("wheel"));
+      await new Promise((done) => setTimeout(done, 200));  // after the lane's own timer
+    }""")
+    send(page, 0, replace(end, run="y/0"))
+    assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 50
+
+
+def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
+    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
+    tabs = page.locator(".mars-r-lanes button")
+    expect(tabs.first).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
+    expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#lane-1 .mars-text")).not_to_be_in_viewport(ratio=0.5)
+    tabs.nth(1).click()
+    expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
+    expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
+    page.locator(".mars-lanes").evaluate("(row) => row.scrollTo(0, 0)")
+    expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
+    expect(tabs.nth(1)).to_have_attribute("aria-pressed", "false")
 
 
 def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:

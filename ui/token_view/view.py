@@ -206,7 +206,7 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
 FOLDER = "token_view"
 ROWS = ("lane/format", "lane/rows", "lane/page")
 LANE = (*ROWS, "lane/parts", "lane/text", "lane/paint", "lane/popover", "lane/reach", "lane/clock", "lane/draw")
-READER = (*ROWS, "reader/parts", "reader/view", "reader/replay")
+READER = (*ROWS, "reader/parts", "reader/view", "reader/replay", "reader/lanes")
 
 
 def script(parts: Sequence[str]) -> str:

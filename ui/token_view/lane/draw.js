@@ -49,6 +49,7 @@ function draw(value) {
   text.setAttribute("aria-label", value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text");
   invite(value.empty);
   if (!changed) return;
+  if (follows && ended(state)) text.scrollTop = 0;  // to be read from its beginning
   if (active >= 0) fill(active);  // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
   tell("mars:lane", { lane: props.lane });

@@ -32,7 +32,7 @@ function append(rows) {
   rows.forEach((row, offset) => fragment.append(span(row, first + offset)));
   text.append(fragment);
   paint(first);
-  if (follows && state.latest.state === "running") requestAnimationFrame(() => { text.scrollTop = 1e9; });
+  if (follows) requestAnimationFrame(() => { if (state.latest.state === "running") text.scrollTop = 1e9; });
 }
 
 function clear() {

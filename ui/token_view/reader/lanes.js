@@ -1,0 +1,26 @@
+// In a narrow window the lanes are tabs: their names, and which of them is in sight.
+const names = at("lanes");
+const card = (lane) => lane.element.closest(".mars-card");
+
+function mark() {
+  const left = names.getBoundingClientRect().left;
+  const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)), least = Math.min(...away);
+  Array.from(names.children, (button, place) => button.setAttribute("aria-pressed", String(away[place] === least)));
+}
+
+function name() {
+  const found = lanes(), titles = found.map((lane) => lane.latest.title);
+  if (titles.join("\n") !== Array.from(names.children, (button) => button.textContent).join("\n")) {
+    names.replaceChildren(...titles.map((title) => Object.assign(make("button", "", title), { type: "button" })));
+  }
+  names.hidden = found.length < 2;
+  if (found.length) card(found[0]).parentElement.onscroll = mark;
+  mark();
+}
+
+names.addEventListener("click", ({ target }) => {
+  const lane = lanes()[[...names.children].indexOf(target.closest("button"))];
+  if (lane) card(lane).scrollIntoView({ block: "nearest", inline: "start" });
+});
+listen("mars:lane", () => requestAnimationFrame(name));
+name();
