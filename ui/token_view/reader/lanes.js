@@ -1,5 +1,6 @@
-// In a narrow window the lanes are tabs: their names, and which of them is in sight.
-const names = at("lanes");
+// In a narrow window the aids are folded away, and the lanes are tabs: their names, and which of them is in sight.
+const names = at("lanes"), more = at("more");
+more.addEventListener("click", () => more.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
 const card = (lane) => lane.element.closest(".mars-card");
 
 function mark() {
