@@ -122,6 +122,16 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     expect(page.locator("#lane-1 .mars-text")).not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
+    for place in ("start", "end"):  # what is said of a token neither leaves the window nor covers it
+        token = page.locator("#lane-1 .tok").nth(30)
+        token.evaluate("(token, block) => token.scrollIntoView({ block })", place)
+        token.click()
+        pop = page.locator("#lane-1 .mars-pop.pinned")
+        expect(pop).to_be_in_viewport(ratio=1)
+        beside, box = token.bounding_box(), pop.bounding_box()
+        assert beside and box
+        assert box["y"] + box["height"] <= beside["y"] or box["y"] >= beside["y"] + beside["height"]
+        page.keyboard.press("Escape")
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
     page.locator(".mars-lanes").evaluate("(row) => row.scrollTo(0, 0)")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")

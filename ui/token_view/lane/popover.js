@@ -90,6 +90,7 @@ function place(target) {
   const left = Math.max(8, Math.min(box.left - outer.left - 12, outer.width - width - 8));
   pop.style.left = left + "px";
   const below = box.bottom + 8 + pop.offsetHeight < window.innerHeight || box.top < pop.offsetHeight + 16;
+  pop.classList.toggle("high", box.top > window.innerHeight / 2);  // in a narrow window
   pop.style.top = (below ? box.bottom - outer.top + 8 : box.top - outer.top - pop.offsetHeight - 8) + "px";
 }
 
