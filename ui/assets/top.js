@@ -10,9 +10,18 @@ function draw() { button.textContent = isDark() ? "Light" : "Dark"; }
 if (kept() && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", kept() === "dark");
 button.addEventListener("click", () => { document.body.classList.toggle("dark"); keep(isDark() ? "dark" : "light"); draw(); });
 draw();
+// The Tab key begins at the prompt, so that Compare is its second stop: it goes on from what last had the focus.
+function begin() {
+  const prompt = document.querySelector("#prompt");
+  if (!prompt?.getClientRects().length || document.activeElement !== document.body) return;
+  prompt.tabIndex = -1;
+  prompt.focus({ preventScroll: true });
+  prompt.blur();
+  prompt.removeAttribute("tabindex");
+}
 // The server names the device when the example is drawn: it imports torch for it and then loads the models, which would slow the page down.
 const drawn = library().then(idle).then(() => window.marsFigures).then(idle).catch(() => {});
-Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => trigger("select"));
+Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => { begin(); trigger("select"); });
 // In a narrow window the result stands below what was pressed.
 document.addEventListener("click", ({ target }) => {
   if (!target.closest("#compare, #again") || !matchMedia("(max-width: 640px)").matches) return;
