@@ -136,6 +136,9 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     page.locator(".mars-lanes").evaluate("(row) => row.scrollTo(0, 0)")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "false")
+    send(page, 1, LaneView("MARS θ = 0.9", state="running", run="y/1"))  # the one that runs comes into sight
+    expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
 
 
 def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:

@@ -3,6 +3,13 @@ const names = at("lanes"), more = at("more");
 more.addEventListener("click", () => more.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
 const card = (lane) => lane.element.closest(".mars-card");
 
+let writing;  // the lane that runs; it comes into sight when it begins
+
+function bring(lane) {
+  const row = card(lane).parentElement;
+  row.scrollLeft += card(lane).getBoundingClientRect().left - row.getBoundingClientRect().left;
+}
+
 function mark() {
   const left = names.getBoundingClientRect().left;
   const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)), least = Math.min(...away);
@@ -16,12 +23,15 @@ function name() {
   }
   names.hidden = found.length < 2;
   if (found.length) card(found[0]).parentElement.onscroll = mark;
+  const before = writing;
+  writing = found.find((lane) => lane.latest.state === "running");
+  if (writing && writing !== before) bring(writing);
   mark();
 }
 
 names.addEventListener("click", ({ target }) => {
   const lane = lanes()[[...names.children].indexOf(target.closest("button"))];
-  if (lane) card(lane).scrollIntoView({ block: "nearest", inline: "start" });
+  if (lane) bring(lane);
 });
 listen("mars:lane", () => requestAnimationFrame(name));
 name();
