@@ -182,9 +182,8 @@ def sizes(runs: int) -> Iterator[Figure]:
 
 def exported(store: RunStore, name: str, write: Callable[..., None], path: Path, least: int) -> Iterator[Figure]:
     """``write`` of all runs to a file, after that of some comparisons: statements are compiled, libraries loaded."""
-    write(
-        "tokens", store, path, [str(id_) for id_ in store.comparisons(limit=1000)["id"]][: max(1, store.count() // 10)]
-    )
+    some = store.comparisons(limit=max(1, store.count() // 10))["id"]
+    write("tokens", store, path, map(str, some))
     rows = rows_of(store)
     cpu, started = time.process_time(), time.perf_counter()
     first, last = halves(lambda: write("tokens", store, path))
