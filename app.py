@@ -73,9 +73,7 @@ class Application:
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
         pairs = offered(chosen, catalog)
         most = max(2, len(pairs)) if chosen.zero_gpu else 2
-        pool = ModelPool(
-            device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, exact=chosen.exact, max_pairs=most
-        )
+        pool = ModelPool(device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most)
         engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core)
         accelerator: Accelerator = Local(pool, engine)
         if chosen.zero_gpu:

@@ -106,7 +106,7 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
     base = _richest(configs)
     names = [config.rule.name for config in configs]
     alike = all(
-        replace(config, rule=base.rule, drafter=base.drafter, environment=base.environment, passes=base.passes) == base
+        replace(config, rule=base.rule, drafter=base.drafter, environment=base.environment) == base
         and (config.drafter == base.drafter or config.drafter.kind == PLAIN)
         and _machine(config) == _machine(base)
         for config in configs
@@ -142,11 +142,8 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
 
 
 def _machine(config: RunConfig) -> Options:
-    """``exact``, if it differs from the machine's default."""
     device, dtype = config.environment.get("device", "").partition(" ")[0], config.environment.get("dtype", "")
-    exact, automatic = config.passes is not None, device.startswith("cuda") or dtype != "float32"
-    named = device and dtype and exact is not automatic
-    return {"device": device or None, "dtype": dtype or None, "exact": _switch(exact) if named else None}
+    return {"device": device or None, "dtype": dtype or None}
 
 
 def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | None:

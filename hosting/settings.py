@@ -24,7 +24,6 @@ class Settings:
     device: str = AUTO
     dtype: str = AUTO
     graphs: bool = True
-    exact: str = AUTO
     proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are also MCP tools
     public: bool = False
@@ -66,7 +65,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         device=get("MARS_DEVICE", AUTO),
         dtype=get("MARS_DTYPE", AUTO),
         graphs=_switch(environment, "MARS_GRAPHS", not zero_gpu),
-        exact=get("MARS_EXACT", AUTO),
         mcp=mcp,
         public=public,
         pairs=tuple(filter(None, map(str.strip, get("MARS_PAIRS", "").split(",")))),

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_cor
     transformers_logging.set_verbosity_error()
     try:
         graphs = not options.no_graphs
-        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs, exact=options.exact)
+        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs)
         if options.command == "models":
             _print(_models_table(pool))
             return 0

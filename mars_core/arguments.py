@@ -13,7 +13,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.models.pool import EXACT
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
 
@@ -29,8 +28,6 @@ MACHINE_OPTIONS: Options = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
     "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16"},
     "--no-graphs": {"action": "store_true", "help": "on CUDA: do not record steps as CUDA graphs"},
-    "--exact": {"choices": EXACT, "default": "auto",
-                "help": "one shape for all passes of the target (default auto: not on a CPU in float32)"},
 }  # fmt: skip
 PROMPT_OPTIONS: Options = {
     "--system": {"default": "", "help": "system prompt"},

@@ -14,7 +14,7 @@ import transformers
 
 from mars_core import __version__
 from mars_core.engine import Engine, RawStep
-from mars_core.engine.build import build, exact_passes, kind_of
+from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began, Record
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
@@ -51,6 +51,7 @@ def _environment(pair: Pair) -> dict[str, str]:
         "device": f"{pair.device} ({device})",
         "dtype": str(pair.dtype).removeprefix("torch."),
         "threads": str(torch.get_num_threads()),
+        "exact": f"no: {pair.inexact}" if pair.inexact else str(pair.shapes),
     }
 
 
@@ -71,8 +72,7 @@ class Session:
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
         validate_length(config, len(ids), self.pair.context)
-        passes = exact_passes(config, _longest(config, len(ids))) if self.pair.exact else None
-        return Checked(replace(config, passes=passes), tuple(ids))
+        return Checked(config, tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
         """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and out-of-memory errors. Without

@@ -62,14 +62,6 @@ class DrafterConfig:
     tree: TreeShape | None = None  # eagle3 only
 
 
-class PassShape(NamedTuple):
-    """The shape of all passes of the target in an exact run: ``rows`` tokens (padded where fewer are read) over the first
-    ``width`` positions of its cache. With a single shape the logits of a row do not depend on the other rows, in any dtype."""
-
-    rows: int
-    width: int
-
-
 class Exchange(NamedTuple):
     """An earlier turn of a conversation: prompt and answer."""
 
@@ -94,7 +86,7 @@ class PromptConfig:
 class RunConfig:
     """Everything needed to repeat a run. ``environment`` holds versions of libraries and app, device and dtype. ``prefix``: ids of
     output tokens that are given, not generated. The run continues after prompt and prefix: its first new token has output position
-    ``len(prefix)``, and its random draws start at that position. ``passes`` is set where the run is exact."""
+    ``len(prefix)``, and its random draws start at that position."""
 
     prompt: PromptConfig
     target: ModelRef
@@ -105,7 +97,6 @@ class RunConfig:
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
-    passes: PassShape | None = None
 
 
 class Outcome(StrEnum):

@@ -11,7 +11,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
+from mars_core.engine import Engines
 from mars_core.models import Pair, custom_pair
+from mars_core.models.exactness import find_shapes, real_text
 from mars_core.session import Run, Session, run_config
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
 from tests import eagle_heads
@@ -72,6 +74,13 @@ def headed(pair: Pair) -> Pair:
     head = eagle_heads.random_head(eagle_heads.tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
     prepare_head(head.to(pair.dtype))
     return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
+
+
+def searched(pair: Pair) -> Pair:
+    """The pair with the shapes of passes that are found when it is loaded."""
+    return replace(
+        pair, engines=Engines(), **find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))._asdict()
+    )
 
 
 GREEDY = Sampling(0.0)

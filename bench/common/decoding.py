@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from transformers.utils import logging as transformers_logging
 
 from bench.common.measure import Decoded
+from mars_core.decoder import ANY_SHAPE
 from mars_core.demo.corpus import held_out, held_out_requests
+from mars_core.engine import Engines
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
@@ -92,6 +94,11 @@ def bundled(**options: Any) -> Pair:
     """The bundled pair; ``options`` are those of ``ModelPool``."""
     transformers_logging.set_verbosity_error()
     return ModelPool(**options).get(next(spec for spec in CATALOG if spec.key == "bundled"))
+
+
+def any_shape(pair: Pair) -> Pair:
+    """The same models with passes of any shape."""
+    return replace(pair, shapes=ANY_SHAPE, inexact="passes may have any shape", engines=Engines())
 
 
 def mixed_prompts(count: int) -> list[PromptConfig]:

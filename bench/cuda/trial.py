@@ -17,6 +17,7 @@ from bench.coupled import coupled_pair, prompts
 from mars_core.decoder import is_fast
 from mars_core.engine import Engines, capture
 from mars_core.models import Pair
+from mars_core.models.exactness import find_shapes, real_text
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 
 NOISE = 0.1  # of the pairs; the larger, the lower the acceptance rate
@@ -65,7 +66,9 @@ class Trial:
     def pair(self, key: str) -> Pair:
         """The pair as used on CUDA: with exact passes and, if both models have fast layers, captured steps."""
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
-        return switched(pair, graphs=all(is_fast(each) for each in (pair.target, pair.draft) if each), exact=True)
+        found = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
+        graphs = all(is_fast(each) for each in (pair.target, pair.draft) if each)
+        return switched(pair, graphs=graphs, **found._asdict())
 
     def ours(self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True) -> Ours:
         """Decoding with the drafter of this name, by default losslessly."""

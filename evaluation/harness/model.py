@@ -40,7 +40,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self.options = read_options(given)
         device = self._join(self.options.device)
         with checked():
-            machine = {name: getattr(self.options, name) for name in ("dtype", "graphs", "exact")}
+            machine = {name: getattr(self.options, name) for name in ("dtype", "graphs")}
             pool = ModelPool(device=device, **machine)
             self.pair = pool.get(read_spec(self.options))
         self.tokenizer = self.pair.tokenizer

@@ -42,7 +42,7 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     torch.set_num_threads(options.threads or _threads(options.workers))
     local, beside = (place.local, place.world) if place.world > 1 else (0, options.workers)
     device = device_of(local, beside, options.device)
-    pool = ModelPool(device=device, dtype=options.dtype, graphs=not options.no_graphs, exact=options.exact)
+    pool = ModelPool(device=device, dtype=options.dtype, graphs=not options.no_graphs)
     return Session(pool.get(spec, lambda _: None))
 
 
@@ -116,7 +116,7 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     if options.db:  # not an argument, because it may contain a password
         environment["MARS_DATABASE_URL"] = options.db
     command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
-    command += ["--exact", options.exact, "--threads", str(options.threads or _threads(options.workers))]
+    command += ["--threads", str(options.threads or _threads(options.workers))]
     command += ["--no-graphs"] * options.no_graphs
     started = [
         subprocess.Popen([*command, "--device", device_of(number, options.workers, options.device)], env=environment)

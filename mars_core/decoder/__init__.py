@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding, synchronise
+from mars_core.decoder.cache import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, synchronise
 from mars_core.decoder.fast_cache import FastCache, is_fast
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.prepare import prepare
 
-__all__ = ["CacheSize", "ModelCache", "input_embedding", "is_fast", "open_cache", "prepare", "synchronise"]
+__all__ = [
+    "ANY_SHAPE", "CacheSize", "ModelCache", "PassShapes", "input_embedding", "is_fast", "open_cache", "prepare", "synchronise",
+]  # fmt: skip
 
 
 def open_cache(model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> ModelCache:

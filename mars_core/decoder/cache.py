@@ -21,20 +21,35 @@ CHUNK = 512  # prompt tokens per pass
 _ALIGNED = 64
 
 
+class PassShapes(NamedTuple):
+    """The shapes that passes may have: rows (tokens) and width (positions that they attend to) are padded to multiples of their steps;
+    more than ``most_rows`` are read in several passes, except those of a tree. With a ``width_step`` above 1 every pass has a mask.
+    See ``models.exactness``."""
+
+    row_step: int = 1
+    most_rows: int = CHUNK
+    width_step: int = 1
+
+    def __str__(self) -> str:
+        return f"rows in multiples of {self.row_step} up to {self.most_rows}, widths in multiples of {self.width_step}"
+
+
+ANY_SHAPE = PassShapes()
+
+
 class CacheSize(NamedTuple):
-    """Size of a cache and shape of its passes. ``rows``: tokens per pass, padded where there are fewer; None: no padding. ``whole``:
-    passes attend over all positions of the cache. With both set, the logits of a row do not depend on the other rows (except for
-    prompts, see ``read``)."""
+    """Size of a cache and the shapes of its passes. ``whole``: ``forward`` attends over all positions of the cache."""
 
     tokens: int  # of the longest text
-    spare: int  # positions after the text that a pass may write to
-    rows: int | None = None
+    spare: int  # positions after the text that a pass may write to, without padding
+    shapes: PassShapes = ANY_SHAPE
     whole: bool = False
 
     @property
     def capacity(self) -> int:
         """Positions; with ``whole`` a multiple of ``_ALIGNED``, as attention kernels require for masks."""
-        return round_up(self.tokens + self.spare, _ALIGNED if self.whole else 1)
+        spare = round_up(self.spare, self.shapes.row_step)
+        return round_up(self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.whole else 1))
 
 
 class ModelCache(ABC):
@@ -49,50 +64,48 @@ class ModelCache(ABC):
         self._size, self._taps, self._index = size, tuple(taps), index
         self.features = torch.zeros(size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
 
-    def read(self, ids: Tensor, start: int = 0) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on, ``CHUNK`` at a time. Returns their features [n, taps · H]."""
+    def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
+        """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their features [n, taps · H]."""
         found = [self.features[:0]]
-        for chunk in ids.split(CHUNK) if len(ids) else ():
-            place = self._index.chain(start, len(chunk), whole=False)
-            found.append(self._pass(chunk, place, 1)[1])
+        for chunk in ids.split(rows) if len(ids) else ():
+            found.append(self._chain(chunk, start, 1, whole=False)[1])
             start += len(chunk)
         return torch.cat(found)
 
     def reread(self, ids: Tensor, start: int) -> Tensor:
-        """As ``read``, but with passes of the shape of ``forward``, if that is fixed."""
-        if self._size.rows is None:
-            return self.read(ids, start)
-        found = [self.features[:0]]
-        for chunk in ids.split(self._size.rows) if len(ids) else ():
-            self.forward(chunk, start, logits=1)
-            found.append(self.features[: len(chunk)].clone())
-            start += len(chunk)
-        return torch.cat(found)
+        """As ``read``, with as few rows a pass as ``forward`` may have."""
+        return self.read(ids, start, self._size.shapes.most_rows)
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after the last of them (0: after all)."""
-        found = []
-        for at in range(0, len(ids), self._size.rows or len(ids)):
-            chunk = _filled(ids[at:], self._size.rows)
-            place = self._index.chain(start + at, len(chunk))
-            rows, features = self._pass(chunk, place, logits if self._size.rows is None else 0)
+        found, at = [], 0
+        for chunk in ids.split(self._size.shapes.most_rows):
+            rows, features = self._chain(chunk, start + at, logits, whole=self._size.whole)
             if self._taps:
                 self.features[at : at + len(chunk)].copy_(features)
             found.append(rows)
-        return (torch.cat(found) if len(found) > 1 else found[0])[: len(ids)][-logits:]
+            at += len(chunk)
+        return (torch.cat(found) if len(found) > 1 else found[0])[-logits:]
+
+    def _chain(self, ids: Tensor, start: Start, logits: int, *, whole: bool) -> tuple[Tensor, Tensor]:
+        """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of the padding."""
+        filled = _padded(ids, self._size.shapes.row_step)
+        wanted = logits if len(filled) == len(ids) else 0
+        rows, features = self._pass(filled, self._index.chain(start, len(filled), whole=whole), wanted)
+        return (rows if wanted else rows[: len(ids)]), features[: len(ids)]
 
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
         """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each attends to the positions before
         ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
-        count, rows = len(ids), self._size.rows
-        if rows is not None:
-            ids, depths, filled = _filled(ids, rows), _filled(depths, rows), torch.eye(rows, device=ids.device).bool()
-            filled[:count, :count] = sees
-            sees = filled
-        place = self._index.tree(start, depths, sees)
+        count, rows = len(ids), round_up(len(ids), self._size.shapes.row_step)
+        if rows > count:
+            padded = torch.eye(rows, device=ids.device).bool()
+            padded[:count, :count] = sees
+            ids, depths, sees = _padded(ids, rows), _padded(depths, rows), padded
+        place = self._index.tree(start, depths, sees, whole=self._size.whole)
         found, features = self._pass(ids, place, 0)
         if self._taps:
-            self.features[: len(ids)].copy_(features)
+            self.features[:count].copy_(features[:count])
         return found[:count]
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
@@ -108,12 +121,10 @@ def round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _filled(ids: Tensor, rows: int | None) -> Tensor:
-    """The first ``rows`` of ids, the last one repeated where there are fewer."""
-    if rows is None:
-        return ids
-    missing = rows - len(ids)
-    return torch.cat([ids, ids[-1:].expand(missing)]) if missing > 0 else ids[:rows]
+def _padded(ids: Tensor, step: int) -> Tensor:
+    """The ids, the last one repeated up to a multiple of ``step``."""
+    missing = -len(ids) % step
+    return torch.cat([ids, ids[-1:].expand(missing)]) if missing else ids
 
 
 def input_embedding(model: PreTrainedModel) -> nn.Embedding:

@@ -37,7 +37,7 @@ class FastCache(ModelCache):
         self._windowed = [window is not None and kind == "sliding_attention" for kind in kinds]
         index = PositionIndex(
             size.capacity, self._embedding, group=heads.query // heads.key, window=window if any(self._windowed) else None,
-            whole=size.whole,
+            step=size.shapes.width_step,
         )  # fmt: skip
         super().__init__(model, size, taps, index)
         self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)

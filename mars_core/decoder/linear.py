@@ -1,7 +1,7 @@
 """Linear layers for the few rows of a decoding step.
 
-On a CPU in float32 a weight is packed once into oneDNN's layout; the plain product would pack it again for
-every call. Elsewhere only the output layer of a half-precision model is replaced, so that logits are float32.
+On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for every call. The sums of a packed
+product do not depend on its number of rows, from two rows on. The output layer of a half-precision model gives float32 logits.
 """
 
 from __future__ import annotations
@@ -32,24 +32,26 @@ class PlainLinear(nn.Linear):
 
 class PackedLinear(PlainLinear):
     """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape and dtype but no data. The product
-    is that of float32, whatever the dtype of weight and input."""
+    has the dtype ``computed``, by default the weight's."""
 
     packed: Tensor
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.float())
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().float())
+    def __init__(self, weight: Tensor, bias: Tensor | None, computed: torch.dtype | None = None) -> None:
+        computed = computed or weight.dtype
+        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.to(computed))
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(computed))
         self.register_buffer("packed", packed, persistent=False)
+        self.computed = computed
         self._product: Any = torch.ops.mkldnn._linear_pointwise.default
         self._product_and_sum: Any = torch.ops.mkldnn._linear_pointwise.binary
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = self._product(input.float(), self.packed, self.bias, "none", [], "")
+        product: Tensor = self._product(input.to(self.computed), self.packed, self.bias, "none", [], "")
         return product
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """In one operation. float32 only."""
+        """In one operation; input and ``to`` have the dtype ``computed``."""
         total: Tensor = self._product_and_sum(input, to, self.packed, self.bias, "add")
         return total
 
@@ -117,11 +119,15 @@ def float32_output(layer: nn.Module) -> nn.Module:
         return layer
     if layer.weight.device.type == "cuda":
         return WideLinear(layer.weight.detach(), layer.bias)
-    return PackedLinear(layer.weight, layer.bias) if _can_pack() else layer
+    return PackedLinear(layer.weight, layer.bias, torch.float32) if _can_pack() else layer
 
 
 def packable(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _can_pack()
+    if weight.device.type != "cpu" or not _can_pack():
+        return False
+    return weight.dtype == torch.float32 or (
+        weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
 
 
 def _can_pack() -> bool:

@@ -25,7 +25,8 @@ class ModulesCache(ModelCache):
         self._kinds = set(getattr(config, "layer_types", None) or ())
         window = None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
-        super().__init__(model, size, taps, PositionIndex(size.capacity, like, window=window, whole=size.whole))
+        index = PositionIndex(size.capacity, like, window=window, step=size.shapes.width_step)
+        super().__init__(model, size, taps, index)
         self._model = model
         self._store: ModulesStore = ModulesStore(size.capacity)
 

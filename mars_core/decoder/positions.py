@@ -28,23 +28,23 @@ class Place(NamedTuple):
 
 class PositionIndex:
     """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device. ``window``: of the layers with
-    a sliding window. ``whole``: every pass attends over the whole cache, so that its shape does not depend on its position; otherwise
-    over the positions up to its last token."""
+    a sliding window. A pass attends over the positions up to its last token, rounded up to a multiple of ``step``, or over the
+    ``whole`` cache, so that its shape does not depend on its position."""
 
     def __init__(
-        self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, whole: bool = False
+        self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, step: int = 1
     ) -> None:
-        self.capacity, self.whole = capacity, whole
-        self._group, self._window = group, window
+        self.capacity = capacity
+        self._group, self._window, self._step = group, window, step
         self._slots = torch.arange(capacity, device=like.device)
         self._rows = self._slots.repeat_interleave(group)
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
-    def chain(self, start: Start, count: int, *, whole: bool | None = None) -> Place:
+    def chain(self, start: Start, count: int, *, whole: bool) -> Place:
         """Positions of ``count`` consecutive tokens."""
-        tight = not (self.whole if whole is None else whole)
-        slots, width = self._slots[:count] + start, self._width(start, count, tight)
+        tight = self._step == 1 and not whole
+        slots, width = self._slots[:count] + start, self._width(start, count, whole)
         bare = tight and (count == 1 or width == count)
         if bare and (self._window is None or width <= self._window):
             return Place(start, slots, slots, width, tight, None, None)
@@ -54,11 +54,11 @@ class PositionIndex:
         windowed = full if self._window is None else self._additive(seen & (rows - columns < self._window))
         return Place(start, slots, slots, width, tight, full, windowed)
 
-    def tree(self, start: Start, depths: Tensor | int, sees: Tensor) -> Place:
+    def tree(self, start: Start, depths: Tensor | int, sees: Tensor, *, whole: bool) -> Place:
         """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the positions before ``start`` and, of the m
         ≥ n positions from there on, of which the last n are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
         count, ahead = sees.shape
-        width = self._width(start, ahead, not self.whole)
+        width = self._width(start, ahead, whole)
         columns, after = self._slots[:width], self._slots[:ahead] + start
         slots, positions = after[ahead - count :], self._slots[:1] + start + depths
         seen = (columns < start).expand(count, width).index_copy(1, after, sees)
@@ -69,11 +69,11 @@ class PositionIndex:
         near = positions[:, None] - columns.index_copy(0, after, positions) < self._window
         return Place(start, slots, positions, width, False, full, self._additive(self._grouped(seen & near)))
 
-    def _width(self, start: Start, count: int, tight: bool) -> int:
-        if not tight:
+    def _width(self, start: Start, count: int, whole: bool) -> int:
+        if whole:
             return self.capacity
         assert isinstance(start, int), "a captured pass attends over the whole cache"
-        return start + count
+        return -(-(start + count) // self._step) * self._step
 
     def _grouped(self, seen: Tensor) -> Tensor:
         return seen if self._group == 1 else seen.repeat_interleave(self._group, 0)

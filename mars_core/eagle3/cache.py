@@ -52,7 +52,8 @@ class HeadCache:
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        self._index = PositionIndex(size.capacity, like, group=heads.query // heads.key, whole=size.whole)
+        self._index = PositionIndex(size.capacity, like, group=heads.query // heads.key)
+        self._whole = size.whole
         self._rotary = rotary_table(head.rotary, size, like)
         self._store = Store(1, heads.key, size.capacity, heads.size, like)
 
@@ -65,12 +66,12 @@ class HeadCache:
 
     def extend(self, ids: Tensor, hidden: Tensor, start: Start) -> Tensor:
         """Entries ids [n], hidden [n, H] at the positions from ``start`` on → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self._index.chain(start, len(ids)))
+        return self._through_layer(ids, hidden, self._index.chain(start, len(ids), whole=self._whole))
 
     def draft(self, ids: Tensor, hidden: Tensor, start: Start, depth: int, sees: Tensor) -> Tensor:
         """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted ones, which end with these
         → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self._index.tree(start, depth, sees))
+        return self._through_layer(ids, hidden, self._index.tree(start, depth, sees, whole=self._whole))
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""

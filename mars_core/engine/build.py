@@ -1,4 +1,4 @@
-"""Builds an engine from a configuration: shape of its passes, cache sizes and parts."""
+"""Builds an engine from a configuration: cache sizes and parts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,12 @@ from mars_core.drafting.model import ModelDrafter
 from mars_core.drafting.ngram import NgramDrafter
 from mars_core.engine.engine import Engine, Verifier
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, PassShape, RunConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, RunConfig, Sampling, TreeShape
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_CHAIN_ROWS = 16  # rows of exact passes without a tree, for every K: a longer chain is read in several passes
-_CHAIN_SPARE = 80  # positions that the longest chain needs in such passes
-_WIDTHS = 256  # widths are multiples of this, so that texts of similar length share engines
-
-
-def exact_passes(config: RunConfig, tokens: int) -> PassShape:
-    """The shape of an exact run's passes. It depends on drafter and length only; a continued run keeps the shape of its original
-    run if that is large enough."""
-    tree = config.drafter.tree
-    rows = _CHAIN_ROWS if tree is None or tree.top_k == 1 else round_up(tree.tokens + 1, _CHAIN_ROWS)
-    width = round_up(tokens + max(rows, _CHAIN_SPARE), _WIDTHS)
-    source = config.passes
-    return source if source is not None and source.rows == rows and source.width >= width else PassShape(rows, width)
+_WIDTHS = 256  # captured engines are for lengths in multiples of this, so that texts of similar length share them
 
 
 class Kind(NamedTuple):
@@ -45,14 +33,9 @@ class Kind(NamedTuple):
 
 def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
     """For a text of at most ``tokens`` tokens, the prompt included."""
-    nodes, passes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k, config.passes
-    if passes is not None:
-        longest = min(passes.width - max(passes.rows, _CHAIN_SPARE), pair.context)
-        cache_size = CacheSize(longest, passes.width - longest, passes.rows, whole=True)
-    elif pair.graphs:
-        cache_size = CacheSize(min(round_up(tokens, _WIDTHS), pair.context), nodes + 1, whole=True)
-    else:
-        cache_size = CacheSize(tokens, nodes + 1)
+    nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
+    longest = min(round_up(tokens, _WIDTHS), pair.context) if pair.graphs else tokens
+    cache_size = CacheSize(longest, nodes + 1, pair.shapes, whole=pair.graphs)
     parameters = tuple(sorted(config.rule.parameters.items()))
     return Kind(config.drafter, config.rule.name, parameters, config.sampling, cache_size, meter)
 

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from mars_core.decoder import is_fast, prepare
+from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
+from mars_core.models.exactness import find_shapes, real_text
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
 from mars_core.models.source import Planned, Progress, bar_class, description, label, weights
@@ -30,7 +32,6 @@ from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef
 
-_EXACT_ROWS = 16  # rows of the passes in the check
 _FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
@@ -54,12 +55,18 @@ class Pair:
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
     graphs: bool = False  # whether steps are captured as CUDA graphs
-    exact: bool = False  # whether every pass of the target has the same shape, and so the same rounding
+    shapes: PassShapes = ANY_SHAPE  # of the target's passes
+    inexact: str = "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
+
+    @property
+    def exact(self) -> bool:
+        """Whether a token's logits are bitwise the same in all passes over chains."""
+        return not self.inexact
 
 
 class Plans(NamedTuple):
@@ -104,13 +111,14 @@ def _bits(config: PreTrainedConfig) -> int:
 
 
 def load(
-    spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, exact: bool, progress: Progress
+    spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, progress: Progress
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate. Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = _model(plans.draft, device, dtype, progress) if plans.draft else None
-    first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), exact=exact)
+    text = real_text(tokenizer, vocabulary)
+    first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
@@ -121,36 +129,39 @@ def load(
         target_ref=first.ref, draft_ref=second and second.ref, head_ref=head_ref,
         context=min(_context(each.config, tokenizer) for each in (plans.target, plans.draft) if each),
         eos_ids=end_ids(first.model, tokenizer), vocabulary=vocabulary,
-        graphs=graphs and fast and first.model.device.type == "cuda", exact=first.exact,
+        graphs=graphs and fast and first.model.device.type == "cuda", shapes=first.shapes, inexact=first.inexact,
     )  # fmt: skip
 
 
 def _model(
     plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress,
-    spread: dict[int | str, int] | None = None, *, exact: bool = False,
+    spread: dict[int | str, int] | None = None, text: Tensor | None = None,
 ) -> _Loaded:  # fmt: skip
     """The model in evaluation mode, without gradients, on ``device`` or distributed as in ``spread``; with fast layers
-    if the engine computes the same with them. ``exact``: also check passes of one fixed shape."""
+    if the engine computes the same with them. ``text``: token ids with which the shapes of exact passes are searched."""
     trees = plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
         model = _read(plan, folder, device, dtype, progress, spread)
         trial = reference_logits(model, plan.ref.name)
         prepare(model)
-        progress(f"Loading {label(plan.ref)}: checking that its cache can be rolled back")
-        if not (is_fast(model) and agrees(model, trial, trees=trees)):
+        progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
+        found = find_shapes(model, text)
+        if not (is_fast(model) and agrees(model, trial, shapes=found.shapes, trees=trees)):
             if is_fast(model):
                 del model
                 model = _read(plan, folder, device, dtype, progress, spread)
                 prepare(model, fast=False)
-            check(model, trial, trees=trees)
-        return _Loaded(model, ref, exact and agrees(model, trial, rows=_EXACT_ROWS, trees=trees))
+                found = find_shapes(model, text)
+            check(model, trial, shapes=found.shapes, trees=trees)
+        return _Loaded(model, ref, *found)
 
 
 class _Loaded(NamedTuple):
     model: PreTrainedModel
     ref: ModelRef
-    exact: bool
+    shapes: PassShapes
+    inexact: str
 
 
 def _read(

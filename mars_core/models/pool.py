@@ -22,24 +22,18 @@ from mars_core.types import ModelRef
 if TYPE_CHECKING:
     from mars_core.models.loading import Pair
 
-EXACT = ("auto", "on", "off")  # values of the setting
 _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
 class ModelPool:
     """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
-    as CUDA graphs; not where every run is a process of its own (ZeroGPU). ``exact``: auto, on or off; whether all passes of a target
-    have one shape, auto: on CUDA, and elsewhere in every dtype but float32. Loading is serialised by a lock; ``fits`` and ``loaded``
+    as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded``
     never wait for it."""
 
-    def __init__(
-        self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True, exact: str = "auto"
-    ) -> None:
+    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
-        if exact not in EXACT:
-            raise ValueError(f"exact is {exact!r}; it must be {', '.join(EXACT[:-1])} or {EXACT[-1]}.")
-        self._wanted = (device, dtype, exact)
+        self._wanted = (device, dtype)
         self._max_pairs = max_pairs
         self._graphs = graphs
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
@@ -89,9 +83,7 @@ class ModelPool:
 
         plans = plan(spec, progress)
         self._free_memory(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
-        automatic = self.device.type == "cuda" or self.dtype != torch.float32
-        exact = automatic if self._wanted[2] == "auto" else self._wanted[2] == "on"
-        return load(spec, plans, self.device, self.dtype, self._graphs, exact, progress)
+        return load(spec, plans, self.device, self.dtype, self._graphs, progress)
 
     def _free_memory(self, name: str, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_core.decoder import CacheSize, ModelCache, input_embedding, open_cache
+from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache
 from mars_core.models.errors import ModelError, is_out_of_memory
 from mars_core.verification import ancestors
 
@@ -23,7 +23,7 @@ _PROMPT, _BLOCK, _DROPPED = 12, 6, 4  # tokens
 _WINDOW = 8  # sliding windows are narrowed to this, so that a short text exceeds them
 # Largest root mean square difference of the logits after a token, in standard deviations. A wrong cache gives about 1.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
-_FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError, AssertionError)
+FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError, AssertionError)
 
 
 class Trial(NamedTuple):
@@ -67,12 +67,11 @@ def reference_logits(model: PreTrainedModel, name: str) -> Trial:
     return Trial(name, ids, logits.float())
 
 
-def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> None:
-    """Raises ModelError if the engine's passes over ``model`` differ from the reference logits; with ``rows``, passes
-    of that many rows over the whole cache."""
+def check(model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool) -> None:
+    """Raises ModelError if the engine's passes over ``model`` differ from the reference logits."""
     try:
-        error = _error(model, trial, rows, trees)
-    except _FAILURES as failure:
+        error = _error(model, trial, shapes, trees)
+    except FAILURES as failure:
         if is_out_of_memory(failure):
             raise
         raise _refusal(trial.name, "its forward pass does not work with a cache that is rolled back") from failure
@@ -81,21 +80,21 @@ def check(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, tree
         raise _refusal(trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations")
 
 
-def agrees(model: PreTrainedModel, trial: Trial, *, rows: int | None = None, trees: bool) -> bool:
+def agrees(model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool) -> bool:
     """Whether ``check`` passes."""
     try:
-        check(model, trial, rows=rows, trees=trees)
+        check(model, trial, shapes=shapes, trees=trees)
     except ModelError:
         return False
     return True
 
 
 @torch.no_grad()
-def _error(model: PreTrainedModel, trial: Trial, rows: int | None, trees: bool) -> float:
+def _error(model: PreTrainedModel, trial: Trial, shapes: PassShapes, trees: bool) -> float:
     """The largest difference after any token of the trial that is read in steps."""
     ids, last = trial.ids, len(trial.ids)
     with _narrowed(model):
-        cache = open_cache(model, CacheSize(last, rows or _BLOCK + 1, rows, whole=rows is not None))
+        cache = open_cache(model, CacheSize(last, _BLOCK + 1, shapes))
         start = max(1, last - 2 * _BLOCK)
         cache.read(ids[:start])
         found = [(start + at, row) for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))]

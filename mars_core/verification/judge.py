@@ -62,6 +62,11 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([z for z, _ in columns], -1), torch.cat([ids for _, ids in columns], -1)
 
 
+def _row_sums(values: Tensor) -> Tensor:
+    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among threads, and so rounded otherwise."""
+    return (values if len(values) > 1 else values.expand(2, -1)).sum(-1)[: len(values)]
+
+
 def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampling) -> dict[str, Tensor]:
     """The columns that exist only with ``meter``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
@@ -79,7 +84,7 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
         "forgiveness": decision.forgiveness,
         "u": places.u[:, Use.DRAW],
         "coin": places.u[:, Use.ACCEPT],
-        "entropy": torch.linalg.vecdot(places.soft, logarithms.clamp(min=_EXCLUDED)).neg_(),
+        "entropy": _row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
         "top_ids": places.top_ids.view(-1),
         "top_z": places.top_z.view(-1),
         "top_p": places.soft.gather(-1, places.top_ids).view(-1),

@@ -25,8 +25,6 @@ COLUMNS = {
     "config.drafter.tree.top_k": "tree_top_k",
     "config.rule.name": "rule",
     "config.rule.parameters": "rule_parameters",
-    "config.passes.rows": "pass_rows",
-    "config.passes.width": "pass_width",
 }
 PROMPT = ("prompt", "system", "chat", "stop")  # columns of comparisons; history and thinking may differ between runs
 _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has

@@ -102,8 +102,8 @@ def settings_line(config: RunConfig) -> str:
 
 
 def exact_text(config: RunConfig) -> str:
-    """The one shape of a run's passes; ``no`` where they differed."""
-    return f"{config.passes.rows} rows × {config.passes.width} positions" if config.passes else "no"
+    """The shapes of an exact run's passes; ``no`` and the reason where it was not exact; empty where that was not recorded."""
+    return displayable(config.environment.get("exact", ""))
 
 
 def draft_length(drafter: DrafterConfig) -> str:
@@ -121,5 +121,6 @@ def _draft(drafter: DrafterConfig) -> list[str]:
 
 
 def _machine(config: RunConfig) -> list[str]:
-    exact = ["exact"] if config.passes else []
-    return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + exact
+    exact = exact_text(config)
+    known = ["not exact" if exact.startswith("no") else "exact"] if exact else []
+    return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + known

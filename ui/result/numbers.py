@@ -152,6 +152,6 @@ SETTINGS: tuple[Setting, ...] = (
     ("Stop strings", "at which a text ends", lambda c: ", ".join(map(repr, c.prompt.stop))),
     ("Device", "on which it ran", lambda c: c.environment.get("device", "")),
     ("Number format", "of weights and activations", lambda c: c.environment.get("dtype", "")),
-    ("Exact", "whether all passes of the target had one shape", exact_text),
+    ("Exact", "passes of the target in which a token’s logits depend on nothing but the text before it; or why not", exact_text),
     ("Versions", "of program and libraries", _versions),
 )  # fmt: skip

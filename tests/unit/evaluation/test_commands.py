@@ -16,7 +16,6 @@ from mars_core.session import run_config
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
-    PassShape,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -110,22 +109,6 @@ def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said
     command = comparison_commands([wanted])
     assert asked(command, pair) == [wanted]
     assert ("--thinking" in command) is (said is not None) and (said or "") in command
-
-
-@pytest.mark.parametrize(
-    ("device", "dtype", "passes", "said"),
-    [
-        ("cpu (x)", "float32", None, False), ("cpu (x)", "bfloat16", PassShape(16, 512), False),
-        ("cuda:0 (x)", "float32", PassShape(16, 512), False), ("cpu (x)", "float32", PassShape(16, 512), "--exact=on"),
-        ("cuda:0 (x)", "bfloat16", None, "--exact=off"),
-    ],
-)  # fmt: skip
-def test_exact_is_said_where_the_machine_alone_would_not_make_it_so(
-    pair: Pair, device: str, dtype: str, passes: PassShape | None, said: str | bool
-) -> None:
-    environment = {"device": device, "dtype": dtype}
-    command = comparison_commands([replace(config(pair), environment=environment, passes=passes)])
-    assert said in command if said else "--exact" not in command
 
 
 def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:

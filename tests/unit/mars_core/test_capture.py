@@ -21,7 +21,7 @@ from mars_core.rules import RULES
 from mars_core.session import Run, Session
 from mars_core.types import DrafterConfig, DraftMode, Sampling, Trace, TreeShape
 from tests.eagle_pair import eagle_pair
-from tests.live_pairs import config_for, finished, headed, random_pair
+from tests.live_pairs import config_for, finished, headed, random_pair, searched
 from tests.pairs import tiny_pair
 from tests.replay import Operations, Replayed, replayed
 
@@ -70,7 +70,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
 
 
 def capturing(pair: Pair, *, exact: bool = False) -> Pair:
-    return replace(pair, graphs=True, exact=exact, engines=Engines())
+    return replace(searched(pair) if exact else pair, graphs=True, engines=Engines())
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["greedy", "sampled and exact"])
@@ -90,7 +90,7 @@ def test_captured_steps_decide_as_eager_ones(
         assert story(trace) == story(eager)
         assert trace.config.environment["path"] == "fast layers, CUDA graphs"
         assert eager.config.environment["path"] == "fast layers, eager"
-        assert (trace.config.passes is None) is not warm
+        assert trace.config.environment["exact"].startswith("no") is not warm
         for mine, other in zip(trace.tokens, eager.tokens, strict=True):
             assert (mine.p, mine.tv, mine.logprob) == pytest.approx((other.p, other.tv, other.logprob), abs=1e-5)
     assert stand_in.captures >= 2 - (name == "none")

@@ -26,7 +26,7 @@ from mars_core.types import (
     TreeShape,
 )
 from tests.checkpoints import tiny_model
-from tests.live_pairs import config_for, decoded, headed, pair_of, random_pair
+from tests.live_pairs import config_for, decoded, headed, pair_of, random_pair, searched
 from tests.replay import replayed
 from tests.unit.mars_core.byte_level import BYTES, byte_level_tokenizer
 
@@ -50,8 +50,8 @@ def free() -> Pair:
 def pair(request: pytest.FixtureRequest, free: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     if request.param == "captured steps":
         replayed(monkeypatch)
-    exact, graphs = request.param != "free passes", request.param == "captured steps"
-    return replace(free, exact=exact, graphs=graphs, engines=Engines())
+    pair = free if request.param == "free passes" else searched(free)
+    return replace(pair, graphs=request.param == "captured steps", engines=Engines())
 
 
 def config(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from mars_core.decoder import CacheSize, ModelCache, is_fast, open_cache, prepare
+from mars_core.decoder import CacheSize, ModelCache, PassShapes, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.linear import (
     PackedLinear,
@@ -24,12 +24,14 @@ from mars_core.decoder.linear import (
     is_plain,
     joined,
     pack,
+    packable,
 )
 from mars_core.verification import ancestors
 from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 LONG = CHUNK + 100  # more than one chunk
+FIXED, EVEN = PassShapes(16, 16, 512), PassShapes(2, 64, 512)
 
 
 def built(kind: str, **options: Any) -> PreTrainedModel:
@@ -111,7 +113,7 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
         alone.append(fresh(plain, torch.cat([ids, nodes[way]]))[-1])
     text = torch.cat([ids, nodes[path]])
     wanted = fresh(plain, torch.cat([text, ids[:2]]))[-2:]
-    for size in (CacheSize(60, 7), CacheSize(60, 16, whole=True), CacheSize(60, 16, 16, whole=True)):
+    for size in (CacheSize(60, 7), CacheSize(60, 16, whole=True), CacheSize(60, 16, FIXED, whole=True)):
         cache = open_cache(model, size)
         cache.read(ids)
         found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
@@ -153,7 +155,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(cache.features[:3], taps[-3:], atol=1e-4, rtol=1e-3)
     assert cache.features.data_ptr() == address
     assert not any(layer._forward_pre_hooks for layer in model.modules()), "runs share the model"
-    steps = open_cache(model, CacheSize(LONG, 16, 16, whole=True), taps=(0, 1))
+    steps = open_cache(model, CacheSize(LONG, 16, FIXED, whole=True), taps=(0, 1))
     torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
 
 
@@ -167,8 +169,6 @@ def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_som
     assert not is_fast(prepared(plain))
 
 
-ROWS = 16
-SHAPE = CacheSize(80, ROWS, ROWS, whole=True)
 HALF = torch.bfloat16
 
 
@@ -180,7 +180,9 @@ def ready(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "cache_size", [CacheSize(60, 20), CacheSize(60, 20, whole=True), CacheSize(60, 20, ROWS, whole=True)], ids=str
+    "cache_size",
+    [CacheSize(60, 20), CacheSize(60, 20, whole=True), CacheSize(60, 20, FIXED, whole=True), CacheSize(60, 20, EVEN)],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "phi3", "gemma3", "gpt2"])
 def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,10 +208,11 @@ def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monk
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("size", [CacheSize(80, 16, FIXED, whole=True), CacheSize(80, 60, EVEN)], ids=str)
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma3"])
-def test_in_passes_of_one_shape_a_rows_logits_are_bitwise_the_same(kind: str) -> None:
-    """Tokens one by one, six at once, forty at once (in several passes), and with other tokens in the rows behind them."""
-    cache, ids = open_cache(ready(kind, HALF), SHAPE), random_ids(60)
+def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: CacheSize) -> None:
+    """Tokens one by one, six at once, forty at once (in several passes, where there are fewer rows), and with others behind them."""
+    cache, ids = open_cache(ready(kind, HALF), size), random_ids(60)
     cache.read(ids[:10])
 
     def read(count: int, behind: Callable[[int], Tensor] = lambda _: ids[:0]) -> Tensor:
@@ -258,7 +261,7 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
     model, ids = ready(kind), random_ids(3)
-    for cache_size in (CacheSize(40, 8), CacheSize(40, ROWS, ROWS, whole=True)):
+    for cache_size in (CacheSize(40, 8), CacheSize(40, 16, FIXED, whole=True), CacheSize(40, 8, EVEN)):
         cache: ModelCache = open_cache(model, cache_size, taps=(1,))
         assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)
         assert torch.isfinite(cache.forward(ids, 0)).all()
@@ -285,17 +288,29 @@ def test_joined_layers_stand_side_by_side_also_where_one_has_no_bias(dtype: torc
     first, second = nn.Linear(8, 3, dtype=dtype), nn.Linear(8, 5, bias=False, dtype=dtype)
     both, x = joined([first, second]), torch.randn(4, 8, dtype=dtype)
     torch.testing.assert_close(both(x), torch.cat([first(x), second(x)], -1))
-    assert type(both) is (PackedLinear if dtype == torch.float32 else PlainLinear)
+    assert type(both) is (PackedLinear if packable(first.weight) else PlainLinear)
 
 
-def test_only_plain_float32_layers_are_packed_and_counts_stay() -> None:
+@pytest.mark.parametrize("able", [torch.ops.mkldnn._is_mkldnn_bf16_supported(), False])
+def test_only_plain_layers_in_a_dtype_of_the_processor_are_packed_and_counts_stay(
+    able: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: able)
+
     class Odd(nn.Linear):
         """A subclass may compute something else."""
 
-    model = nn.Sequential(nn.Linear(4, 4), Odd(4, 4), nn.Linear(4, 4).to(torch.bfloat16), nn.LayerNorm(4))
+    half, quarter = nn.Linear(4, 4).to(torch.bfloat16), nn.Linear(4, 4).to(torch.float16)
+    model = nn.Sequential(nn.Linear(4, 4), Odd(4, 4), half, quarter, nn.LayerNorm(4))
     sizes = [(weight.shape, weight.dtype) for weight in model.parameters()]
     pack(model)
-    assert [type(layer) for layer in model] == [PackedLinear, Odd, nn.Linear, nn.LayerNorm]
+    assert [type(layer) for layer in model] == [
+        PackedLinear,
+        Odd,
+        PackedLinear if able else nn.Linear,
+        nn.Linear,
+        nn.LayerNorm,
+    ]
     assert [(weight.shape, weight.dtype) for weight in model.parameters()] == sizes
     first = model[0]
     assert isinstance(first, PackedLinear) and first.weight.is_meta, "the numbers are in memory once"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import Alternative, Exchange, Outcome, PassShape, PromptConfig, RuleConfig, TreeShape
+from mars_core.types import Alternative, Exchange, Outcome, PromptConfig, RuleConfig, TreeShape
 from storage import RunStore, StorageError, write_csv, write_everything, write_parquet
 from storage.export.cells import cell, guarded
 from storage.export.tables import EXPORTS
@@ -65,7 +65,7 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
     prompt = PromptConfig("three", history=history, thinking=False)
     words, tree = ["a", "\x00", "=1", "b", "\ud800"], TreeShape(24, 6, 4)
     given = make_trace(new_tokens=5, temperature=0.0, prefix=(2, 0, 4), words=words, prompt=prompt, tree=tree)
-    save(store, replace(given, config=replace(given.config, passes=PassShape(16, 512))))
+    save(store, given)
     save(store, make_trace(new_tokens=2))
     row, plain = parsed(runs_csv(store))
     assert [json.loads(row[name]) for name in ("history", "prefix")] == [
@@ -74,8 +74,8 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
     ]
     assert [token["piece"] for token in json.loads(row["given"])] == [token.piece for token in given.given]
     assert (row["drafter"], row["drafter_model"]) == ("eagle3", "demo/eagle3")
-    names = ("tree_tokens", "tree_depth", "tree_top_k", "thinking", "pass_rows", "pass_width")
-    assert [row[name] for name in names] == ["24", "6", "4", "false", "16", "512"]
+    names = ("tree_tokens", "tree_depth", "tree_top_k", "thinking")
+    assert [row[name] for name in names] == ["24", "6", "4", "false"]
     assert {plain[name] for name in names} == {""}
 
 

@@ -18,7 +18,6 @@ from mars_core.types import (
     Exchange,
     Given,
     ModelRef,
-    PassShape,
     PromptConfig,
     Status,
     Trace,
@@ -62,12 +61,8 @@ def whole_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
     drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
     sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
-    target, passes, prompt = (
-        ModelRef("org/target", "4f2a"),
-        PassShape(16, 512),
-        replace(trace.config.prompt, thinking=False),
-    )
-    config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target, passes=passes)
+    target, prompt = ModelRef("org/target", "4f2a"), replace(trace.config.prompt, thinking=False)
+    config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target)
     return replace(trace, config=replace(config, prompt=prompt))
 
 

@@ -15,7 +15,7 @@ import pytest
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
-from mars_core.types import Exchange, PassShape, Status
+from mars_core.types import Exchange, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
@@ -256,8 +256,8 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
     stored = store.load(keep(store, "a lantern", rules=("strict",)))
     (run,) = stored.runs
     config = replace(run.trace.config, prompt=replace(run.trace.config.prompt, thinking=thinking))
-    for passes, said in ((PassShape(16, 512), "16 rows × 512 positions"), (None, "no")):
-        trace = replace(run.trace, config=replace(config, passes=passes))
+    for environment, said in (({"exact": "rows in twos"}, "rows in twos"), ({"exact": "no: \0"}, "no: ␀"), ({}, "")):
+        trace = replace(run.trace, config=replace(config, environment=environment))
         changed = replace(stored, runs=(replace(run, trace=trace),))
         form = stored_form(changed, ())
         assert read_prompt(form).thinking is thinking and form.thinking == word

@@ -1,0 +1,99 @@
+"""Finds the shapes of passes in which a token's logits are bitwise the same whatever is read beside it.
+
+Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by its width. In the shapes found
+here they choose the same order for every row, so that strict writes the target's own text in every dtype. Chains only: the
+ancestors of a tree's node do not stand side by side in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache
+from mars_core.models.errors import is_out_of_memory
+from mars_core.models.probe import FAILURES
+
+# Attention on a CPU goes through the positions in blocks of 512; a last block that is shorter is summed in another order.
+_BORDER = 512
+# Cheapest first. With the last one all chains have one number of rows, so that only the width can differ.
+CANDIDATES = tuple(PassShapes(rows, most, _BORDER) for rows, most in ((2, 64), (4, 64), (8, 64), (16, 16)))
+_TOKENS, _BLOCK = 64, 8  # of the text that is read first, and of those that are read in different passes
+_TEXT = (
+    "The lighthouse keeper counted 17 ships before noon, then wrote: “Fog again; wind from the north-west at 6.5 knots.” "
+    "def area(r): return 3.14159 * r ** 2\nQuand la pluie cessa, elle ouvrit la fenêtre — 雨が止んだ — and nobody asked why."
+)
+
+
+class Found(NamedTuple):
+    """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them; empty where they do not."""
+
+    shapes: PassShapes
+    inexact: str
+
+
+def real_text(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor:
+    """Ids [_TOKENS] of text in several scripts, below ``vocabulary``."""
+    ids = [each for each in tokenizer(_TEXT, add_special_tokens=False)["input_ids"] if each < vocabulary]
+    return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
+
+
+@torch.inference_mode()
+def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
+    """The cheapest shapes that pass on ``text`` and on the model's own continuation of it. Without ``text``: any shape."""
+    if text is None:
+        return Found(ANY_SHAPE, "it was not checked")
+    ids, inexact = text.to(input_embedding(model).weight.device), ""
+    for shapes in CANDIDATES:
+        try:
+            position = _differs_at(model, ids, shapes)
+        except FAILURES as failure:
+            if is_out_of_memory(failure):
+                raise
+            return Found(ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})")
+        if position is None:
+            return Found(shapes, "")
+        inexact = f"its logits near position {position} depend on the tokens that are read in the same pass"
+    return Found(ANY_SHAPE, inexact)
+
+
+def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> int | None:
+    """A position at which logits depend on the pass; None where they are bitwise the same."""
+    context = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _BORDER
+    last = min(_BORDER + _BLOCK, context)
+    count = min(_BLOCK, last // 2)
+    ids = ids[: last - count]
+    cache = open_cache(model, CacheSize(last, count, shapes))
+    cache.read(ids)
+    places = torch.arange(len(ids), last, device=ids.device)
+    cache.move(places % len(ids), places)  # the entries of the text, repeated up to the border
+    if last > _BORDER:
+        start, block = _BORDER - max(count // 2, shapes.row_step), ids[:count]
+        if not torch.equal(cache.forward(block, start), _one_by_one(cache, block, start)):
+            return start
+    start = len(ids) - 1
+    written, logits = _written(cache, ids[-1:], start, count)
+    text = torch.cat([ids[:-1], written])
+    for block in (written, text[-17:], text[-shapes.most_rows :]):  # 17: kernels have blocks of 16 rows
+        if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
+            return start
+    return None
+
+
+def _one_by_one(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
+    """Logits [n, V]: the first half of ids [n] in passes of one token, the rest in one pass."""
+    half = len(ids) // 2
+    rows = [cache.forward(ids[at : at + 1], start + at) for at in range(half)]
+    return torch.cat([*rows, cache.forward(ids[half:], start + half)])
+
+
+def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
+    """Tokens [count] from ids [1] on, as the model continues them one by one, and the logits [count, V] after each."""
+    rows = [cache.forward(ids, start)]
+    while len(rows) < count:
+        ids = torch.cat([ids, rows[-1].argmax(-1)])
+        rows.append(cache.forward(ids[-1:], start + len(rows)))
+    return ids, torch.cat(rows)
