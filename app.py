@@ -92,7 +92,7 @@ class Application:
     def launch(self, chosen: Settings) -> Any:
         """Serve the page in background threads. Raises OSError."""
         page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
-        options = launch_options(page, self.services, trust_proxy=chosen.proxy)
+        options = launch_options(page, self.services, trust_proxy=chosen.proxy, hosts=(chosen.host, *chosen.hosts))
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
             "database": database_probe(self.services.store),
