@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from mars_core.text.prompting import encode
+from mars_core.types import PromptConfig
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import edit, load, refusal
 
@@ -121,12 +123,29 @@ def test_counts_that_would_fill_the_memory_are_refused_before_they_do(sizes: dic
     assert "at most 4096" in refusal(copy)
 
 
-def test_a_template_cannot_reach_python(copy: Path) -> None:
-    """transformers renders templates in a sandbox; the session makes one sentence of its refusal (test_text)."""
-    from jinja2.exceptions import SecurityError
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
+GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~ s.t %}{% endfor %}{{ s.t }}"
 
-    template = copy / "chat_template.jinja"
-    template.write_text("{{ ''.__class__.__mro__[1].__subclasses__() }}")
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"), (LOOP, "more than 1 s"), (GROW, "(MemoryError|1024 MiB)"),
+        ("{{ 'x' * 11000000 }}", "more than 10,000,000 characters"), ("{{ 7 ** (7 ** 12) }}", "more than 1 s"),
+        ("{{ raise_exception('x' * 9000) }}", "x{300}$"),
+    ],
+)  # fmt: skip
+def test_a_template_reaches_nothing_and_ends(
+    template: str, said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not Python, not the memory, not the thread that renders; the next prompt is rendered."""
     tokenizer = load(copy).tokenizer
-    with pytest.raises(SecurityError):
-        tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False)
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    wanted = encode(tokenizer, PromptConfig("ab"))
+    tokenizer.chat_template = template
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=f"refuses the prompt: .*{said}"):
+        if "more than 1 s" in said:
+            patch.setattr("mars_core.text.templates.SECONDS", 1.0)
+        encode(tokenizer, PromptConfig("ab"))
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    assert encode(tokenizer, PromptConfig("ab")) == wanted
