@@ -17,6 +17,7 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
 from mars_core.models.source import Progress
+from mars_core.panics import contained
 from mars_core.types import ModelRef
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ModelPool:
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if necessary; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head)
-        with self._lock:
+        with self._lock, contained():
             if key not in self._pairs:
                 self._pairs[key] = self._load(spec, progress)
             self._pairs.move_to_end(key)

@@ -7,10 +7,12 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from mars_core.panics import contained
 from mars_core.text.templates import render
 from mars_core.types import PromptConfig
 
 
+@contained()
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer. Without
     one they are joined by blank lines. Raises ValueError where the prompt has no tokens, the template rejects the system prompt, or
