@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -194,7 +193,7 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
-    faulthandler.dump_traceback_later(GRACE_S, exit=True, file=sys.__stderr__)  # needs no turn of the interpreter
+    faulthandler.dump_traceback_later(GRACE_S, exit=True, file=2)  # needs no turn of the interpreter
     raise KeyboardInterrupt
 
 

@@ -22,7 +22,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from mars_core.panics import contained
 from storage import RunStore, StorageError, TemporaryStore
 
 LOG = logging.getLogger("mars.health")
@@ -92,8 +91,7 @@ class _CachedProbe:
 
     def _run(self, future: Future[str]) -> None:
         try:
-            with contained():
-                result = self._probe()
+            result = self._probe()
         except Exception as error:  # a failing probe is a result too
             LOG.error("probe", exc_info=error, extra={"where": self._name})
             result = f"The {self._name} could not be checked; see the log."

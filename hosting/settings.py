@@ -55,7 +55,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
     if root_path and (not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)):
         raise ValueError(f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars.")
-    hosts = _items(f"{get('MARS_HOSTS', '')},{get('SPACE_HOST', '')}")
+    hosts = _items(get("MARS_HOSTS", "")) + _items(get("SPACE_HOST", ""))
     for host in hosts:
         if not re.fullmatch(r"[\w.*-]+", host):
             raise ValueError(

@@ -35,8 +35,8 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, s
         template = tokenizer.get_chat_template()
     except ValueError as error:
         raise TemplateError(str(error)) from error
-    asked = {"conversations": [messages], "chat_template": template} | tokenizer.special_tokens_map | options
-    return _renderer(os.getpid()).render(json.dumps(asked, default=str).encode())
+    request = {"conversations": [messages], "chat_template": template} | tokenizer.special_tokens_map | options
+    return _renderer(os.getpid()).render(json.dumps(request, default=str).encode())
 
 
 class _Renderer:
@@ -47,7 +47,7 @@ class _Renderer:
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self._end)
 
-    def render(self, asked: bytes) -> str:
+    def render(self, request: bytes) -> str:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._end()
@@ -56,7 +56,7 @@ class _Renderer:
                     start_new_session=True,  # so that Ctrl-C does not reach it
                 )  # fmt: skip
                 self._exchange(self._process, b"", START_S)
-            answer = json.loads(self._exchange(self._process, asked + b"\n", SECONDS))
+            answer = json.loads(self._exchange(self._process, request + b"\n", SECONDS))
         if "error" in answer:
             raise TemplateError(answer["error"])
         return str(answer["text"])
