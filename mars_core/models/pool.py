@@ -18,6 +18,7 @@ from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
 from mars_core.models.source import Progress
 from mars_core.panics import contained
+from mars_core.text.templates import prepare
 from mars_core.types import ModelRef
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
+        prepare()
         from mars_core.models.loading import load, plan  # here, because it imports transformers' models
 
         plans = plan(spec, progress)

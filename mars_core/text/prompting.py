@@ -24,7 +24,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     switch = thinking_switch(tokenizer, prompt.thinking, used=template)
     if template:
         try:
-            text = render(tokenizer, messages, add_generation_prompt=True, **switch)
+            text = _clean(render(tokenizer, messages, add_generation_prompt=True, **switch))
         except TemplateError as error:
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:

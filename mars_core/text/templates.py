@@ -39,27 +39,43 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, s
     return _renderer(os.getpid()).render(json.dumps(request, default=str).encode())
 
 
+def prepare() -> None:
+    """Starts the process, which takes a second, for a rendering later on."""
+    _renderer(os.getpid()).start()
+
+
 class _Renderer:
     """The process, started when it is needed. Safe between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
         atexit.register(self._end)
+
+    def start(self) -> None:
+        with self._lock:
+            self._started()
 
     def render(self, request: bytes) -> str:
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._end()
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # so that Ctrl-C does not reach it
-                )  # fmt: skip
-                self._exchange(self._process, b"", START_S)
-            answer = json.loads(self._exchange(self._process, request + b"\n", SECONDS))
+            process = self._started()
+            if not self._ready:
+                self._exchange(process, b"", START_S)
+                self._ready = True
+            answer = json.loads(self._exchange(process, request + b"\n", SECONDS))
         if "error" in answer:
             raise TemplateError(answer["error"])
         return str(answer["text"])
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process, self._ready = subprocess.Popen(
+                [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that Ctrl-C does not reach it
+            ), False  # fmt: skip
+        return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> bytes:
         """The answer to a line, within ``seconds``; else the process ends. Raises TemplateError."""

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from storage.schema.text import decode, mapped, readable
 
-_FORMULA = frozenset(
-    "=+-@\u2212"
-)  # characters that start a formula in a spreadsheet (OWASP, CSV injection); U+2212 is minus
+# Characters that start a formula in a spreadsheet (OWASP, CSV injection); U+2212 is minus.
+_FORMULA = frozenset("=+-@\u2212")
 _UNSEEN = "CZM"  # Unicode categories that may be skipped before one: controls and format characters, spaces, marks
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters and a symbol that show nothing
 PIECES = ("piece", "own_piece")
