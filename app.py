@@ -6,6 +6,7 @@ load it themselves.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import logging
 import os
@@ -53,6 +54,7 @@ LOAD_AFTER_S = 5.0  # without a visitor: loading a pair would slow down opening 
 THREADS = 200  # of handlers: every queued request occupies one
 # At shutdown, seconds for: saving current runs, notifying clients, the last push of the backup, closing connections.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
+GRACE_S = END_S + STREAMS_S + PUSH_S + CLOSE_S + 2.0  # after which the process ends, whatever its threads do
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Application:
     def launch(self, chosen: Settings) -> Any:
         """Serve the page in background threads. Raises OSError."""
         page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
-        options = launch_options(page, self.services, trust_proxy=chosen.proxy)
+        options = launch_options(page, self.services, trust_proxy=chosen.proxy, hosts=(chosen.host, *chosen.hosts))
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
             "database": database_probe(self.services.store),
@@ -189,6 +191,7 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
+    faulthandler.dump_traceback_later(GRACE_S, exit=True, file=2)  # needs no turn of the interpreter
     raise KeyboardInterrupt
 
 

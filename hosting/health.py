@@ -35,6 +35,8 @@ LOCKED = "The database is held by another writer."
 FULL = "The disk of the database is full."
 TEMPORARY = "The database cannot be used; runs are stored in a temporary file and are lost when the page stops."
 LOADING = "The models are being loaded."
+LONG_S = 600.0  # of loading the first pair
+LATE = f"No pair of models has been loaded for more than {LONG_S / 60:g} minutes."
 NO_PAIR = "No pair of models could be loaded."
 ENDING = "The page is shutting down."
 NO_STORE = {"Cache-Control": "no-store"}
@@ -131,11 +133,13 @@ class PairProbe:
     """Ready once a pair has been loaded; call ``fail`` if loading the first pair failed. ``loaded``: the pairs in memory."""
 
     def __init__(self, loaded: Callable[[], Sequence[object]]) -> None:
-        self._loaded, self._ready, self._reason = loaded, False, LOADING
+        self._loaded, self._ready, self._failed, self._began = loaded, False, False, time.monotonic()
 
     def fail(self) -> None:
-        self._reason = NO_PAIR
+        self._failed = True
 
     def __call__(self) -> str:
         self._ready = self._ready or bool(self._loaded())
-        return "" if self._ready else self._reason
+        if self._ready or self._failed:
+            return "" if self._ready else NO_PAIR
+        return LATE if time.monotonic() - self._began > LONG_S else LOADING

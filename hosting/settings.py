@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class Settings:
     device: str = AUTO
     dtype: str = AUTO
     graphs: bool = True
+    hosts: tuple[str, ...] = ()  # further names of a private page
     proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are also MCP tools
     public: bool = False
@@ -52,6 +54,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
     if root_path and (not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)):
         raise ValueError(f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars.")
+    hosts = _items(get("MARS_HOSTS", "")) + _items(get("SPACE_HOST", ""))
+    for host in hosts:
+        if not re.fullmatch(r"[\w.*-]+", host):
+            raise ValueError(
+                f"MARS_HOSTS is {host[:80]!r}; it must be names such as lab.example or *.lab.example, without ports."
+            )
     mcp = _switch(environment, "MARS_MCP", False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
         message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
@@ -60,6 +68,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
         port=_whole(environment, "PORT", 7860, 1, 65_535),
         root_path=root_path,
+        hosts=hosts,
         proxy=_switch(environment, "MARS_PROXY", space or bool(root_path)),
         database=get("MARS_DATABASE_URL") or None,
         device=get("MARS_DEVICE", AUTO),
@@ -67,7 +76,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         graphs=_switch(environment, "MARS_GRAPHS", not zero_gpu),
         mcp=mcp,
         public=public,
-        pairs=tuple(filter(None, map(str.strip, get("MARS_PAIRS", "").split(",")))),
+        pairs=_items(get("MARS_PAIRS", "")),
         limits=get("MARS_LIMITS", ""),
         sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
         retention_days=_whole(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
@@ -101,6 +110,10 @@ def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ..
 
 def _public(environment: Mapping[str, str]) -> bool:
     return _switch(environment, "MARS_PUBLIC", bool(environment.get("SPACE_ID")))
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:

@@ -19,6 +19,7 @@ from mars_core.jobs import RUN_FAILURES, Began, Record
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.memory import PeakMemory
+from mars_core.panics import contained
 from mars_core.rules import RULES
 from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
@@ -130,7 +131,8 @@ class Run(Record):
         if self._engine is None:
             raise StopIteration
         try:
-            return self._step(self._engine)
+            with contained():
+                return self._step(self._engine)
         except RUN_FAILURES as error:
             self._raw = self._engine = None  # its state is undefined
             self._finish(Status.FAILED, StopReason.ERROR, failure(error, str(self._pair.device)))

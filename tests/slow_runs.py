@@ -1,9 +1,11 @@
 """A page whose runs can be interrupted on any machine: where a prompt contains ``slowly`` a run takes ``STEP_S`` a step, or until it
-is stopped. ``python -m tests.slow_runs`` is ``python app.py`` with such runs.
+is stopped; where it contains ``endlessly`` the engine's thread computes and never looks. ``python -m tests.slow_runs`` is ``python app.py``
+with such runs.
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import time
 from collections.abc import Generator
@@ -13,7 +15,7 @@ from pathlib import Path
 from mars_core.jobs import Event, Job, Stop
 from mars_core.jobs.accelerators import Local
 
-WORD = "slowly"
+WORD, ENDLESS = "slowly", "endlessly"
 STEP_S = 0.2
 
 
@@ -30,10 +32,18 @@ class SlowStop:
         return requested
 
 
+def _compute_endlessly() -> None:
+    os.write(1, b"computing endlessly\n")  # whatever the log keeps of what is printed
+    while True:
+        pass
+
+
 class SlowLocal(Local):
     """``Local``, slow for jobs whose prompt asks for it."""
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+        if any(ENDLESS in config.prompt.text for config in job.configs):
+            self._engine.submit(_compute_endlessly)
         slow = any(WORD in config.prompt.text for config in job.configs)
         return super().run(job, SlowStop(stop) if slow else stop)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +103,20 @@ class PageCompression(GZipMiddleware):
         await (super().__call__ if page else self.app)(scope, receive, send)
 
 
-def page_layers(services: Services, *, trust_proxy: bool = False) -> list[Middleware]:
-    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers."""
+def page_layers(services: Services, *, trust_proxy: bool = False, hosts: Sequence[str] = ()) -> list[Middleware]:
+    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers; ``hosts``:
+    further names of a private page."""
     return [
         Middleware(ErrorPages),
-        Middleware(OwnPages, trust_proxy=trust_proxy),
+        Middleware(OwnPages, trust_proxy=trust_proxy, hosts=None if services.public else hosts),
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),
         Middleware(PageCompression, compresslevel=5),
     ]
 
 
-def launch_options(page: gr.Blocks, services: Services, *, trust_proxy: bool = False) -> dict[str, Any]:
-    """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them."""
+def launch_options(page: gr.Blocks, services: Services, **layers: Any) -> dict[str, Any]:
+    """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them, as ``page_layers``."""
     return {
         "theme": page_theme(),
         "css": page_css(),
@@ -131,7 +132,7 @@ def launch_options(page: gr.Blocks, services: Services, *, trust_proxy: bool = F
         "state_session_capacity": MOST_SESSIONS,
         "app_kwargs": {
             "routes": page_routes(services),
-            "middleware": page_layers(services, trust_proxy=trust_proxy),
+            "middleware": page_layers(services, **layers),
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,

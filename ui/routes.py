@@ -1,9 +1,13 @@
-"""All HTTP routes of the page besides Gradio's, in one table. Each reads with the rights of the request's visitor."""
+"""All HTTP routes of the page besides Gradio's, in one table. Each reads with the rights of the request's visitor, of whose downloads
+few are written at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -12,12 +16,14 @@ from starlette.routing import BaseRoute, Route
 from storage import StorageError
 from ui.jobs.services import Services
 from ui.kit.figure import SOURCE, plotly_file
+from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
-from ui.tabs.account.actions import Exports
+from ui.tabs.account.actions import export_file
 from ui.tabs.study.downloads import FILES, SWEEP_TABLES, study_file, sweep_file
 from ui.tabs.study.reports import Reports
 from ui.tabs.votes.tally import results_file
 
+BUSY = "Other downloads of yours are being written; try again when one of them has ended.\n"
 Handler = Callable[[Services, Request], Response]
 
 
@@ -25,8 +31,7 @@ def handlers(services: Services) -> Mapping[str, Handler]:
     """By address; of several that fit the first answers."""
     reports = Reports(services.store)
     return {
-        f"/{SOURCE}": plotly_file,
-        "/mine/export.zip": Exports().send,
+        "/mine/export.zip": export_file,
         "/votes/vote_results.csv": results_file,
         **{f"/downloads/{name}": partial(study_file, reports, name) for name in FILES},
         **{f"/downloads/{name}": partial(sweep_file, name) for name in SWEEP_TABLES},
@@ -35,15 +40,40 @@ def handlers(services: Services) -> Mapping[str, Handler]:
 
 
 def page_routes(services: Services) -> list[BaseRoute]:
-    return [Route(path, _answer(services, handler), methods=["GET"]) for path, handler in handlers(services).items()]
+    under_way = Downloads(services.limits.downloads)
+    routes = {path: _answer(services, handler, under_way) for path, handler in handlers(services).items()}
+    routes[f"/{SOURCE}"] = plotly_file
+    return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
 
 
-def _answer(services: Services, handler: Handler) -> Callable[[Request], Response]:
+class Downloads:
+    """How many files of each owner are being written, ``most`` at once; visitors without a cookie count as one. Safe between threads."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most, self._owners, self._lock = most, Counter[str](), Lock()
+
+    @contextmanager
+    def one_of(self, visitor: Visitor) -> Iterator[bool]:
+        """Whether it may be written."""
+        owner = visitor.owner or "" if visitor.lasting else ""
+        with self._lock:
+            free = self._most is None or self._owners[owner] < self._most
+            self._owners[owner] += free
+        try:
+            yield free
+        finally:
+            with self._lock:
+                self._owners[owner] -= free
+                self._owners += Counter()  # without those that have none
+
+
+def _answer(services: Services, handler: Handler, under_way: Downloads) -> Callable[[Request], Response]:
     """What a handler raises is one sentence: 404 where something was named that is not there or of another version, else 503."""
 
     def answer(request: Request) -> Response:
         try:
-            return handler(services, request)
+            with under_way.one_of(services.seen_by(request).visitor) as free:
+                return handler(services, request) if free else PlainTextResponse(BUSY, 429)
         except (StorageError, ValueError) as error:
             sentence = services.sentence(error)
             return PlainTextResponse(f"{sentence}\n".encode("utf-8", "replace"), 404 if request.query_params else 503)

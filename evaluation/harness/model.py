@@ -23,6 +23,7 @@ from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
+from mars_core.text.templates import render
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Trace
 from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
@@ -193,10 +194,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
         options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
-            return str(self.tokenizer.apply_chat_template(chat_history, tokenize=False, **options))
+            return render(self.tokenizer, chat_history, **options)
         except jinja2.TemplateError:
             rest = [message for message in chat_history if message["role"] != "system"]
-            return str(self.tokenizer.apply_chat_template(rest, tokenize=False, **options))
+            return render(self.tokenizer, rest, **options)
 
     def get_model_info(self) -> dict[str, Any]:
         """For the ``config`` of lm-eval's results; ``mars`` has the telemetry of all answers, pooled."""

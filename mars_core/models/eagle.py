@@ -13,6 +13,7 @@ from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.source import Planned, Progress, description, label, weights
+from mars_core.models.untrusted import check_config_file
 from mars_core.types import ModelRef
 
 TARGETS = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "phi3": "Phi-3"}
@@ -26,6 +27,7 @@ def plan_eagle(ref: ModelRef, target: PreTrainedConfig, target_name: str, progre
             "only: choose such a target, or another drafter."
         )
     folder, pinned = description(ref, progress)
+    check_config_file(folder, ref.name)
     with explained(ref):
         raw: Any = json.loads((folder / "config.json").read_bytes())
         if not isinstance(raw, dict):

@@ -13,6 +13,7 @@ from huggingface_hub import errors as hub
 from safetensors import SafetensorError
 
 from mars_core.lazy import torch
+from mars_core.panics import contained
 from mars_core.types import ModelRef
 
 _LONGEST = 240  # characters of a library's message that are passed on
@@ -55,7 +56,8 @@ def explained(ref: ModelRef) -> Iterator[None]:
     """Converts all exceptions raised while ``ref`` is fetched, read or built to ModelError. Damaged or hostile checkpoints can make
     third-party code raise any exception, hence the broad handler."""
     try:
-        yield
+        with contained():
+            yield
     except ModelError:
         raise
     except Exception as error:

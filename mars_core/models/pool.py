@@ -17,6 +17,8 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
 from mars_core.models.source import Progress
+from mars_core.panics import contained
+from mars_core.text.templates import prepare
 from mars_core.types import ModelRef
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class ModelPool:
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if necessary; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head)
-        with self._lock:
+        with self._lock, contained():
             if key not in self._pairs:
                 self._pairs[key] = self._load(spec, progress)
             self._pairs.move_to_end(key)
@@ -79,6 +81,7 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
+        prepare()
         from mars_core.models.loading import load, plan  # here, because it imports transformers' models
 
         plans = plan(spec, progress)

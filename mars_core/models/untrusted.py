@@ -7,35 +7,47 @@ outside the folder, attention implementations fetched as code, and sizes that wo
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mars_core.models.errors import ModelError
 
-_MAX_LAYERS = 4096  # or experts; above any real model
-_COUNTS = (
-    "num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_experts", "num_local_experts", "n_routed_experts",
-)  # fmt: skip
+# Above any real model. The modules of a layer take 2 ms, without its weights.
+_MOST = dict.fromkeys(("num_hidden_layers", "num_layers", "n_layer", "n_layers"), 512) | dict.fromkeys(
+    ("num_experts", "num_local_experts", "n_routed_experts"), 4096
+)
+_MOST_ENTRIES = 4096  # of a list
+_MOST_BYTES = 4 << 20  # of a file
 _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
 
 
 def check_config_file(folder: Path, name: str) -> None:
     """Raises ModelError. Invalid JSON is left to the library's own error."""
-    objects: list[dict[str, Any]] = []
-    _json(folder / "config.json", objects.append)
-    for part in objects:
-        for key in _COUNTS:
-            value = part.get(key)
-            if isinstance(value, int | float) and value > _MAX_LAYERS:
-                raise ModelError(
-                    f"{name} cannot be loaded: its config.json has {key} = {value:.0f}; it must be at most {_MAX_LAYERS}."
-                )
-        for key in _ATTENTION:
-            if "/" in str(part.get(key, "")):
-                raise ModelError(
-                    f"{name} requires attention code from the Hub ({key}), which is never run here: choose another model."
-                )
+    for file in ("config.json", "generation_config.json"):
+        path, objects = folder / file, list[dict[str, Any]]()
+        size = path.stat().st_size if path.is_file() else 0
+        _check_count(name, file, "bytes", size, _MOST_BYTES)
+        _json(path, objects.append)
+        for part in objects:
+            for key, value in part.items():
+                if isinstance(value, list):
+                    _check_count(name, file, f"entries of {key[:80]!a}", len(value), _MOST_ENTRIES)
+                elif isinstance(value, int | float):
+                    _check_count(name, file, key[:80], value, _MOST.get(key, math.inf))
+            for key in _ATTENTION:
+                if "/" in str(part.get(key, "")):
+                    raise ModelError(
+                        f"{name} requires attention code from the Hub ({key}), which is never run here: choose another model."
+                    )
+
+
+def _check_count(name: str, file: str, what: str, count: float, most: float) -> None:
+    if count > most:
+        raise ModelError(
+            f"{name} cannot be loaded: the number of {what} of its {file} is {count:.0f}; it must be at most {most}."
+        )
 
 
 def shard_files(index: Path, name: str) -> tuple[Path, ...]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from jinja2.exceptions import TemplateError
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from mars_core.panics import contained
+from mars_core.text.templates import render
 from mars_core.types import PromptConfig
 
-# Exceptions of chat templates, which are programs in jinja's sandbox.
-_TEMPLATE_ERRORS = (TemplateError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-
+@contained()
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and the opening of the answer. Without
     one they are joined by blank lines. Raises ValueError where the prompt has no tokens, the template rejects the system prompt, or
@@ -22,18 +22,16 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
         raise ValueError("The prompt is empty; it needs at least 1 character.")
     template = prompt.chat and bool(tokenizer.chat_template)
     switch = thinking_switch(tokenizer, prompt.thinking, used=template)
-    encoded: Any
     if template:
         try:
-            encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **switch)
-        except _TEMPLATE_ERRORS as error:
+            text = _clean(render(tokenizer, messages, add_generation_prompt=True, **switch))
+        except TemplateError as error:
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
         text = joined(messages)
-        # The tokenizer would add it to the text a second time.
-        begun = tokenizer.bos_token and text.startswith(tokenizer.bos_token)
-        encoded = tokenizer(text, add_special_tokens=not begun)
-    ids = [int(token) for token in encoded["input_ids"]]
+    # Without a template, the tokenizer would add it to a text that begins with it a second time.
+    begun = template or (tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+    ids = [int(token) for token in tokenizer(text, add_special_tokens=not begun)["input_ids"]]
     if not ids:
         raise ValueError("The prompt has no token for this model; it needs at least 1.")
     return ids
@@ -67,8 +65,8 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     answer = "the answer"
     messages = [{"role": "user", "content": "the question"}, {"role": "assistant", "content": answer}]
     try:
-        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
-    except _TEMPLATE_ERRORS:
+        text = render(tokenizer, messages)
+    except TemplateError:
         return None
     rest = text.rpartition(answer)[2].lstrip()
     special = {str(token): number for number, token in tokenizer.added_tokens_decoder.items() if token.special}

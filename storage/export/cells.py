@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 
 from storage.schema.text import decode, mapped, readable
 
-# Characters that start a formula in a spreadsheet (OWASP, CSV injection), including full-width forms.
-_FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+# Characters that start a formula in a spreadsheet (OWASP, CSV injection); U+2212 is minus.
+_FORMULA = frozenset("=+-@\u2212")
+_UNSEEN = "CZM"  # Unicode categories that may be skipped before one: controls and format characters, spaces, marks
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters and a symbol that show nothing
 PIECES = ("piece", "own_piece")
 
 
@@ -44,8 +46,11 @@ def cell(value: object) -> str:
 
 
 def guarded(text: str) -> str:
-    """``text`` with a leading apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    """``text`` with a leading apostrophe where a spreadsheet would take it for a formula: it begins with a tab or a line break,
+    or its first visible character, in any width, starts one."""
+    seen = next((c for c in text if unicodedata.category(c)[0] not in _UNSEEN and c not in _FILLERS), "")
+    formula = text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", seen)[:1] in _FORMULA
+    return f"'{text}" if formula else text
 
 
 def finite(value: Any) -> Any:

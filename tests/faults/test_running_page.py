@@ -82,6 +82,16 @@ def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path
     assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
 
 
+def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Path) -> None:
+    with running(tmp_path) as page:
+        page.client.post("/gradio_api/call/v2/compare", json=SHORT | {"prompt": "endlessly"}).raise_for_status()
+        while "computing endlessly" not in page.log:
+            time.sleep(0.1)
+        assert page.stop() == 1  # by itself: else the wait for it fails
+        assert "_compute_endlessly" in page.log
+    assert whole(tmp_path)
+
+
 def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
         pass

@@ -33,12 +33,13 @@ IN_A_SPACE = Settings(public=True, json_log=True, host="0.0.0.0", proxy=True)  #
             {
                 "HOST": "::1", "PORT": "80", "MARS_ROOT_PATH": "/lab/mars/", "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
                 "MARS_RETENTION_DAYS": "30", "MARS_BACKUP_REPO": "someone/runs", "MARS_BACKUP_MINUTES": "5",
+                "MARS_HOSTS": "lab.example, *.lab.example", "SPACE_HOST": "a-b.hf.space",
                 "HF_TOKEN": "hf_a", "MARS_METRICS": "on", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
             },
             Settings(
                 host="::1", port=80, root_path="/lab/mars", proxy=True, pairs=("bundled", "smollm2-135m-1.7b"),
                 retention_days=30, backup_repo="someone/runs", backup_minutes=5, backup_token="hf_a", metrics=True,
-                database=None, limits="k=4",
+                database=None, limits="k=4", hosts=("lab.example", "*.lab.example", "a-b.hf.space"),
             ),
         ),
     ],
@@ -74,6 +75,7 @@ def test_no_secret_is_shown() -> None:
         ("MARS_ROOT_PATH", "lab", "a path such as /mars"),
         ("MARS_ROOT_PATH", "/a b", "a path such as /mars"),
         ("MARS_METRICS", "yes", "on, off or auto"),
+        ("MARS_HOSTS", "lab.example:80", "names such as lab.example"),
     ],
 )
 def test_what_is_no_value_gets_a_sentence(name: str, value: str, words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
+from ui.public.access import parse
 from ui.settings.drafters import offered, tree_shape
 from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
 
@@ -62,8 +62,8 @@ def _rules(value: object) -> tuple[LaneForm, ...]:
     ValueError for an unknown rule, a parameter that the rule does not have, or one out of its range."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
+            value = parse(value.encode("utf-8", "surrogatepass"))
+        except ValueError as error:
             raise ValueError(f"rules is not JSON: {error}.") from None
     items = value if isinstance(value, list | tuple) else [value]
     if not items:

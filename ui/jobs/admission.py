@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
+from mars_core.panics import contained
 from mars_core.types import RunConfig
 from storage import StorageError
 from ui.jobs.queue import Ticket
@@ -32,6 +33,7 @@ class JobError(Exception):
 
 POLL_S = 0.5  # between two messages to somebody who waits; gradio notices between them that a tab was closed
 RUNNING = (StorageError, AcceleratorError, ModelError)  # what may go wrong once the runs have begun
+NO_MEMORY = "The memory ran out; take a shorter prompt, fewer new tokens or a smaller pair."
 REFUSED = (*RUNNING, ValueError)  # and before
 
 
@@ -39,15 +41,19 @@ REFUSED = (*RUNNING, ValueError)  # and before
 def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED) -> Iterator[None]:
     """Converts exceptions of these types to JobError."""
     try:
-        yield
+        with contained():
+            yield
     except kinds as error:
         raise JobError(services.sentence(error)) from error
+    except MemoryError as error:
+        raise JobError(NO_MEMORY) from error
 
 
 def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
     """``frames``; an error becomes the last of them: a JobError's sentence, else the id under which the log has the error."""
     try:
-        yield from frames
+        with contained():
+            yield from frames
     except JobError as error:
         yield frame(message_strip(str(error), error.state))
     except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave

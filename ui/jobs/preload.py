@@ -9,7 +9,9 @@ from contextlib import suppress
 
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
+from mars_core.panics import contained
 from ui.jobs.services import Services
+from ui.kit.errors import fault
 from ui.settings.drafters import offered
 from ui.settings.form import Form, LaneForm, read_configs
 
@@ -19,17 +21,21 @@ LOG = logging.getLogger("mars")
 def preload(services: Services, failed: Callable[[], None] = lambda: None) -> None:
     """Loads the default pair and runs it once. Without it the page works and reports what is missing. What exists by now stays: the
     garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards."""
-    import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
-
-    gc.freeze()
-    gc.enable()
     try:
-        services.pool.get(services.catalog[0])
-        if services.accelerator.loads:
-            _rehearse(services, services.catalog[0])
+        with contained():
+            import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
+
+            gc.freeze()
+            gc.enable()
+            services.pool.get(services.catalog[0])
+            if services.accelerator.loads:
+                _rehearse(services, services.catalog[0])
     except ModelError as error:
         failed()
         LOG.warning("The pair %r is not available: %s", services.catalog[0].title, error)
+    except Exception as error:  # noqa: BLE001  nobody waits for this thread
+        failed()
+        fault(error, "preload")
 
 
 def _rehearse(services: Services, spec: PairSpec) -> None:

@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mars_core.panics import contained
+
 LOG = logging.getLogger("mars.faults")
 _PATH = re.compile(
     r"""(?<![\w.:/])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'"()<>,;:]+){2,}[/\\]?|sqlite:\S+|postgresql\S*://[^\s)]+"""
@@ -53,7 +55,8 @@ class ErrorPages:
             await send(message)
 
         try:
-            await self._app(scope, receive, sender)
+            with contained():
+                await self._app(scope, receive, sender)
         except Exception as error:
             if begun and _refused(error):  # Gradio's end of the stream of an unknown session, after a message
                 await send({"type": "http.response.body", "body": b""})

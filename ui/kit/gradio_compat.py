@@ -19,6 +19,7 @@ import gradio as gr
 from gradio.routes import App
 
 from evaluation.format import plural
+from mars_core.panics import contained
 from ui.kit.errors import fault
 
 LOG = logging.getLogger("mars.gradio")
@@ -75,7 +76,8 @@ class FaultyBlocks(gr.Blocks):
         if reported is not None and not isinstance(getattr(reported, "_data", {}), Mapping):
             options["event_data"] = gr.EventData(reported.target, {})
         try:
-            return await super().process_api(event, *args, **options)
+            with contained():
+                return await super().process_api(event, *args, **options)
         except gr.Error as error:
             error.print_exception = False
             raise

@@ -30,7 +30,7 @@ OPEN = frozenset((
     "info", "queue", "call", "cancel", "reset", "heartbeat", "startup-events", "theme.css", "app_id", "user", "login_check",
     "mcp",
 ))  # fmt: skip
-JSON_ROUTES = frozenset(("queue", "call", "cancel", "reset", "run", "api"))
+JSON_ROUTES = frozenset(("queue", "call", "cancel", "reset", "run", "api", "mcp"))
 DIRECT = f"{API}run/predict"  # where the page sends events that do not queue; Gradio refuses others there where api_open is False
 _CLOSED = ("monitoring", "proxy=", "file=")  # outside of API: old names of routes
 CLOSED = "This part of the page is closed in public."
@@ -64,7 +64,7 @@ class Access:
         if self._public and not is_open(path):
             raise HTTPException(404, CLOSED)
         body: Any = None
-        if scope["method"] == "POST" and (_takes_json(path) or (self._public and not path.startswith(f"{API}mcp"))):
+        if scope["method"] == "POST" and (_takes_json(path) or self._public):
             read = await _read(scope, receive, LONGEST_BODY if self._public else None)
             receive = _again(read, receive)
             try:

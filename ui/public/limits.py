@@ -24,6 +24,7 @@ class Limits:
     seconds: int | None = None  # of one comparison, sweep or vote, once its turn has come
     waiting: int | None = None  # visitors that wait for their turn
     runs_an_hour: int | None = None  # of one owner
+    downloads: int | None = None  # of one owner, written at once
 
     def check(self, configs: Sequence[RunConfig], prompt_tokens: int) -> None:
         """Raises ValueError with one sentence for the first exceeded limit. ``prompt_tokens``: of the longest prompt."""
@@ -69,7 +70,7 @@ class Limits:
 PRIVATE_LIMITS = Limits()
 PUBLIC_LIMITS = Limits(
     prompt_characters=8000, prompt_tokens=2048, new_tokens=512, k=16, tree_tokens=64, tree_depth=12, lanes=4, sweep_runs=80,
-    seconds=120, waiting=20, runs_an_hour=120,
+    seconds=120, waiting=20, runs_an_hour=120, downloads=2,
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
-"""Requests from pages of other origins carry no identity of the visitor, and forwarding headers count only behind a declared proxy;
-and the cookie by which a browser is known, set once, with the page itself. ASGI layers around the whole page.
+"""Requests from pages of other origins carry no identity of the visitor; a private page, which has no visitors, refuses them, and names
+that are not its own. Forwarding headers count only behind a declared proxy. And the cookie by which a browser is known, set once, with
+the page itself. ASGI layers around the whole page.
 
 Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that browsers send from everywhere.
 Without this layer, any site that a visitor has open could read and delete the visitor's runs. Browsers name the site of the sender in
@@ -9,10 +10,15 @@ Without this layer, any site that a visitor has open could read and delete the v
 from __future__ import annotations
 
 import secrets
+import socket
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ui.public.visitors import COOKIE, secret_of
@@ -23,26 +29,52 @@ SAFE = ("GET", "HEAD")
 _FORWARDED = (b"forwarded", b"x-forwarded-")
 _PORTS = {"http": 80, "https": 443}
 _SCHEMES = {"ws": "http", "wss": "https"}
+OTHER_PAGE = "This page is private: it answers neither pages of other origins nor their scripts."
 Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
 class OwnPages:
     """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that leads here keeps them. ``trust_proxy``:
     a proxy in front sets ``X-Forwarded-Host`` and ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send
-    them and Gradio builds addresses of them."""
+    them and Gradio builds addresses of them.
 
-    def __init__(self, app: ASGIApp, *, trust_proxy: bool = False) -> None:
+    ``hosts``: of a private page, the names under which it may be opened, with ``*`` for any part, besides this machine's. Requests of other
+    pages are refused then, and those to other names: somebody else may have led that name to this address (DNS rebinding), which makes
+    the page that is open there one of the same origin. An IP address cannot be led elsewhere."""
+
+    def __init__(self, app: ASGIApp, *, trust_proxy: bool = False, hosts: Sequence[str] | None = None) -> None:
         self._app, self._trust_proxy = app, trust_proxy
+        machine = socket.gethostname()
+        names = None if hosts is None else ("localhost", machine, f"{machine}.local", *hosts)
+        self._hosts = names and [name.lower() for name in names]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = [each for each in scope["headers"] if self._trust_proxy or not each[0].startswith(_FORWARDED)]
             scope = {**scope, "headers": headers}
+            if self._hosts is not None and (refusal := self._refusal(scope)):
+                await JSONResponse({"detail": refusal}, 403)(scope, receive, send)
+                return
             if foreign(scope):
                 scope["headers"] = [each for each in headers if each[0] != b"cookie"]
                 if "session" in scope:  # of the layer around this one, which leaves its cookie as it is
                     scope["session"] = {}
         await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str:
+        """Why a private page does not answer; empty where it does. Programs may send no ``Host``; browsers always do."""
+        headers = Headers(scope=scope)
+        for host in filter(None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())):
+            origin = _origin(f"http://{host}")
+            if origin is None or not self._own(origin[1].rstrip(".")):
+                return f"This page does not answer under the name {host[:80]!a}; MARS_HOSTS lists further names."
+        return OTHER_PAGE if foreign(scope) else ""
+
+    def _own(self, name: str) -> bool:
+        try:
+            return bool(ip_address(name))
+        except ValueError:
+            return any(fnmatchcase(name, each) for each in self._hosts or ())
 
 
 def foreign(scope: Scope) -> bool:

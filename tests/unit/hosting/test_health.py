@@ -141,10 +141,13 @@ def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool)
         assert database_probe(opened)() == ("" if durable else health.TEMPORARY)
 
 
-def test_a_pair_that_is_loading_or_cannot_be_loaded() -> None:
+def test_a_pair_that_is_loading_or_hangs_or_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs: list[str] = []
     probe = PairProbe(lambda: pairs)
     assert probe() == health.LOADING
+    with monkeypatch.context() as patch:
+        patch.setattr(health, "LONG_S", -1.0)
+        assert probe() == health.LATE
     probe.fail()
     assert probe() == health.NO_PAIR
     pairs.append("another")

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from mars_core.text.prompting import encode
+from mars_core.types import PromptConfig
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import edit, load, refusal
+from tests.unit.ui.places import failing
 
 ROOT = Path(__file__).parents[3]
 EVIL = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
@@ -114,19 +117,47 @@ def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}, {"num_experts": 1e12}]
-)
-def test_counts_that_would_fill_the_memory_are_refused_before_they_do(sizes: dict[str, Any], copy: Path) -> None:
-    edit(copy, "config.json", **sizes)
-    assert "at most 4096" in refusal(copy)
+    ("file", "content", "said"),
+    [
+        ("config.json", {"num_hidden_layers": 10**9}, "num_hidden_layers of its config.json is 1000000000; it must be at most 512"),
+        ("config.json", {"text_config": {"num_hidden_layers": 4000}}, "num_hidden_layers of its config.json is 4000; it must"),
+        ("config.json", {"num_experts": 1e12}, "num_experts of its config.json is 1000000000000; it must be at most 4096"),
+        ("config.json", {"eos_token_id": [1] * 10**5}, "entries of 'eos_token_id' of its config.json is 100000; it must be at most 4096"),
+        ("generation_config.json", {"eos_token_id": [1] * 10**6}, "entries of 'eos_token_id' of its generation_config.json is 1000000"),
+        ("generation_config.json", {"eos_token_id": [1] * 3 * 10**6}, "bytes of its generation_config.json is 90"),
+    ],
+)  # fmt: skip
+def test_sizes_that_would_take_the_memory_or_much_time_are_refused_before_anything_is_built(
+    file: str, content: dict[str, Any], said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", failing("It was read."))
+    edit(copy, file, **content)
+    assert said in refusal(copy)
 
 
-def test_a_template_cannot_reach_python(copy: Path) -> None:
-    """transformers renders templates in a sandbox; the session makes one sentence of its refusal (test_text)."""
-    from jinja2.exceptions import SecurityError
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
+GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~ s.t %}{% endfor %}{{ s.t }}"
 
-    template = copy / "chat_template.jinja"
-    template.write_text("{{ ''.__class__.__mro__[1].__subclasses__() }}")
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"), (LOOP, "more than 1 s"), (GROW, "(MemoryError|1024 MiB)"),
+        ("{{ 'x' * 11000000 }}", "more than 10,000,000 characters"), ("{{ 7 ** (7 ** 12) }}", "more than 1 s"),
+        ("{{ raise_exception('x' * 9000) }}", "x{300}$"),
+    ],
+)  # fmt: skip
+def test_a_template_reaches_nothing_and_ends(
+    template: str, said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not Python, not the memory, not the thread that renders; the next prompt is rendered."""
     tokenizer = load(copy).tokenizer
-    with pytest.raises(SecurityError):
-        tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False)
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    wanted = encode(tokenizer, PromptConfig("ab"))
+    tokenizer.chat_template = template
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=f"refuses the prompt: .*{said}"):
+        if "more than 1 s" in said:
+            patch.setattr("mars_core.text.templates.SECONDS", 1.0)
+        encode(tokenizer, PromptConfig("ab"))
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    assert encode(tokenizer, PromptConfig("ab")) == wanted

@@ -10,7 +10,7 @@ import pytest
 
 from hosting import logs
 from hosting.deploy.files import FLAVOURS
-from hosting.health import LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
+from hosting.health import LATE, LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
 from hosting.metrics import Metrics
 from mars_core.models import CATALOG
 from ui.public.limits import PUBLIC_LIMITS, Limits
@@ -65,7 +65,7 @@ def test_every_metric_is_listed_and_no_other() -> None:
 def test_every_field_of_the_log_is_listed() -> None:
     assert {"time", "level", "logger", "message", *logs.TEXTS, *logs.NUMBERS, "at", "error"} <= NAMES
     assert logs.WITHHELD in TEXT
-    assert all(reason in TEXT for reason in (LOCKED, LOADING, NO_PAIR, TEMPORARY))
+    assert all(reason in TEXT for reason in (LOCKED, LOADING, LATE, NO_PAIR, TEMPORARY))
 
 
 def test_every_address_is_told() -> None:

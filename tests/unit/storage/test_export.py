@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -35,8 +36,11 @@ from tests.unit.storage.exports import (
 )
 
 SUMMARY = ("tau", "acceptance_rate", "tv_mean", "tv_max", "kl_sum", "kl_mean", "kl_max", "shifted_share", "perplexity")
-DANGEROUS = ('=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "－1", "＋1", "＠x")  # noqa: RUF001
-HARMLESS = ("", "plain", " =1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
+DANGEROUS = (
+    '=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\ufeff\u200b =1",
+    "＝1", "－1", "＋1", "＠x",  # noqa: RUF001
+)  # fmt: skip
+HARMLESS = ("", "plain", " 1", "\u200b1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
@@ -164,6 +168,14 @@ def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
 )  # fmt: skip
 def test_values_and_other_texts_are_not_guarded(value: object, text: str) -> None:
     assert cell(value) == text
+
+
+def test_nothing_invisible_hides_a_formula() -> None:
+    """What cannot be printed is written visibly."""
+    hidden = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")]
+    hidden += ["\u115f", "\u3164", "\uffa0", "\u2800", "\u200b\ufeff\u00a0"]
+    for start in "=+-@＝＋－＠﹦﹢﹣﹫−":  # noqa: RUF001
+        assert not [c for c in hidden if not cell(f"{c}{start}1").startswith(("'", "\\u"))]
 
 
 def test_formula_is_guarded(sqlite_store: RunStore) -> None:

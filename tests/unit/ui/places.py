@@ -58,6 +58,17 @@ def failing(words: str, kind: Callable[[str], Exception] = StorageError) -> Call
     return fail
 
 
+class PanicException(BaseException):
+    """As pyo3 raises it where a library in Rust panics."""
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
 def lose_device(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """So many steps are assembled, and no more."""
     step, steps = Assembler.step, itertools.count()

@@ -12,6 +12,8 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
@@ -19,7 +21,10 @@ from tests.panels import assert_inert, read_panel
 from tests.unit.ui import places
 from tests.unit.ui.places import HOSTILE, client_of, failing
 from ui.jobs.services import Services
+from ui.kit.figure import SOURCE
+from ui.public.limits import PUBLIC_LIMITS
 from ui.public.visitors import COOKIE
+from ui.routes import handlers
 from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
@@ -231,19 +236,28 @@ def test_a_full_disk_ends_the_export_in_a_sentence(
     assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
 
 
-def test_one_export_of_an_owner_is_written_at_a_time(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = client_of(place)
-    entered, meanwhile = list[bool](), list[int]()
+def test_few_downloads_of_a_visitor_are_written_at_once(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever address; visitors without a cookie count as one, and the library of the figures is no download."""
+    inner: dict[tuple[str, str], list[tuple[str, str]]] = {
+        ("", ""): [(ONE, "1")], (ONE, "1"): [(ONE, "2"), (ONE, "1")], (ONE, "2"): [(ONE, "3"), (ONE, "3"), (TWO, "3"), ("", "3")],
+        ("", "3"): [("", "4")],
+    }  # fmt: skip
+    answers: dict[tuple[str, str], list[int]] = {}
+    paths = iter([*handlers(place), "/downloads/runs.csv"] * 9)
 
-    def ask(visitor: str) -> int:
-        return client.get(PATH, headers={"cookie": f"{COOKIE}={visitor}"}).status_code
+    def ask(asked: tuple[str, str]) -> int:
+        path = next(paths).replace("{name}", "runs.csv")
+        return client.get(path, params={"at": asked[1]}, headers={"cookie": f"{COOKIE}={asked[0]}"}).status_code
 
-    def write(_: RunStore, path: Path) -> None:
-        path.write_bytes(b"")
-        if not entered:
-            entered.append(True)
-            meanwhile.extend([ask(ONE), ask(TWO), ask(ONE)])
+    def busy(_: Services, request: Request) -> Response:
+        """Asks for others while it is written."""
+        asked = (request.cookies.get(COOKIE, ""), request.query_params["at"])
+        answers[asked] = [ask(each) for each in inner.pop(asked, ())]
+        return PlainTextResponse("")
 
-    monkeypatch.setattr("ui.tabs.account.actions.write_everything", write)
-    assert ask(ONE) == 200 and meanwhile == [429, 200, 429]  # a refused one gives nothing free
-    assert ask(ONE) == 200
+    monkeypatch.setattr("ui.routes.handlers", lambda _: dict.fromkeys(handlers(place), busy))
+    client = client_of(replace(place, limits=PUBLIC_LIMITS))
+    assert ask(("", "")) == 200
+    assert answers[ONE, "2"] == [429, 429, 200, 200]  # a refused one gives nothing free
+    assert answers["", "3"] == [429] and answers[ONE, "1"] == [200, 200]
+    assert client.get(f"/{SOURCE}").status_code == 200

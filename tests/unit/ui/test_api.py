@@ -188,6 +188,8 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"rules": ["mars(theta=0.9"]}, "A rule is 'mars\\(theta=0.9'; write it like"),
         ({"rules": [7]}, "A rule is 7; write it like"),
         ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'), ({"rules": "[oops"}, "rules is not JSON"),
+        ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"), ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
+        ({"rules": '[{"rule": "mars", "parameters": {"theta": NaN}}]'}, "rules is not JSON"), ({"rules": "[" + "9" * 5000}, "is not JSON"),
         ({"rules": ["strict"] * 5}, "5 rules were chosen"),
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
         ({"drafter": "eagle3"}, "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import pickle
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -16,10 +18,11 @@ import pytest
 
 from mars_core.jobs import AcceleratorError, Began, Job, Wrote
 from mars_core.jobs.accelerators import ZeroGpu
-from mars_core.models import PairSpec
+from mars_core.models import ModelPool, PairSpec
+from mars_core.panics import contained
 from mars_core.session import Run
 from mars_core.types import Sampling, Status, StopReason, Trace
-from tests.unit.ui.places import FORM, LONG, SWEEP, failing, running, said, traces_of
+from tests.unit.ui.places import FORM, LONG, SWEEP, PanicException, failing, raising, running, said, traces_of
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
 from ui.jobs.services import Services
@@ -97,6 +100,38 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     if target == ENGINE:
         assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
     assert caplog.records[0].__dict__["where"] == "compare" and works(place)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), PanicException("odd\nbytes")], ids=["memory", "panic"])
+@pytest.mark.parametrize(
+    "place_of_it",
+    ["transformers.AutoTokenizer.from_pretrained", "mars_core.models.loading.end_ids", "transformers.PreTrainedTokenizerBase.__call__",
+     "mars_core.session.build", "mars_core.text.assembly.Assembler.step", "ui.tabs.compare.frames.token_rows"],
+)  # fmt: skip
+def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
+    place: Services, monkeypatch: pytest.MonkeyPatch, place_of_it: str, error: BaseException
+) -> None:
+    """Also what is no Exception: from a tokenizer's regular expression, say. For the page, and for programs."""
+    fresh = replace(place, pool=ModelPool(device="cpu", dtype="float32"), accelerator=None)
+    ask = {"prompt": "Once", "rules": ["strict"], "max_new_tokens": 4}
+    with monkeypatch.context() as patch:
+        patch.setattr(place_of_it, raising(error))
+        state, words = last(fresh)
+        assert state == "failed" and words and "Traceback" not in words
+        if "frames" not in place_of_it:
+            try:
+                (run,) = list(Api(fresh).compare(**ask))[-1]["runs"]
+                told = str(run["error"])
+            except gr.Error as refused:
+                told = str(refused)
+            assert re.search(r"odd bytes\.|[Mm]emory", told) and "\n" not in told
+    assert works(fresh) and list(Api(fresh).compare(**ask))[-1]["runs"][0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_what_ends_the_program_or_a_task_is_no_panic(end: type[BaseException]) -> None:
+    with pytest.raises(end), contained():
+        raise end
 
 
 def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Services) -> None:

@@ -9,7 +9,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -136,7 +135,7 @@ def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
 
 
 def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
-    answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", partial(plotly_file, None))])).get(f"/{SOURCE}")
+    answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", plotly_file)])).get(f"/{SOURCE}")
     whole = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     version = re.search(r"v[\d.]+", whole.read_text(encoding="utf-8")[:200])
     assert version and f"plotly.js (cartesian - minified) {version[0]}\n" in answer.text[:200]

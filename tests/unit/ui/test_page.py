@@ -24,7 +24,7 @@ from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import client_of, contrast, keep, place_of
+from tests.unit.ui.places import PanicException, client_of, contrast, keep, place_of, raising
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import NAMES, Address, chosen_tab, history_parameters, read_address, search_query, without_search
@@ -218,6 +218,16 @@ def test_the_default_pair_is_there_or_missed_and_the_collector_on(
         assert pool.loaded() == loaded and pool.ran == set(loaded)  # its first run was a rehearsal
         assert gc.isenabled() and gc.get_freeze_count() > 0
     assert "The pair 'Lost' is not available" in caplog.text
+
+
+@pytest.mark.parametrize("error", [RuntimeError("odd"), MemoryError(), PanicException("odd")])
+def test_whatever_ends_the_first_loading_is_known(
+    spec: PairSpec, store: RunStore, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr("mars_core.models.loading.plan", raising(error))
+    failed: list[bool] = []
+    preload(place_of(store, catalog=(spec,)), lambda: failed.append(True))
+    assert failed == [True]
 
 
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -13,11 +15,16 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-from starlette.testclient import TestClient
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient, WebSocketDenialResponse
+from starlette.websockets import WebSocket
 
+from storage import RunStore
+from tests.unit.ui.places import place_of
+from ui.app import page_layers
+from ui.jobs.services import Services
 from ui.public import access
-from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_MANY, Access
+from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
 from ui.public.origin import OwnPages, VisitorCookie, new_cookie, own_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
@@ -166,7 +173,15 @@ def door(public: bool = True) -> TestClient:
     ],
 )  # fmt: skip
 def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(public: bool, body: bytes) -> None:
-    for path in (JOIN, "/gradio_api/call/compare", "/gradio_api/run/predict", "/gradio_api/cancel"):
+    paths = (
+        JOIN,
+        "/gradio_api/call/compare",
+        "/gradio_api/run/predict",
+        "/gradio_api/cancel",
+        "/gradio_api/mcp",
+        "/gradio_api/mcp/",
+    )
+    for path in paths:
         answer = door(public).post(path, content=body)
         assert (answer.status_code, answer.json()) == (400, {"detail": NOT_JSON})
 
@@ -176,6 +191,15 @@ def test_a_good_body_arrives_as_it_was_sent(public: bool) -> None:
     deep = b"[" * 60 + b"]" * 60
     for body in (b'{"data": ["[[[{{", 1e300, null], "session_hash": "own"}', b'{"data": ' + deep + b"}"):
         assert door(public).post(JOIN, content=body).content == body
+
+
+def test_a_body_is_of_bounded_size_in_public_mode_wherever_it_goes() -> None:
+    long = json.dumps({"data": "x" * access.LONGEST_BODY}).encode()
+    for path in (JOIN, "/gradio_api/call/compare", "/gradio_api/mcp/", "/", "/downloads/runs.csv"):
+        for content in (long, iter([long])):  # of a stated length, and in chunks
+            answer = door().post(path, content=content)
+            assert (answer.status_code, answer.json()) == (413, {"detail": TOO_LONG})
+        assert door(public=False).post(path, content=long).status_code == 200
 
 
 def test_only_the_form_is_checked_in_private_mode() -> None:
@@ -209,6 +233,83 @@ def test_what_was_unused_for_longest_is_forgotten() -> None:
     kept.put("b", "new")
     assert kept.get("a") is None and (kept.get("c"), kept.get("b")) == ("first", "new")
     assert kept.take("c", lambda value: value == "new") is None and kept.take("c") == "first" and kept.take("c") is None
+
+
+@pytest.fixture
+def place(store: RunStore) -> Services:
+    return place_of(store)
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def private(place: Services, base: str, *hosts: str, proxy: bool = False) -> TestClient:
+    """Within all layers of the page; every answer of it is 200."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).accept()
+        else:
+            await PlainTextResponse("ours")(scope, receive, send)
+
+    app = Starlette(routes=[Mount("/", answer)], middleware=page_layers(place, trust_proxy=proxy, hosts=hosts))
+    return TestClient(app, base_url=base)
+
+
+def outcomes(client: TestClient, **said: str) -> set[int]:
+    """Statuses of all methods, and of a websocket."""
+    headers = {name.replace("_", "-"): value for name, value in said.items()}
+    found = {client.request(method, "/x", headers=headers).status_code for method in METHODS}
+    try:
+        with client.websocket_connect("ws://localhost:7860/x", headers=headers):
+            return found | {200}
+    except WebSocketDenialResponse as refused:
+        return found | {refused.status_code}
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost:7860", 200), ("LOCALHOST", 200), ("127.0.0.1:9000", 200), ("[::1]:7860", 200), ("192.168.7.9:7860", 200),
+        (f"{socket.gethostname()}:7860", 200), ("lab.example", 200), ("a.hf.space", 200),
+        ("evil.example:7860", 403), ("localhost.evil.example:7860", 403), ("127.0.0.1.nip.io", 403), ("lab.example.evil.example", 403),
+        ("hf.space", 403), ("x:7860:1", 403), ("[::1", 403),
+    ],
+)  # fmt: skip
+def test_a_private_page_answers_under_its_own_names_alone(place: Services, host: str, expected: int) -> None:
+    """A name that somebody else leads to this address makes the page that is open there one of the same origin."""
+    page = private(place, "http://localhost:7860", "lab.example", "*.hf.space")
+    assert outcomes(page, host=host) == outcomes(page, host=host, origin=f"http://{host}") == {expected}
+    if expected == 403:
+        assert "MARS_HOSTS" in page.get("/", headers={"host": host}).json()["detail"]
+    forwarded = {"host": "127.0.0.1:7860", "x_forwarded_host": host}
+    assert outcomes(private(place, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded) == {
+        expected
+    }
+    assert outcomes(private(place, "http://localhost"), **forwarded) == {
+        200
+    }  # without a proxy that header says nothing
+    assert outcomes(private(replace(place, public=True), "http://localhost"), host=host) - {404, 413} == {200}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"origin": "http://localhost:3000"}, {"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:7860"},
+        {"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"}, {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"},
+    ],
+)  # fmt: skip
+def test_a_private_page_refuses_other_pages(place: Services, said: dict[str, str]) -> None:
+    assert outcomes(private(place, "http://localhost:7860"), **said) == {403}
+
+
+def test_a_private_page_answers_programs_its_own_page_and_links(place: Services) -> None:
+    page = private(place, "http://localhost:7860")
+    for said in ({}, {"origin": "http://localhost:7860"}, {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"}):
+        assert outcomes(page, **said) == {200}
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert page.get("/", headers=link).status_code == 200 and page.post("/", headers=link).status_code == 403
 
 
 PROXY = {"x-forwarded-proto": "https", "x-forwarded-host": "mars.example"}

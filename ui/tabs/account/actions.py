@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any
 
 from starlette.requests import Request
@@ -32,7 +31,6 @@ NO_COOKIE = (
 READERS = "You and whoever runs this page can read it; others only what you share."
 FOR_GOOD = "nobody can bring them back, and backups forget them with time."
 STILL_RUNNING = "What is running now is kept when it ends: stop it first."
-BUSY = "All of your data is being exported already; wait until that has ended.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +159,11 @@ def _who(visitor: Visitor) -> str:
     )
 
 
-class Exports:
-    """One an owner at a time, for writing is work. Safe between threads."""
-
-    def __init__(self) -> None:
-        self._owners: set[str] = set()
-        self._lock = Lock()
-
-    def send(self, services: Services, request: Request) -> Response:
-        """The export of whoever asks; on a private page, of everything. Raises StorageError."""
-        seen = services.seen_by(request)
-        owner = seen.visitor.owner or ""
-        if not seen.visitor.lasting:
-            return PlainTextResponse(NO_COOKIE, 403)
-        with self._lock:
-            if owner in self._owners:
-                return PlainTextResponse(BUSY, 429)
-            self._owners.add(owner)
-        try:
-            answer = written(NAME, lambda path: write_everything(seen.store, path))
-        finally:
-            self._owners.discard(owner)
-        answer.headers["Cache-Control"] = "private, no-store"
-        return answer
+def export_file(services: Services, request: Request) -> Response:
+    """The export of whoever asks; on a private page, of everything. Raises StorageError."""
+    seen = services.seen_by(request)
+    if not seen.visitor.lasting:
+        return PlainTextResponse(NO_COOKIE, 403)
+    answer = written(NAME, lambda path: write_everything(seen.store, path))
+    answer.headers["Cache-Control"] = "private, no-store"
+    return answer
