@@ -104,6 +104,12 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r".*\bvllm (serve|/).*|vllm serve.*|python -m vllm\..+|integrations/vllm/try .+": "needs vLLM; make vllm runs it",
     r"\.ci/build-in-chroot FOLDER": "needs root and Debian packages",
 }
+EXAMPLES = {  # pages with examples in Python, and the tests that run them
+    "api": "ui/test_api.py",
+    "contributing": "test_docs.py",
+    "data": "storage/test_data_docs.py",
+    "token-view": "ui/test_token_view.py",
+}
 VARIABLES = re.compile(r"^(?:[A-Z_]+=(?:\"[^\"]*\"|\$\([^)]*\)|\S+) +)+")
 
 
@@ -194,6 +200,13 @@ def test_every_command_is_run_or_has_a_reason() -> None:
     assert not [line for block in bare for line in block.splitlines() if COMMAND.match(line)], (
         "a block of commands begins with ```sh"
     )
+
+
+def test_every_page_with_examples_in_python_has_a_test_that_runs_them() -> None:
+    assert {page.stem for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")} == EXAMPLES.keys()
+    for page, file in EXAMPLES.items():
+        text = (ROOT / "tests/unit" / file).read_text(encoding="utf-8")
+        assert f"{page}.md" in text and "exec(" in text, file
 
 
 @pytest.mark.parametrize("command", sorted(everything()))
