@@ -96,7 +96,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"python -m evaluation run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"accelerate launch.*": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
-    r"mars-playground": "serves until it is stopped, as app.py does in tests/faults",
+    r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
     r"(event=\$\()?curl .+|sed .+": "asks a page, as tests/unit/ui/test_api.py does; a server of vLLM; another machine",
     r"(\.venv/bin/)?pip .+|apt-get .+|git .+": "downloads",
     r"docker .+": "needs a container engine",
@@ -163,7 +163,7 @@ def main_of(given: list[str]) -> tuple[Main | None, list[str]]:
     match given:
         case ["mars", *rest]:
             return mars.main, rest
-        case ["mars-playground", *rest]:
+        case ["mars-playground", *rest] | ["python", "app.py", *rest]:
             return app.main, rest
         case [".venv/bin/lm_eval", *rest]:
             return lm_eval, rest
