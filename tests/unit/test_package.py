@@ -64,7 +64,9 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
     for command in (["mars", "columns"], ["mars-playground", "--version"]):
         script = make_commands / command[0]
         assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
-        done = subprocess.run([script, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [script, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+        )
         assert done.stdout.startswith(("### runs", __version__))
     assert PROJECT["scripts"].keys() <= {path.name for path in make_commands.iterdir()}
     rules = "\nrun: $(BIN)/mars\n", "\n$(EVAL_READY): requirements-eval.txt $(BIN)/mars\n"
@@ -74,7 +76,9 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
 @pytest.mark.parametrize("name", PROJECT["scripts"])
 def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
     file = PROJECT["scripts"][name].partition(":")[0] + ".py"
-    done = subprocess.run([sys.executable, file, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, file, "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout.startswith(f"usage: {'mars ' if name == 'mars' else 'app.py '}")
 
 
