@@ -1,4 +1,4 @@
-# make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)
+# make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)   and the commands .venv/bin/{mars,mars-playground}
 # make test   all tests, with a real browser          (ARGS="-k name", JOBS=processes, 0 for one without others)
 # make check  lint, format, types, import rules
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale}
@@ -46,6 +46,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(T
 VERIFIED := $(VENV)/.locked
 # $(call install,requirements file,lock files): the versions of the locks; with LOCKED=1 only files that have their hashes.
 install = $(if $(LOCKED),,rm -f $(VERIFIED); )$(PIP) $(if $(LOCKED),--require-hashes $(foreach lock,torch-$(TORCH) run $(2),-r locks/$(lock).txt),-r $(1) -c locks/constraints.txt)
+# $(call script,name,module): a command in .venv/bin that runs main of the module of this checkout, from any folder.
+script = printf '%s\n' '\#!$(abspath $(BIN))/python' 'import sys' '' 'sys.path.insert(0, "$(CURDIR)")' 'from $(2) import main' '' \
+	'if __name__ == "__main__":' '    sys.exit(main())' > $(BIN)/$(1) && chmod +x $(BIN)/$(1)
 RUN_READY := $(VENV)/.requirements
 EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
@@ -56,7 +59,7 @@ TOOLS := .venv-tools
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
 
-run: $(RUN_READY)
+run: $(BIN)/mars
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: export PYTHONDONTWRITEBYTECODE :=  # else each of the many processes compiles the program and the tests again
@@ -105,10 +108,16 @@ $(RUN_READY): requirements.txt locks/constraints.txt | verified
 	$(call install,requirements.txt,)
 	@touch $@
 
-$(EVAL_READY): requirements-eval.txt evaluation/harness/script.py $(RUN_READY)
+$(BIN)/mars: $(RUN_READY)
+	@$(call script,mars,mars)
+	@$(call script,mars-playground,app)
+
+# pip's own lm_eval does not discover models.
+$(EVAL_READY): requirements-eval.txt $(BIN)/mars
 	@echo "Installing requirements-eval.txt into $(VENV)."
 	$(call install,requirements-eval.txt,mcp postgres eval)
-	$(BIN)/python -m evaluation.harness.script
+	@$(call script,lm_eval,evaluation.harness.command)
+	@$(call script,lm-eval,evaluation.harness.command)
 	@touch $@
 
 $(DEV_READY): requirements-dev.txt requirements-mcp.txt requirements-postgres.txt $(EVAL_READY)

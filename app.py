@@ -6,6 +6,7 @@ load it themselves.
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
 import gc
 import logging
@@ -37,6 +38,7 @@ from hosting.metrics import Metrics, labels_of
 from hosting.middleware import OWN, Guard
 from hosting.retention import Retention
 from hosting.settings import Settings, json_log, offered, read_settings
+from mars_core import __version__
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
 from mars_core.lazy import torch
@@ -226,9 +228,16 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     return 0
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Serves the page. All other settings are environment variables (docs/hosting.md)."
+    )
+    parser.add_argument("--host", help="address to listen on, instead of HOST")
+    parser.add_argument("--port", help="port to listen on, instead of PORT")
+    parser.add_argument("--version", action="version", version=__version__)
+    given = {name.upper(): value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     try:
-        return serve(read_settings(os.environ))
+        return serve(read_settings(os.environ | given))
     except ValueError as error:
         set_up(json=json_log(os.environ), public=False)
         LOG.error(str(error))

@@ -15,8 +15,8 @@ from importlib import import_module
 CORE, STORAGE = "mars_core.__main__", "storage.__main__"
 MAINS = dict.fromkeys(("run", "compare", "models", "rules"), CORE) | {
     "columns": STORAGE,
-    "import": STORAGE,
     "check": "evaluation.cli",
+    "import": "evaluation.cli",
 }
 
 
@@ -44,3 +44,7 @@ def parser() -> argparse.ArgumentParser:
     studies = commands.add_parser("eval", help="paired studies of verification rules on suites of prompts")
     import_module("evaluation.arguments").add_commands(studies.add_subparsers(dest="study_command", required=True))
     return root
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

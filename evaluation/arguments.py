@@ -186,7 +186,7 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
 def _tree(text: str) -> TreeShape:
     parts = text.split("/")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        raise ValueError(f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 60/7/10.")
+        raise ValueError(f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10.")
     return TreeShape(*map(int, parts))
 
 

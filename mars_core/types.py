@@ -44,10 +44,11 @@ class RuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best ``tokens`` nodes are drafted."""
+    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best ``tokens`` nodes are drafted. The defaults are
+    EAGLE's total_token = 60, which counts the root, and depth = 7, which counts expansions after the first."""
 
-    tokens: int = 60  # drafted nodes; the root is not one
-    depth: int = 7
+    tokens: int = 59
+    depth: int = 8
     top_k: int = 10
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +33,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"{page.url}/", f"sqlite:///{folder / 'runs.db'}")
     code = page.process.returncode
     assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{page.log}"
+
+
+@pytest.fixture(scope="session")
+def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands that the Makefile writes into .venv/bin, in a folder of its own, over a pip that does nothing."""
+    folder = tmp_path_factory.mktemp("environment") / "bin"
+    folder.mkdir()
+    (folder / "pip").touch()
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    told = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "LOCKED")}  # of make test
+    command = ["make", f"VENV={folder.parent}", f"{folder.parent}/.requirements-eval"]
+    subprocess.run(command, cwd=Path(__file__).parents[1], env=told, check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.harness import MISSING, MODEL, TASKS, register
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs ``lm_eval`` with these arguments. Exit status 2 for invalid options, with one sentence on standard error.
 
     lm-eval's parser reads and changes ``sys.argv``, so it is set here.
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     from mars_core.models import ModelError
     from storage import StorageError
 
-    sys.argv = ["lm_eval", *arguments]
+    sys.argv = ["lm_eval", *(sys.argv[1:] if arguments is None else arguments)]
     setup_logging()
     parser = HarnessCLI()
     options = parser.parse_args()

@@ -1,9 +1,8 @@
-"""The documentation keeps up with the code: rules and figures, examples, tests, paths, links, commands."""
+"""The documentation keeps up with the code: rules and figures, examples, tests, paths, links."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import runpy
 from functools import cache
@@ -128,16 +127,6 @@ def anchors(page: Path) -> list[str]:
     """The headings of a page as GitHub links to them."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return [re.sub(r"[^a-z0-9_ -]", "", title.lower()).replace(" ", "-") for title in titles]
-
-
-def test_every_command_of_the_documentation_exists() -> None:
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    modules = set(re.findall(r"(?:-m |`)((?:bench|evaluation|hosting|mars_core|storage|training)(?:\.\w+)*)", text))
-    assert len(modules) > 10
-    assert not [name for name in modules if importlib.util.find_spec(name) is None]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE))
-    assert targets and not [name for name in targets if f"\n{name}:" not in makefile]
 
 
 def test_the_command_line_lists_every_rule() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import app
 import mars
+from hosting.settings import Settings
+from mars_core import __version__
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -51,6 +56,54 @@ def test_each_pin_is_within_the_range_that_the_metadata_declares(extra: str) -> 
 @pytest.mark.parametrize("name", PROJECT["scripts"])
 def test_a_script_of_the_metadata_can_be_called(name: str) -> None:
     assert callable(EntryPoint(name, PROJECT["scripts"][name], "console_scripts").load())
+
+
+def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
+    make_commands: Path, tmp_path: Path
+) -> None:
+    for command in (["mars", "columns"], ["mars-playground", "--version"]):
+        script = make_commands / command[0]
+        assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
+        done = subprocess.run(
+            [script, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+        )
+        assert done.stdout.startswith(("### runs", __version__))
+    assert PROJECT["scripts"].keys() <= {path.name for path in make_commands.iterdir()}
+    rules = "\nrun: $(BIN)/mars\n", "\n$(EVAL_READY): requirements-eval.txt $(BIN)/mars\n"
+    assert all(rule in (ROOT / "Makefile").read_text(encoding="utf-8") for rule in rules)
+
+
+@pytest.mark.parametrize("name", PROJECT["scripts"])
+def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
+    file = PROJECT["scripts"][name].partition(":")[0] + ".py"
+    done = subprocess.run(
+        [sys.executable, file, "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.startswith(f"usage: {'mars ' if name == 'mars' else 'app.py '}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], Settings(port=7000)),
+        (["--host", "::1", "--port", "80"], Settings(host="::1", port=80)),
+        (["--port=0"], "PORT is '0'; it must be a whole number"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["page"], "unrecognized arguments: page"),
+    ],
+)
+def test_the_page_reads_its_arguments_before_the_environment(
+    arguments: list[str], expected: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(app, "serve", done.append)
+    monkeypatch.setattr(app, "set_up", lambda **_: None)
+    monkeypatch.setattr(app.LOG, "error", done.append)
+    monkeypatch.setenv("PORT", "7000")
+    monkeypatch.delenv("HOST", raising=False)
+    with suppress(SystemExit):  # of argparse
+        app.main(arguments)
+    assert done == [expected] or str(expected) in f"{done} {capsys.readouterr().err}"
 
 
 def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:

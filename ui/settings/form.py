@@ -33,9 +33,9 @@ class DraftForm:
     k: float | None = 5
     mode: str = "greedy"
     shape: str = TREE
-    tree_tokens: float | None = 60
-    tree_depth: float | None = 7
-    tree_top_k: float | None = 10
+    tree_tokens: float | None = TreeShape().tokens
+    tree_depth: float | None = TreeShape().depth
+    tree_top_k: float | None = TreeShape().top_k
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Any, NamedTuple
 
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
-from ui.settings.drafters import offered
+from mars_core.types import TreeShape
+from ui.settings.drafters import TREE_NUMBERS, offered
 from ui.settings.form import TREE
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
 USUAL = {"temperature": 1.0, "drafter": "model", "k": 5, "mode": "greedy", "top_k": 0, "top_p": 1.0}
-PAPER_TREE = {"drafter": "eagle3", "shape": TREE, "tree_tokens": 60, "tree_depth": 7, "tree_top_k": 10}
+PAPER_TREE = {"drafter": "eagle3", "shape": TREE, **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True))}
 
 
 class Preset(NamedTuple):
@@ -26,7 +28,7 @@ class Preset(NamedTuple):
 
 PRESETS: Mapping[str, Preset] = {
     "paper": Preset("Paper: T = 1, K = 7, θ = 0.9", USUAL | {"k": 7}),
-    "paper-tree": Preset("Paper: EAGLE-3 tree, 60 tokens, depth 7", USUAL | PAPER_TREE),
+    "paper-tree": Preset("Paper: EAGLE-3 tree, 59 tokens, depth 8 (60, 7 in EAGLE)", USUAL | PAPER_TREE),
     "greedy": Preset("Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)),
     "sampled": Preset("Sampled drafts: where MARS may lose", USUAL | {"mode": "sampled"}),
     "theta": Preset("Three θ: 0.84, 0.9, 0.98", rules=(

@@ -168,7 +168,7 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
-    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(60, 7, 10))
+    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = ({key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None)))
     assert with_head - without == {"paper-tree"}
 
@@ -197,4 +197,11 @@ def test_the_papers_setting_is_the_papers() -> None:
     assert (form.temperature, read_drafter(form)) == (1.0, DrafterConfig("model", k=7, mode=DraftMode.GREEDY))
     assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
     tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
-    assert read_drafter(tree).tree == TreeShape(60, 7, 10)
+    eagle = {
+        "total_token": 60,
+        "depth": 7,
+        "top_k": 10,
+    }  # of EAGLE's own code: with the root, and expansions after the first
+    shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
+    assert read_drafter(tree).tree == shape == TreeShape() == read_drafter(replace(FORM, drafter="eagle3")).tree
+    assert f"{shape.tokens} tokens, depth {shape.depth}" in PRESETS["paper-tree"].title

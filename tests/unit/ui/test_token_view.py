@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from contextlib import closing
 from dataclasses import asdict, fields, replace
 from itertools import product
@@ -20,7 +21,7 @@ from mars_core.types import DrafterConfig, DraftMode, Given, Outcome, Sampling, 
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
-from tests.unit.ui.places import HIGH, contrast, judged
+from tests.unit.ui.places import HIGH, contrast, judged, one_loop
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
@@ -150,6 +151,14 @@ def test_the_input_is_documented() -> None:
     assert [name for name, _ in FIELDS if f"`{name}`" not in text] == []
     outcomes = [*(outcome.value for outcome in Outcome), "given"]
     assert ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text and len(outcomes) - 1 == GIVEN
+
+
+def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    made: dict[str, Any] = {}
+    with one_loop():
+        exec(example, made)
+    assert len(made["page"].blocks) == len(stored)
 
 
 def test_what_is_published_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:

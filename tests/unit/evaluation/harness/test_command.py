@@ -18,7 +18,6 @@ import pytest
 import evaluation
 from evaluation.harness import TASKS
 from evaluation.harness.command import main
-from evaluation.harness.script import NAMES, write_scripts
 from storage import RunStore
 
 
@@ -104,21 +103,20 @@ def test_without_lm_eval_a_sentence_says_what_to_install(
 
 
 def test_the_scripts_know_the_model_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scripts = write_scripts(tmp_path)
-    assert [path.name for path in scripts] == list(NAMES)
-    assert all(path.stat().st_mode & 0o111 for path in scripts)
+    script = make_commands / "lm_eval"
+    assert script.read_bytes() == (make_commands / "lm-eval").read_bytes()
     root = str(Path(evaluation.__file__).parents[1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in (root, "", ".")])
     command = "lm_eval --model mars --model_args theta=2 --tasks demo_arithmetic"
     monkeypatch.setattr(sys, "argv", command.split())
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(scripts[0]), run_name="__main__")
+        runpy.run_path(str(script), run_name="__main__")
     assert ended.value.code == 2 and sys.path[0] == root
     assert "theta is 2; rule mars takes 0 to 1." in capsys.readouterr().err
-    assert scripts[0].read_text(encoding="utf-8").startswith(f"#!{sys.executable}\n")
+    assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
 
 
 def test_the_tasks_folder_stands_beside_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
