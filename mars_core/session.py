@@ -72,7 +72,7 @@ class Session:
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
-        validate_length(config, len(ids), self.pair.context)
+        validate_length(config, len(ids), *self.pair.limit(config.drafter))
         return Checked(config, tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:

@@ -35,8 +35,8 @@ def _require(holds: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def validate_length(config: RunConfig, prompt: int, context: int) -> None:
-    """Raises ValueError if ``prompt`` tokens, the prefix and the new tokens do not fit into the context."""
+def validate_length(config: RunConfig, prompt: int, context: int, model: str) -> None:
+    """Raises ValueError if ``prompt`` tokens, the prefix and the new tokens do not fit into the ``context`` of ``model``."""
     given = len(config.prefix)
     available = context - prompt - given
     begun = f" and the given beginning {given}" if given else ""
@@ -45,7 +45,7 @@ def validate_length(config: RunConfig, prompt: int, context: int) -> None:
         1 <= config.max_new_tokens <= available,
         f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
         + (f"1 to {available} fit into" if available > 0 else f"{alone} fit into")
-        + f" the context of {context} tokens.",
+        + f" the context of {model}, {context} tokens.",
     )
 
 

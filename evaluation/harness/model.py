@@ -52,7 +52,9 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._warm = False
         self.telemetry: list[Row] = []
         with checked():  # what is invalid for every task
-            validate(self._config("x", read_generation({}, None, 1), 0), self.pair)
+            config = self._config("x", read_generation({}, None, 1), 0)
+            validate(config, self.pair)
+        self._limit = self.pair.limit(config.drafter)
 
     @classmethod
     def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> Self:
@@ -159,7 +161,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             )
         with checked():
             validate(config, self.pair)
-            validate_length(config, min(len(ids), space), self.max_length)
+            validate_length(config, min(len(ids), space), self.max_length, self._limit.model)
         return ids[-space:], max(0, len(ids) - space)
 
     # lm-eval's model interface: tokenizer, process rank, metadata of the results.
@@ -176,7 +178,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     @property
     def max_length(self) -> int:
         """Tokens of prompt and answer together."""
-        return min(self.pair.context, self.options.max_length or self.pair.context)
+        return min(self._limit.tokens, self.options.max_length or self._limit.tokens)
 
     @property
     def max_gen_toks(self) -> int:

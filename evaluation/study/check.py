@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from mars_core.types import RunConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
+    from mars_core.models.loading import Limit
     from mars_core.session import Session
 
 
@@ -22,17 +23,19 @@ def check(plan: Plan, session: Session) -> None:
 
     if plan.varied is None:  # a sweep needs no scoring library
         check_libraries(plan.suites, execute_code=plan.execute_code)
-    for config in every_setting(plan, session):
+    settings = list(every_setting(plan, session))
+    for config in settings:
         validate(config, session.pair)
+    limit = _limit(settings, session.pair)
     for suite in plan.suites:
         for item in suite.items:
             length = session.count_tokens(plan.prompt(item))
-            if length + plan.max_new_tokens > session.pair.context:
+            if length + plan.max_new_tokens > limit.tokens:
                 sweep = plan.varied is not None
                 name = f"Prompt {item.id}" if sweep else f"Item {item.id} of suite {suite.name}"
                 raise ValueError(
                     f"{name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together they must be at most "
-                    f"{session.pair.context}, the context of these models.{'' if sweep else ' --skip-long leaves such items out.'}"
+                    f"{limit.tokens}, the context of {limit.model}.{'' if sweep else ' --skip-long leaves such items out.'}"
                 )
 
 
@@ -41,6 +44,10 @@ def every_setting(plan: Plan, session: Session) -> Iterator[RunConfig]:
     for temperature in plan.temperatures:
         for lane in range(len(plan.lanes)):
             yield config_of(plan, session, Task(0, 0, 0, temperature), lane)
+
+
+def _limit(settings: Iterable[RunConfig], pair: Pair) -> Limit:
+    return min(pair.limit(config.drafter) for config in settings)
 
 
 def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
@@ -52,7 +59,7 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 def without_long(plan: Plan, session: Session) -> Plan:
     """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no other items."""
-    available = session.pair.context - plan.max_new_tokens
+    available = _limit(every_setting(plan, session), session.pair).tokens - plan.max_new_tokens
     suites = []
     for suite in plan.suites:
         items = tuple(item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available)

@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
     """For a text of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
-    longest = min(round_up(tokens, _WIDTHS), pair.context) if pair.graphs else tokens
+    longest = min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens) if pair.graphs else tokens
     cache_size = CacheSize(longest, nodes + 1, pair.shapes, whole=pair.graphs)
     parameters = tuple(sorted(config.rule.parameters.items()))
     return Kind(config.drafter, config.rule.name, parameters, config.sampling, cache_size, meter)

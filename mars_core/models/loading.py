@@ -30,16 +30,23 @@ from mars_core.models.source import Planned, Progress, bar_class, description, l
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
-from mars_core.types import ModelRef
+from mars_core.types import DrafterConfig, ModelRef
 
 _FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 
+class Limit(NamedTuple):
+    """The longest text, and the model whose context it is."""
+
+    tokens: int
+    model: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
     """A target and its drafters on a device, ready to run. The refs carry the resolved revisions. Only ids below ``vocabulary`` may be
-    drafted. ``context`` is the longest sequence, in tokens, that both can take."""
+    drafted. ``context`` is the longest sequence, in tokens, that the target can take, ``draft_context`` that of the draft model."""
 
     spec: PairSpec
     target: PreTrainedModel
@@ -52,6 +59,7 @@ class Pair:
     context: int
     eos_ids: frozenset[int]
     vocabulary: int
+    draft_context: int | None = None
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
     graphs: bool = False  # whether steps are captured as CUDA graphs
@@ -62,6 +70,13 @@ class Pair:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
+
+    def limit(self, drafter: DrafterConfig) -> Limit:
+        """Of texts with drafts from ``drafter``."""
+        target = Limit(self.context, self.target_ref.name)
+        if drafter.kind != "model" or self.draft_ref is None or self.draft_context is None:
+            return target
+        return min(target, Limit(self.draft_context, self.draft_ref.name))
 
     @property
     def exact(self) -> bool:
@@ -127,7 +142,8 @@ def load(
         spec=spec, target=first.model, draft=second and second.model, head=head, tokenizer=tokenizer,
         device=first.model.device, dtype=dtype,
         target_ref=first.ref, draft_ref=second and second.ref, head_ref=head_ref,
-        context=min(_context(each.config, tokenizer) for each in (plans.target, plans.draft) if each),
+        context=_context(plans.target.config, tokenizer),
+        draft_context=_context(plans.draft.config, tokenizer) if plans.draft else None,
         eos_ids=end_ids(first.model, tokenizer), vocabulary=vocabulary,
         graphs=graphs and fast and first.model.device.type == "cuda", shapes=first.shapes, inexact=first.inexact,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from transformers import PreTrainedTokenizerBase
 
 _BROKEN = "\ufffd"
-_MAX_CHARACTER = 8  # tokens; a longer sequence of invalid bytes is returned as replacement characters
+_LONGEST = 8  # tokens of an unfinished character; in a longer row of them all but the last are invalid bytes
 
 
 class Detokenizer:
@@ -14,28 +14,32 @@ class Detokenizer:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         self._ids: list[int] = []
-        self._shown = 0  # ids whose text has been returned
+        self._complete = 0  # ids whose text has been returned
         self._context = 0  # decoding starts here, so that spaces between words are preserved
+        self._ahead = 0  # characters that were returned of the ids after ``_complete``
 
     def add(self, token: int) -> str:
         """The characters that become complete with this token."""
         self._ids.append(token)
         piece = self._pending()
-        if piece.endswith(_BROKEN) and len(self._ids) - self._shown < _MAX_CHARACTER:
+        if not piece.endswith(_BROKEN):
+            return self._take(piece)
+        if len(self._ids) - self._complete < _LONGEST:
             return ""
-        return self._take(piece)
+        self._ahead += len(piece) - 1
+        return piece[:-1]
 
     def flush(self) -> str:
         """The rest of an incomplete character at the end."""
         return self._take(self._pending())
 
     def _pending(self) -> str:
-        before = self._decode(self._ids[self._context : self._shown])
-        return self._decode(self._ids[self._context :])[len(before) :]
+        before = self._decode(self._ids[self._context : self._complete])
+        return self._decode(self._ids[self._context :])[len(before) + self._ahead :]
 
     def _take(self, piece: str) -> str:
         if piece:
-            self._context, self._shown = self._shown, len(self._ids)
+            self._context, self._complete, self._ahead = self._complete, len(self._ids), 0
         return piece
 
     def _decode(self, ids: list[int]) -> str:

@@ -124,8 +124,12 @@ def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(free:
         ((-1,), 8, "Token 0 of the given beginning has id -1; this target's ids are 0 to "),
         ((1, 2, 7), 8, "Token 2 of the given beginning, id 7, ends the text; nothing can follow it"),
         ((7, 1), 8, "Token 0 of the given beginning, id 7, ends the text"),
-        ((1,) * 250, 8, "prompt has 4 tokens and the given beginning 250; 1 to 2 fit into the context of 256"),
-        ((1,) * 252, 1, "prompt and beginning alone do not fit into the context of 256"),
+        (
+            (1,) * 250,
+            8,
+            "prompt has 4 tokens and the given beginning 250; 1 to 2 fit into the context of tests/target, 256 tokens",
+        ),
+        ((1,) * 252, 1, "prompt and beginning alone do not fit into the context of tests/target, 256"),
     ],
 )
 def test_bad_beginnings_are_named(free: Pair, prefix: tuple[int, ...], new: int, message: str) -> None:

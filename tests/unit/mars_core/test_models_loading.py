@@ -15,8 +15,11 @@ from transformers import MambaConfig
 from mars_core.models import ModelError, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
+from mars_core.session import Session
+from mars_core.types import DrafterConfig
 from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint, tiny_tokenizer
 from tests.folders import edit, load, refusal
+from tests.live_pairs import config_for
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +82,19 @@ def test_the_chat_templates_end_of_turn_ends_an_answer_though_no_configuration_n
     assert load(copy).eos_ids == {EOS, BOS}
 
 
-def test_the_context_is_the_shorter_of_the_two(llama: Path, tmp_path: Path) -> None:
+def test_only_runs_with_a_draft_model_are_limited_by_its_context(llama: Path, tmp_path: Path) -> None:
     short = tiny_checkpoint("gpt2", tmp_path, n_positions=100)
-    assert load(llama, short).context == load(short, llama).context == 100
+    pair, other = load(llama, short), load(short, llama)
+    kinds = ("model", "ngram", "none")
+    assert [pair.limit(DrafterConfig(kind)) for kind in kinds] == [(100, str(short)), *2 * [(CONTEXT, str(llama))]]
+    assert [other.limit(DrafterConfig(kind)) for kind in kinds] == 3 * [(100, str(short))]
+    for kind in ("ngram", "none"):
+        run = config_for(pair, DrafterConfig(kind), new=CONTEXT - 20)
+        Session(pair).check(run)
+        with pytest.raises(
+            ValueError, match=rf"max_new_tokens is .* 1 to \d+ fit into the context of {short}, 100 tokens"
+        ):
+            Session(pair).check(config_for(pair, DrafterConfig("model"), new=CONTEXT - 20))
 
 
 def test_the_context_ends_where_a_rotary_scaling_starts_to_change(tmp_path: Path) -> None:

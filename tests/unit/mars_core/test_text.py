@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -130,6 +131,20 @@ def test_pieces_are_whole_characters_and_make_the_text(byte_level: PreTrainedTok
     assert "".join(pieces) + detokenizer.flush() == text
     if "\ufffd" not in text:
         assert not any("\ufffd" in piece for piece in pieces)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_pieces_of_any_bytes_are_their_text(byte_level: PreTrainedTokenizerFast, seed: int) -> None:
+    """Characters after, between and amid invalid bytes, in rows longer than any character."""
+    parts = [*"a 日都是👩", "\ufffd"]
+    ids = [byte_level.encode(part) for part in parts]
+    source, tokens = random.Random(seed), list[int]()
+    while len(tokens) < 60:
+        chosen = source.choice(ids)
+        tokens += chosen if source.random() < 0.4 else [source.choice(chosen)] * source.choice((1, 1, 2, 12))
+    detokenizer = Detokenizer(byte_level)
+    text = "".join(map(detokenizer.add, tokens)) + detokenizer.flush()
+    assert text == byte_level.decode(tokens, clean_up_tokenization_spaces=False)
 
 
 def test_unfinished_character_comes_out_with_the_flush(byte_level: PreTrainedTokenizerFast) -> None:

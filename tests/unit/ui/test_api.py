@@ -197,7 +197,7 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"k": "5"}, "k is '5'; it must be a number"), ({"seed": True}, "seed is True; it must be a number"),
         ({"rules": [{"rule": 5}]}, 'as an object it has "rule" and "parameters"'),
         ({"k": 2.5}, "K is 2.5; it must be a whole number"),
-        ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of 4096"), ({"seed": -1}, "seed is -1"),
+        ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of .*, 4096 tokens"), ({"seed": -1}, "seed is -1"),
         ({"seed": 10**400}, "A number is too large"), ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
         ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"), ({"stop": [""]}, "stop string is empty"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),

@@ -15,7 +15,7 @@ from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE
 from ui.settings.fields import Fields, Values, form_values, parse, read_form
-from ui.settings.form import FIRST_LANES, Form, read_thinking, settings_label
+from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
@@ -86,11 +86,10 @@ def prompt_length(services: Services, form: Form) -> str:
             return NOT_LOADED
         loaded = services.pool.get(spec)
         config = PromptConfig(form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking))
-        length = start_session(loaded).count_tokens(config)
+        length, limit = start_session(loaded).count_tokens(config), loaded.limit(read_drafter(form))
     except (ValueError, ModelError) as error:
         return services.sentence(error)
     templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
-    room = max(0, loaded.context - length)
     return (
-        f"{plural(length, 'token')}{templated}; {count(room)} new ones fit into the context of {count(loaded.context)}."
+        f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."
     )
