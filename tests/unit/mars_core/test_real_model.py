@@ -1,0 +1,75 @@
+"""SmolLM2-135M-Instruct on the engine: what holds for small random models holds for a real one with 49,152 ids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+import torch
+from platformdirs import user_cache_path
+
+from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
+from tests.live_pairs import config_for, decoded
+from tests.smollm2 import smollm2
+
+pytestmark = pytest.mark.slow
+NEW = 10
+NONE, NGRAMS = DrafterConfig("none"), DrafterConfig("ngram", k=5)
+PROMPTS = (
+    "What is the capital of France?",
+    "대한민국의 수도는 어디인가요?",
+    "מהי בירת ישראל? ענה במשפט אחד.",
+    "Describe this family: 👩‍👩‍👧‍👦",
+    "What do <|im_start|> and <|im_end|> mean in a prompt?",
+    "def fibonacci(n):\n    # complete this function",
+    "List the days of the week. List the days of the week. List the days",
+    "翻译成英语:今天天气很好。",
+    "Write a limerick about a tie between 0.30 and 0.29.",
+    "\u202eabc\u202c \x00 naïve café — ½ ≠ 0.5?",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Callable[[str], Pair]:
+    try:
+        folder = smollm2(user_cache_path("mars-playground", appauthor=False) / "models")
+    except ModelError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    return lambda dtype: ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(folder)))
+
+
+def config(pair: Pair, drafter: DrafterConfig, prompt: str, temperature: float = 0.0) -> RunConfig:
+    return config_for(pair, drafter, Sampling(temperature), prompt=PromptConfig(prompt), new=NEW)
+
+
+def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(loaded: Callable[[str], Pair]) -> None:
+    pair = loaded("float32")
+    assert pair.exact, pair.inexact
+    for prompt in PROMPTS:
+        alone, strict = (decoded(pair, config(pair, drafter, prompt)) for drafter in (NONE, NGRAMS))
+        assert numbers(strict) == numbers(alone)
+        ids = torch.tensor([alone.prompt_ids])
+        with torch.inference_mode():
+            wanted = pair.target.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False)
+        assert list(alone.token_ids) == wanted[0, ids.shape[1] :].tolist()
+        run = Session(pair).start(config(pair, NGRAMS, prompt))
+        streamed = [run.text for _ in run]
+        assert all(run.text.startswith(each) for each in streamed)
+        assert run.text == pair.tokenizer.decode(alone.token_ids, skip_special_tokens=True)
+
+
+def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -> None:
+    pair = loaded("bfloat16")
+    assert pair.exact, pair.inexact
+    for temperature, prompt in ((0.0, PROMPTS[4]), (1.0, PROMPTS[5]), (1.0, PROMPTS[6])):
+        alone, strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS))
+        assert numbers(strict) == numbers(alone)
+
+
+def numbers(trace: Trace) -> list[tuple[float, ...]]:
+    return [(each.id, each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge) for each in trace.tokens]
