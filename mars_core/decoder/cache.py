@@ -22,16 +22,18 @@ _ALIGNED = 64
 
 
 class PassShapes(NamedTuple):
-    """The shapes that passes may have: rows (tokens) and width (positions that they attend to) are padded to multiples of their steps;
-    more than ``most_rows`` are read in several passes, except those of a tree. With a ``width_step`` above 1 every pass has a mask.
-    See ``models.exactness``."""
+    """The shapes that passes may have. Rows (tokens) are padded to a multiple of ``row_step``, and more than ``most_rows`` are read in
+    several passes. Passes end at multiples of ``width_step`` and attend over the positions up to the next one, with a mask: so the
+    width of a token's pass follows from its position. A tree is read in one pass. See ``models.exactness``."""
 
     row_step: int = 1
     most_rows: int = CHUNK
     width_step: int = 1
 
     def __str__(self) -> str:
-        return f"rows in multiples of {self.row_step} up to {self.most_rows}, widths in multiples of {self.width_step}"
+        return (
+            f"rows in multiples of {self.row_step}, at most {self.most_rows}; widths in multiples of {self.width_step}"
+        )
 
 
 ANY_SHAPE = PassShapes()
@@ -67,7 +69,7 @@ class ModelCache(ABC):
     def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their features [n, taps · H]."""
         found = [self.features[:0]]
-        for chunk in ids.split(rows) if len(ids) else ():
+        for chunk in self._chunks(ids, start, rows, whole=False):
             found.append(self._chain(chunk, start, 1, whole=False)[1])
             start += len(chunk)
         return torch.cat(found)
@@ -78,21 +80,31 @@ class ModelCache(ABC):
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after the last of them (0: after all)."""
-        found, at = [], 0
-        for chunk in ids.split(self._size.shapes.most_rows):
-            rows, features = self._chain(chunk, start + at, logits, whole=self._size.whole)
+        found, at, size = [], 0, self._size
+        for chunk in self._chunks(ids, start, size.shapes.most_rows, whole=size.whole):
+            rows, features = self._chain(chunk, start + at, logits, whole=size.whole)
             if self._taps:
                 self.features[at : at + len(chunk)].copy_(features)
             found.append(rows)
             at += len(chunk)
         return (torch.cat(found) if len(found) > 1 else found[0])[-logits:]
 
+    def _chunks(self, ids: Tensor, start: Start, rows: int, *, whole: bool) -> Sequence[Tensor]:
+        """The ids of each pass."""
+        step = self._size.shapes.width_step
+        if whole or step == 1:
+            return ids.split(rows) if len(ids) else ()
+        assert isinstance(start, int), "a captured pass attends over the whole cache"
+        first = ids[: -start % step]
+        return [each for part in (first, *ids[len(first) :].split(step)) if len(part) for each in part.split(rows)]
+
     def _chain(self, ids: Tensor, start: Start, logits: int, *, whole: bool) -> tuple[Tensor, Tensor]:
         """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of the padding."""
         filled = _padded(ids, self._size.shapes.row_step)
-        wanted = logits if len(filled) == len(ids) else 0
-        rows, features = self._pass(filled, self._index.chain(start, len(filled), whole=whole), wanted)
-        return (rows if wanted else rows[: len(ids)]), features[: len(ids)]
+        padding = len(filled) - len(ids)
+        place = self._index.chain(start, len(filled), whole=whole, padding=padding)
+        rows, features = self._pass(filled, place, 0 if padding else logits)
+        return (rows[: len(ids)] if padding else rows), features[: len(ids)]
 
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
         """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each attends to the positions before

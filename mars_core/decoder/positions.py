@@ -28,8 +28,8 @@ class Place(NamedTuple):
 
 class PositionIndex:
     """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device. ``window``: of the layers with
-    a sliding window. A pass attends over the positions up to its last token, rounded up to a multiple of ``step``, or over the
-    ``whole`` cache, so that its shape does not depend on its position."""
+    a sliding window. A pass attends over the positions up to its last token (not counting the last ``padding`` ones), rounded up to a
+    multiple of ``step``, or over the ``whole`` cache, so that its shape does not depend on its position."""
 
     def __init__(
         self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, step: int = 1
@@ -41,10 +41,10 @@ class PositionIndex:
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
-    def chain(self, start: Start, count: int, *, whole: bool) -> Place:
+    def chain(self, start: Start, count: int, *, whole: bool, padding: int = 0) -> Place:
         """Positions of ``count`` consecutive tokens."""
         tight = self._step == 1 and not whole
-        slots, width = self._slots[:count] + start, self._width(start, count, whole)
+        slots, width = self._slots[:count] + start, self._width(start, count - padding, whole)
         bare = tight and (count == 1 or width == count)
         if bare and (self._window is None or width <= self._window):
             return Place(start, slots, slots, width, tight, None, None)

@@ -1,7 +1,7 @@
 """Finds the shapes of passes in which a token's logits are bitwise the same whatever is read beside it.
 
-Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by its width. In the shapes found
-here they choose the same order for every row, so that strict writes the target's own text in every dtype. Chains only: the
+Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by its width. The width follows
+from a token's position; the rows are searched here, so that strict writes the target's own text in every dtype. Chains only: the
 ancestors of a tree's node do not stand side by side in the cache.
 """
 
@@ -17,11 +17,9 @@ from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, inpu
 from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
-# Attention on a CPU goes through the positions in blocks of 512; a last block that is shorter is summed in another order.
-_BORDER = 512
-# Cheapest first. With the last one all chains have one number of rows, so that only the width can differ.
-CANDIDATES = tuple(PassShapes(rows, most, _BORDER) for rows, most in ((2, 64), (4, 64), (8, 64), (16, 16)))
-_TOKENS, _BLOCK = 64, 8  # of the text that is read first, and of those that are read in different passes
+# Cheapest first. With the last one every pass over a chain has the same number of rows.
+CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((2, 64), (4, 64), (8, 64), (16, 16)))
+_TOKENS, _BLOCK = 64, 8  # of the text that is read first, and of its continuation
 _TEXT = (
     "The lighthouse keeper counted 17 ships before noon, then wrote: “Fog again; wind from the north-west at 6.5 knots.” "
     "def area(r): return 3.14159 * r ** 2\nQuand la pluie cessa, elle ouvrit la fenêtre — 雨が止んだ — and nobody asked why."
@@ -61,33 +59,19 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
 
 
 def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> int | None:
-    """A position at which logits depend on the pass; None where they are bitwise the same."""
-    context = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _BORDER
-    last = min(_BORDER + _BLOCK, context)
+    """A position from which on logits depend on the rows of a pass; None where they are bitwise the same."""
+    context = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _TOKENS + _BLOCK
+    last = min(_TOKENS + _BLOCK, context)
     count = min(_BLOCK, last // 2)
-    ids = ids[: last - count]
+    ids, start = ids[: last - count], last - count - 1
     cache = open_cache(model, CacheSize(last, count, shapes))
     cache.read(ids)
-    places = torch.arange(len(ids), last, device=ids.device)
-    cache.move(places % len(ids), places)  # the entries of the text, repeated up to the border
-    if last > _BORDER:
-        start, block = _BORDER - max(count // 2, shapes.row_step), ids[:count]
-        if not torch.equal(cache.forward(block, start), _one_by_one(cache, block, start)):
-            return start
-    start = len(ids) - 1
     written, logits = _written(cache, ids[-1:], start, count)
     text = torch.cat([ids[:-1], written])
     for block in (written, text[-17:], text[-shapes.most_rows :]):  # 17: kernels have blocks of 16 rows
         if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
             return start
     return None
-
-
-def _one_by_one(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
-    """Logits [n, V]: the first half of ids [n] in passes of one token, the rest in one pass."""
-    half = len(ids) // 2
-    rows = [cache.forward(ids[at : at + 1], start + at) for at in range(half)]
-    return torch.cat([*rows, cache.forward(ids[half:], start + half)])
 
 
 def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:

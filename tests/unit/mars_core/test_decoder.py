@@ -31,7 +31,7 @@ from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 LONG = CHUNK + 100  # more than one chunk
-FIXED, EVEN = PassShapes(16, 16, 512), PassShapes(2, 64, 512)
+FIXED, EVEN = PassShapes(16, 16, 128), PassShapes(2, 64, 32)
 
 
 def built(kind: str, **options: Any) -> PreTrainedModel:

@@ -44,7 +44,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def config_for(pair: Pair, drafter: DrafterConfig, temperature: float, seed: int = 0, new: int = NEW) -> RunConfig:
-    """Widths of passes reach the first border while the text is written."""
+    """Widths of passes grow while the text is written, also beyond the 256 at which kernels change their order."""
     prompt = "once upon a time " * 30  # 480 to 510 tokens
     return live_pairs.config_for(pair, drafter, Sampling(temperature), prompt=prompt, new=new, seed=seed)
 
@@ -104,10 +104,10 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("broken", "found"),
     [
-        (lambda shape: shape[0], PassShapes(16, 16, 512)),  # as where activations of all rows are quantised together
-        (lambda shape: shape[1] > 512, ANY_SHAPE),
+        (lambda shape: shape[0], PassShapes(16, 16, 128)),  # as where activations of all rows are quantised together
+        (lambda shape: shape[1], ANY_SHAPE),
     ],
-    ids=["rows", "width"],
+    ids=["rows", "start"],
 )
 def test_what_depends_on_its_neighbours_is_found_out(
     pair: Pair, broken: Callable[[tuple[int, int]], float], found: PassShapes, monkeypatch: pytest.MonkeyPatch
@@ -117,13 +117,13 @@ def test_what_depends_on_its_neighbours_is_found_out(
 
     def passed(self: Any, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         rows, features = computed(self, ids, place, logits)
-        return rows * (1 + 1e-6 * broken((len(ids), place.width))), features
+        return rows * (1 + 1e-6 * broken((len(ids), int(place.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
     assert shapes == found
     assert bool(inexact) is (found == ANY_SHAPE)
-    assert not inexact or re.fullmatch(r"its logits near position 4\d\d depend on .* in the same pass", inexact)
+    assert not inexact or re.fullmatch(r"its logits near position \d+ depend on .* in the same pass", inexact)
 
 
 @pytest.mark.slow
