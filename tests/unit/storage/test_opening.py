@@ -76,7 +76,7 @@ def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
         with opened(file) as (store, said):
             assert (said, store.path, store.count()) == ("", file, runs)
             assert_works(store)
-        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-lock", "runs.db"}
+        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-journal", "runs.db"}
 
 
 @pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
@@ -138,12 +138,12 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
         assert store.location == "a temporary file"
     assert not temporary.parent.exists()
     assert path.read_bytes() == before
-    assert {each.name for each in path.parent.iterdir()} - {"runs.db-lock"} == {"runs.db"}
+    assert {each.name for each in path.parent.iterdir()} == {"runs.db"}
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
-    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
     program = (
         f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
     )
@@ -199,7 +199,7 @@ def test_database_without_rights_is_left_as_it_is(path: Path, file: int | None, 
         assert isinstance(store, TemporaryStore)
         assert_works(store)
     assert path.read_bytes() == before
-    assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-wal", "runs.db-shm", "runs.db-lock"}
+    assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-journal"}
 
 
 def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

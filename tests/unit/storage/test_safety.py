@@ -59,7 +59,7 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str,
     child = Child(save_many, sqlite_url, table, moment)
     assert (child.rest(), child.process.exitcode) == ([0], -signal.SIGKILL)
     if table == "run_traces":
-        assert Path(f"{file_of(sqlite_url)}-wal").stat().st_size > 0, "the kill came before the file was touched"
+        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, "the kill came before the file was touched"
     store, said = open_or_set_aside(sqlite_url)
     with store:
         assert (said, seeds_in(store)) == ("", [0])  # what was killed is no damage
