@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +24,7 @@ SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; w
 # How long a read waits for this store's writers: with many readers a writer would get a small share of the interpreter, and all other
 # writers wait for it.
 WRITERS_FIRST_S = 0.15
+_NOT_READ = "The database could not be read"
 
 
 class Connected:
@@ -63,14 +64,17 @@ class Connected:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers wait for it."""
-        failure = "The database could not be read"
-        self._check_open(failure)
+        self._check_open(_NOT_READ)
         self._writing.let_pass(WRITERS_FIRST_S)
-        with explained(failure, self.location), self._engine.connect() as connection:
+        with self._reading(), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Explains errors while what was read is unpacked, after the transaction."""
+        return explained(_NOT_READ, self.location)
 
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:

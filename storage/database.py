@@ -27,7 +27,7 @@ from storage.errors import StorageError, explained
 from storage.journal import set_journal
 from storage.runs.index import create_index
 from storage.schema.columns import Base, UtcTime
-from storage.turns import Turns, turns_of
+from storage.turns import Turns, patiently, turns_of
 
 LOG = logging.getLogger("mars.storage")
 BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
@@ -118,6 +118,7 @@ def _create(url: URL) -> Engine:
         engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
         event.listen(engine, "connect", _set_pragmas)
         event.listen(engine, "begin", _begin)
+        event.listen(engine, "commit", _commit)
         return engine
     try:
         engine = create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)
@@ -135,26 +136,22 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """A writer waits for the end of another writer here, and for readers once more at the latest when it commits."""
-    until = connection.get_execution_options().get(UNTIL)
-    run: Any = connection.connection.cursor().execute
-    if until is None:
-        run(f"PRAGMA busy_timeout = {int(1000 * BUSY_TIMEOUT_S)}")
-        connection.exec_driver_sql("BEGIN")
-        return
-    run(f"PRAGMA busy_timeout = {_left_ms(until)}")
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-    run(f"PRAGMA busy_timeout = {_left_ms(until)}")
+    until, cursor = connection.get_execution_options().get(UNTIL), connection.connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {0 if until else int(1000 * BUSY_TIMEOUT_S)}")
+    patiently(partial(cursor.execute, "BEGIN IMMEDIATE" if until else "BEGIN"), until or 0.0)
+
+
+def _commit(connection: Connection) -> None:
+    """A writer waits for the end of other writers when it begins, and for readers when it commits."""
+    if until := connection.get_execution_options().get(UNTIL):
+        patiently(partial(connection.connection.cursor().execute, "COMMIT"), until)
 
 
 def _limit_waits(connection: Connection) -> None:
     """For locks of PostgreSQL."""
-    if (until := connection.get_execution_options().get(UNTIL)) is not None:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_left_ms(until)}")
-
-
-def _left_ms(until: float) -> int:
-    return max(1, int(1000 * (until - time.monotonic())))
+    if until := connection.get_execution_options().get(UNTIL):
+        left_ms = max(1, int(1000 * (until - time.monotonic())))
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {left_ms}")
 
 
 def _prepare(engine: Engine, location: str) -> None:

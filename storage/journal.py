@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import sqlite3
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -16,12 +14,13 @@ from typing import Any
 import psutil
 from sqlalchemy import Engine, event
 
+from storage.turns import patiently
+
 WAL_SAFE = (3, 51, 3)  # earlier builds can lose a commit during a checkpoint
 LOCAL = frozenset(
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "fuse.fuse-overlayfs", "overlay", "tmpfs", "xfs", "zfs"]
 )
 SIDES = ("-journal", "-wal", "-shm")
-PAUSE_S = 0.05  # at most, between two attempts to leave WAL mode
 LOG = logging.getLogger("mars.storage")
 
 
@@ -48,19 +47,13 @@ def set_journal(engine: Engine, path: Path, until: float) -> None:
             pragma
         ).fetchall()  # an error at the end of a statement that is not read to its end is not raised
 
-    while True:
-        engine.dispose()  # of two processes that open it at once, each would wait for the other to close it
-        try:
-            with closing(engine.raw_connection()) as raw:
-                connection: Any = raw.driver_connection
-                connection.execute(f"PRAGMA busy_timeout = {int(1000 * PAUSE_S)}")
-                set_mode(connection)
-                connection.execute(_CHECKPOINT).fetchall()  # of a process killed after it removed something
-            break
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-        time.sleep(random.uniform(0, PAUSE_S))
+    def convert() -> None:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+            set_mode(connection)
+            connection.execute(_CHECKPOINT).fetchall()  # of a process killed after it removed something
+
+    engine.dispose()  # of two processes that open it at once, each would wait for the other to close it
+    patiently(convert, until)
     event.listen(engine, "connect", set_mode)
 
 

@@ -68,8 +68,9 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
     try:
         store = _opened(url, path)
         names = (each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES))
-        aside = max((name for name in names if name.startswith(f"{path.name}.damaged-")), default=None)
-        return store, f"There was no database; a damaged one was moved to {aside}." if aside and not existed else ""
+        earlier = max((name for name in names if name.startswith(f"{path.name}.damaged-")), default="")
+        said = f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
+        return store, said if earlier and not existed else ""
     except StorageError as error:
         if not _damaged(error) or not (url is None or _is_sqlite(path)):
             return TemporaryStore(), f"Runs are stored only until the page stops. {error}"
@@ -94,7 +95,7 @@ def set_aside(path: Path) -> Path:
         number += 1
         aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}-{number}")
     with turns_of(path).taken(time.monotonic() + database.BUSY_TIMEOUT_S), _alone(path):
-        for side in SIDES:
+        for side in SIDES[:2]:
             if (journal := Path(f"{path}{side}")).exists():
                 os.link(journal, f"{aside}{side}")
         synced(path.parent)

@@ -1,16 +1,20 @@
-"""Whose turn it is to write to a database: a lock of the threads of one process, shared by all stores of a file. Other processes are
-kept out by the database itself."""
+"""Whose turn it is to write to a SQLite file: a lock of the threads of one process, shared by all stores of the file, and SQLite's own
+locks among processes."""
 
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+PAUSE_S = 0.01  # at most, between two attempts to get a lock of SQLite
 
 
 class Turns:
@@ -39,6 +43,19 @@ class Turns:
         """Wait until nobody has it or waits for it, at most ``seconds``."""
         with self._changed:
             self._changed.wait_for(lambda: not self._queue, seconds)
+
+
+def patiently(call: Callable[[], Any], until: float) -> None:
+    """``call`` until SQLite's locks permit it; raises sqlite3.OperationalError after ``until``. SQLite itself would try ever more rarely,
+    at last every 0.1 s, so that beside many others a process that has waited long would hardly get its turn."""
+    while True:
+        try:
+            call()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(random.uniform(0, PAUSE_S))
 
 
 _OF_FILES: dict[tuple[Path, int], Turns] = {}
