@@ -164,7 +164,7 @@ class Backup(CommitScheduler):
                     else:
                         built.set_result(None)
                     return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  (raised in the caller's thread)
                 if not last:
                     built.set_exception(error)
 
