@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from sqlite3 import Error as SqliteError
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -33,7 +34,7 @@ def explained(action: str, location: str) -> Iterator[None]:
     """Convert database errors to StorageError: ``action`` (what failed), reason, location, what to do."""
     try:
         yield
-    except (SQLAlchemyError, SqliteError, OverflowError, LookupError, OSError) as error:
+    except (SQLAlchemyError, SqliteError, JSONDecodeError, OverflowError, LookupError, OSError) as error:
         if isinstance(error, KeyError | IndexError):  # a programming error; an unknown Enum value raises ValueError
             raise
         reason = _reason(error)

@@ -91,7 +91,7 @@ def set_aside(path: Path) -> Path:
     """
     now = datetime.now(UTC)
     aside, number = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}"), 1
-    while aside.exists():
+    while any(Path(f"{aside}{side}").exists() for side in ("", *SIDES)):
         number += 1
         aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}-{number}")
     with turns_of(path).taken(time.monotonic() + database.BUSY_TIMEOUT_S), _alone(path):

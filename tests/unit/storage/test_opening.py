@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from storage import RunStore, StorageError, open_or_set_aside
+from storage import RunStore, Shared, StorageError, open_or_set_aside, opening
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
+from tests.unit.children import Child
 from tests.unit.storage.exports import save
 
 NOT_KEPT = "Runs are stored only until the page stops. The database "
@@ -98,6 +101,94 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
             assert len(said.splitlines()) == 1
             assert (store.path, store.count()) == (path, 0)
             assert_works(store)
+
+
+def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
+    """Neither the database nor a list goes with it."""
+    with RunStore(f"sqlite:///{path}") as store:
+        ids = store.comparisons()["id"].tolist()
+        token = store.share(Shared.COMPARISON, ids[0])
+        save(store, make_trace(new_tokens=3))
+    rule = "UPDATE sqlite_schema SET sql = ? WHERE name = 'comparisons'"
+    with closing(sqlite3.connect(path)) as connection:
+        (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'comparisons'").fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(rule, [sql.replace(" NOT NULL", "")])
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE shares SET comparison_id = NULL")
+        connection.execute("UPDATE runs SET status = 'exploded' WHERE comparison_id = ?", ids[:1])
+        connection.execute("UPDATE comparisons SET tags = 'no JSON' WHERE id = ?", ids[1:2])
+        connection.execute("UPDATE comparisons SET comment = NULL WHERE id = ?", ids[2:])
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(rule, [sql])
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        assert len(connection.execute("PRAGMA quick_check").fetchall()) == 2
+    with opened(path) as (store, said):
+        assert (said, store.path, store.count()) == ("", path, 4)
+        assert len(store.comparisons()) == 1 and store.shares() == ()
+        with pytest.raises(StorageError, match="not valid any more"):
+            store.through(token)
+        for id_ in ids[:2]:
+            with pytest.raises(StorageError, match="could not be read: "):
+                store.load(id_)
+        assert_works(store)
+
+
+def open_it(pipe: Connection, path: Path) -> None:
+    """Another program that has the file open."""
+    with path.open("rb"):
+        pipe.send("open")
+        pipe.recv()
+
+
+def test_a_database_that_a_process_has_open_is_not_moved(path: Path) -> None:
+    damaged = damages(path.read_bytes())["overwritten"]
+    path.write_bytes(damaged)
+    other = Child(open_it, path)
+    assert other.pipe.recv() == "open"
+    with opened(path) as (store, said):
+        assert isinstance(store, TemporaryStore) and said.startswith(NOT_KEPT)
+        assert_works(store)
+    assert [each.name for each in path.parent.iterdir()] == ["runs.db"] and path.read_bytes() == damaged
+    other.kill()
+    with opened(path) as (store, said):
+        assert said.startswith("The database was damaged; it was moved to ")
+
+
+def move_and_die(_pipe: object, path: Path, number: int) -> None:
+    """Killed at a step of moving a database."""
+    seen, synced = 0, opening.synced
+
+    def dies(folder: Path) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        synced(folder)
+
+    opening.synced = dies  # type: ignore[attr-defined]
+    open_or_set_aside(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize(("number", "moved"), [(1, False), (2, True)])
+def test_killed_while_it_is_moved_a_database_stays_whole(path: Path, number: int, moved: bool) -> None:
+    """With its journal, under one of the names; the next start says where it is."""
+    damaged = damages(path.read_bytes())["overwritten schema"]
+    path.write_bytes(damaged)
+    Path(f"{path}-journal").write_bytes(b"\x00of it")
+    child = Child(move_and_die, path, number)
+    child.rest()
+    assert child.process.exitcode == -signal.SIGKILL and path.exists() is not moved
+    with opened(path) as (store, said):
+        (aside,) = (each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal"))
+        assert aside.name in said and "damaged" in said
+        assert aside.read_bytes() == damaged
+        assert Path(f"{aside}-journal").read_bytes() == b"\x00of it"
+        assert (store.path, store.count()) == (path, 0)
+        assert_works(store)
 
 
 def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
