@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,10 +19,6 @@ from storage.journal import Emptying
 from storage.scope import SCOPE, Everything, Scope
 from storage.turns import Turns, turns_of
 
-SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; with the default of 5 ms a write takes ten times as long
-# How long a read waits for this store's writers: with many readers a writer would get a small share of the interpreter, and all other
-# writers wait for it.
-WRITERS_FIRST_S = 0.15
 _NOT_READ = "The database could not be read"
 
 
@@ -36,7 +31,6 @@ class Connected:
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for messages; without the password
         self._engine = open_database(parsed)
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
         self._writing = turns_of(self.path) if self.path else Turns()
         self._emptying = Emptying(self._engine)
         self._processes = {os.getpid()}  # that may use its connections: none after its end, and no forked child
@@ -65,7 +59,6 @@ class Connected:
     def read(self) -> Iterator[Connection]:
         """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers wait for it."""
         self._check_open(_NOT_READ)
-        self._writing.let_pass(WRITERS_FIRST_S)
         with self._reading(), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":

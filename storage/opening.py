@@ -89,11 +89,7 @@ def set_aside(path: Path) -> Path:
     A process killed meanwhile leaves it whole under one of the names. Journals keep their names too: SQLite removes those without
     a database itself.
     """
-    now = datetime.now(UTC)
-    aside, number = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}"), 1
-    while any(Path(f"{aside}{side}").exists() for side in ("", *SIDES)):
-        number += 1
-        aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}-{number}")
+    aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     with turns_of(path).taken(time.monotonic() + database.BUSY_TIMEOUT_S), _alone(path):
         for side in SIDES[:2]:
             if (journal := Path(f"{path}{side}")).exists():

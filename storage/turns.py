@@ -39,11 +39,6 @@ class Turns:
                     self._queue.remove(mine)
                 self._changed.notify_all()
 
-    def let_pass(self, seconds: float) -> None:
-        """Wait until nobody has it or waits for it, at most ``seconds``."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._queue, seconds)
-
 
 def patiently(call: Callable[[], Any], until: float) -> None:
     """``call`` until SQLite's locks permit it; raises sqlite3.OperationalError after ``until``. SQLite itself would try ever more rarely,

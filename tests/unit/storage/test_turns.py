@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Search, Source, StorageError
+from storage import RunStore, Search, StorageError
 from storage.journal import SIDES
-from storage.runs.comparisons import add_comparison
 from tests.traces import make_trace, same
 from tests.unit.children import Child
 from tests.unit.storage.exports import save
@@ -164,25 +163,10 @@ def test_a_link_to_a_database_is_the_same_database(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"disk", "folder", "link.db"}
 
 
-def test_a_read_lets_a_writer_of_its_store_go_first(sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 60.0)
-    with ThreadPoolExecutor(1) as pool:
-        with sqlite_store._write("") as connection:
-            reading = pool.submit(sqlite_store.count)
-            with pytest.raises(TimeoutError):
-                reading.result(timeout=0.3)
-            add_comparison(connection, PromptConfig("x"), Source.COMPARE, "")
-        assert reading.result() == 1
-    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 0.0)
-    with sqlite_store._write(""):
-        assert sqlite_store.count() == 1, "a read waits for so long only"
-
-
 @pytest.mark.parametrize("later", ["reader", "writer", "opening"])
-def test_what_was_removed_is_in_no_file(either: RunStore, later: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     """Nor in the index of texts, which is still right. If a reader has a WAL still in use, then when it or another transaction ends,
     or the database is opened again."""
-    monkeypatch.setattr("storage.connection.WRITERS_FIRST_S", 0.0)
     mine, secret = either.of("anna"), "a \ua66e\ua66f\ua670 secret"
     make(mine, secret)
     kept = [either.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)]
