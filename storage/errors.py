@@ -13,6 +13,7 @@ _ADVICE = (
     ("disk is full", "Free some space and try again."),
     ("disk i/o error", "Check the space and the health of the disk, then try again."),
     ("database is locked", "Another program is writing to it; try again when it has finished."),
+    ("lock timeout", "Another program is writing to it; try again when it has finished."),
     ("readonly database", "Make the file and its folder writable."),
     ("unable to open database file", "Check that the path names a file in a folder that may be written to."),
     ("malformed", "The file is damaged: move it away or put a backup in its place."),

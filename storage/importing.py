@@ -143,9 +143,10 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
             if is_zipfile(path):
                 with ZipFile(path) as archive:
                     members = [archive.getinfo(name) for name in (_DATA, *(f"{kind}.parquet" for kind in KINDS))]
-                    free = shutil.disk_usage(folder).free
-                    if members[0].file_size > MAX_JSON or sum(each.file_size for each in members) > free // 2:
-                        raise ValueError(f"{_DATA} may have {MAX_JSON:,} bytes, all half of the free {free:,}")
+                    size, most = sum(each.file_size for each in members), shutil.disk_usage(folder).free // 2
+                    if members[0].file_size > MAX_JSON or size > most:
+                        found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
+                        raise ValueError(f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read")
                     for each in members[1:]:
                         member = Path(archive.extract(each, folder / str(number)))
                         files[_kind(member)].append(member)

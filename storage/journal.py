@@ -43,9 +43,8 @@ def set_journal(engine: Engine, path: Path, until: float) -> None:
     pragma = f"PRAGMA journal_mode = {safe_journal_mode(path)}"
 
     def set_mode(connection: sqlite3.Connection, _record: Any = None) -> None:
-        connection.execute(
-            pragma
-        ).fetchall()  # an error at the end of a statement that is not read to its end is not raised
+        # Read to the end of the statement, where it may fail.
+        connection.execute(pragma).fetchall()
 
     def convert() -> None:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:

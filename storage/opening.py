@@ -69,8 +69,8 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
         store = _opened(url, path)
         names = (each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES))
         earlier = max((name for name in names if name.startswith(f"{path.name}.damaged-")), default="")
-        said = f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
-        return store, said if earlier and not existed else ""
+        notice = f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
+        return store, notice if earlier and not existed else ""
     except StorageError as error:
         if not _damaged(error) or not (url is None or _is_sqlite(path)):
             return TemporaryStore(), f"Runs are stored only until the page stops. {error}"

@@ -26,17 +26,17 @@ class Turns:
     @contextmanager
     def taken(self, until: float) -> Iterator[None]:
         """``until``: by the monotonic clock. Raises sqlite3.OperationalError then. An exception while waiting leaves nothing behind."""
-        mine = object()
+        request = object()
         try:
             with self._changed:
-                self._queue.append(mine)
-                if not self._changed.wait_for(lambda: self._queue[0] is mine, until - time.monotonic()):
+                self._queue.append(request)
+                if not self._changed.wait_for(lambda: self._queue[0] is request, until - time.monotonic()):
                     raise sqlite3.OperationalError("database is locked")
             yield
         finally:
             with self._changed:
-                if mine in self._queue:
-                    self._queue.remove(mine)
+                if request in self._queue:
+                    self._queue.remove(request)
                 self._changed.notify_all()
 
 

@@ -28,6 +28,7 @@ from storage.journal import SIDES, synced
 
 RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last one: between tries while the Hub is unreachable
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
+CLEAN_S = 10.0  # for removing the folder of a restore
 ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
@@ -54,17 +55,18 @@ class Backup(CommitScheduler):
         place, built, over = self._repository.place, Future[tuple[Path, int] | None](), threading.Event()
         if self._database.exists():
             return f"The existing database is used; it is backed up to {place}."
-        _in_thread(partial(self._build, built, over))
+        thread = _in_thread(partial(self._build, built, over))
         message = f"There is no backup at {place} yet."
         try:
             with self._reported("The backup was not restored"):
                 if not wait([built], seconds).done:
                     raise BackupError(f"{place} took too long.")
-                if (made := built.result()) is not None:
-                    self._put_in_place(made[0])
-                    message = f"Restored from {place}; comparisons: {made[1]:,}."
+                if (restored := built.result()) is not None:
+                    self._put_in_place(restored[0])
+                    message = f"Restored from {place}; comparisons: {restored[1]:,}."
         finally:
             over.set()
+        thread.join(CLEAN_S if built.done() else 0.0)
         return self.problem or message
 
     def start(self, store: RunStore) -> None:
@@ -168,15 +170,15 @@ class Backup(CommitScheduler):
                 if not last:
                     built.set_exception(error)
 
-    def _put_in_place(self, made: Path) -> None:
+    def _put_in_place(self, restored: Path) -> None:
         """By a link, which unlike a rename does not overwrite; journals are never touched. Raises BackupError, OSError."""
         for side in SIDES[:2]:
             left = Path(f"{self._database}{side}")
             if left.exists() and left.stat().st_size:  # SQLite would apply it to this database
                 raise BackupError(f"{left.name} of a lost database is there; move it away and start without a database")
-        synced(made)
+        synced(restored)
         try:
-            os.link(made, self._database)
+            os.link(restored, self._database)
         except FileExistsError:
             raise BackupError(f"another program has created {self._database.name} meanwhile") from None
         synced(self._database.parent)

@@ -145,7 +145,7 @@ def test_sizes_are_checked_before_a_file_is_read(
     for name, files, sentence in (
         ("storage.export.MAX_ROWS", paths, "a row group has"),
         ("storage.export.MAX_BYTES", paths, "a row group has"),
-        ("storage.importing.MAX_JSON", [tmp_path / "all.zip"], "comparisons.json may have 1 bytes"),
+        ("storage.importing.MAX_JSON", [tmp_path / "all.zip"], "bytes of comparisons.json .* at most 1, and"),
     ):
         with monkeypatch.context() as limited, pytest.raises(StorageError, match=f"Nothing was imported: .*{sentence}"):
             limited.setattr(name, 1)

@@ -100,6 +100,19 @@ def test_waiting_writers_fail_side_by_side_at_their_deadline(either: RunStore, m
     new(either)
 
 
+def test_a_writer_on_a_server_waits_until_its_deadline_too(
+    postgres_store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.2)
+    comparison_id = new(postgres_store)
+    with RunStore(postgres_store._engine.url.render_as_string(hide_password=False)) as other:
+        with other._write("") as connection:
+            connection.exec_driver_sql("SELECT * FROM comparisons FOR UPDATE").all()
+            with pytest.raises(StorageError, match=r"not changed: .* lock timeout .*Another program is writing"):
+                postgres_store.annotate(comparison_id, name="x")
+        postgres_store.annotate(comparison_id, name="x")
+
+
 def test_writers_come_in_order_and_an_interrupt_leaves_nothing_behind(sqlite_store: RunStore) -> None:
     order: list[int] = []
 
