@@ -21,6 +21,7 @@ from sqlalchemy.dialects import sqlite
 
 from storage.database import known_schemas
 from storage.errors import StorageError, explained
+from storage.export import check_groups
 from storage.schema import Base
 from storage.store import RunStore
 
@@ -144,6 +145,7 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
     """The statements for a file, a few rows at a time, with their parameters."""
     try:
         with pq.ParquetFile(path) as file:
+            check_groups(file)
             schema = (file.schema_arrow.metadata or {}).get(b"mars_schema", b"").decode()
             if schema not in known_schemas():
                 raise StorageError(

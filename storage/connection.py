@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import copy
-import sys
+import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection
 
-from storage.database import file_of, location_of, open_database, parse_url
+from storage import database
+from storage.database import UNTIL, file_of, location_of, open_database, parse_url
 from storage.errors import StorageError, explained
+from storage.journal import Emptying
 from storage.scope import SCOPE, Everything, Scope
-from storage.write_lock import PATIENCE, WRITING, FairLock, checkpoint
+from storage.turns import Turns, turns_of
 
-SWITCH_S = 0.0005  # interpreter switch interval while the write lock is held; with the default of 5 ms a write takes ten times as long
-# How long a read waits for this store's writers: with many readers a writer would get a small share of the interpreter, and all other
-# writers wait for it.
-WRITERS_FIRST_S = 0.15
+_NOT_READ = "The database could not be read"
 
 
 class Connected:
@@ -31,8 +31,9 @@ class Connected:
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for messages; without the password
         self._engine = open_database(parsed)
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
-        self._writing = FairLock()
+        self._writing = turns_of(self.path) if self.path else Turns()
+        self._emptying = Emptying(self._engine)
+        self._processes = {os.getpid()}  # that may use its connections: none after its end, and no forked child
         self._borrowed = False  # whether another store opened the database and closes it
         self.scope: Scope = Everything()
 
@@ -49,34 +50,44 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; no effect unless this store opened them."""
+        """Close all connections; no effect unless this store opened them. Threads that still use it get a StorageError."""
         if not self._borrowed:
+            self._processes.clear()
             self._engine.dispose()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection with a consistent snapshot of the database. Keep it short: meanwhile a SQLite WAL can only grow."""
-        self._writing.let_pass(WRITERS_FIRST_S)
-        with explained("The database could not be read", self.location), self._engine.connect() as connection:
+        """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers wait for it."""
+        self._check_open(_NOT_READ)
+        with self._reading(), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
+    def _reading(self) -> AbstractContextManager[None]:
+        """Explains errors while what was read is unpacked, after the transaction."""
+        return explained(_NOT_READ, self.location)
+
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:
-        """A writing transaction. ``patience_s``: additional seconds to wait for those of other processes."""
+        """A writing transaction. ``patience_s``: additional seconds to wait for others."""
         if not self.scope.writable:
             raise StorageError(f"{failure}: a link gives read access only.")
+        self._check_open(failure)
+        until = time.monotonic() + database.BUSY_TIMEOUT_S + patience_s
+        options = {UNTIL: until, SCOPE: self.scope}
         with (
-            self._writing,
             explained(failure, self.location),
-            self._engine.connect().execution_options(
-                **{WRITING: True, PATIENCE: patience_s, SCOPE: self.scope}
-            ) as connection,
+            self._writing.taken(until),
+            self._engine.connect().execution_options(**options) as connection,
             connection.begin(),
         ):
             yield connection
+
+    def _check_open(self, failure: str) -> None:
+        if os.getpid() not in self._processes:
+            raise StorageError(f"{failure}: it was closed, or opened before this process was forked ({self.location}).")
 
     def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:
         """Call ``few``, which removes some rows, in short transactions until it returns 0; returns the sum."""
@@ -88,5 +99,5 @@ class Connected:
                 break
             removed += now
         if removed:
-            checkpoint(self._engine)
+            self._emptying.begin()
         return removed

@@ -1,16 +1,17 @@
 """From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations.
 
-SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers, which hold ``write_lock`` until their connection is returned
-to the pool; WAL if that lock is available or not needed by the build. An older schema is migrated in one transaction; a newer or foreign
-one raises an error before anything is written.
+SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers. The execution option UNTIL makes a transaction a writing one
+and limits its waits, all together. An older schema is migrated in one transaction; a newer or foreign one raises an error before
+anything is written.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -22,13 +23,15 @@ from platformdirs import user_data_path
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError
 
-from storage import write_lock
 from storage.errors import StorageError, explained
+from storage.journal import set_journal
 from storage.runs.index import create_index
 from storage.schema.columns import Base, UtcTime
-from storage.write_lock import WRITING, Writers
+from storage.turns import Turns, patiently, turns_of
 
-WAL_SAFE = (3, 51, 3)  # earlier builds can corrupt a WAL when two connections write and checkpoint at once
+LOG = logging.getLogger("mars.storage")
+BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
+UNTIL = "mars_until"  # execution option: the end of the waits of a writing transaction, by the monotonic clock
 CONNECTIONS = {
     "pool_size": 20,
     "max_overflow": 20,
@@ -38,7 +41,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
 EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py migrates, the latter one partly migrated
 _VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) CONSTRAINT alembic_version_pkc PRIMARY KEY NOT NULL)"  # alembic's
-_MIGRATING = threading.Lock()  # alembic's `op` and `context` belong to the process
+_MIGRATING = Turns()  # alembic's `op` and `context` belong to the process
 
 
 def parse_url(url: str | None) -> URL:
@@ -65,10 +68,10 @@ _FORMS = "Use sqlite:////folder/file.db or postgresql://user:password@host/datab
 
 
 def file_of(url: URL) -> Path | None:
-    """The database file, absolute; None for a server."""
+    """The database file, absolute and without symbolic links; None for a server."""
     if url.get_backend_name() != "sqlite" or url.database is None:
         return None
-    return Path(url.database.removeprefix("file:")).absolute()
+    return Path(os.path.realpath(url.database.removeprefix("file:")))
 
 
 def location_of(url: URL) -> str:
@@ -103,11 +106,6 @@ def clock(connection: Connection) -> datetime:
     return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
 
 
-def safe_journal_mode(version: tuple[int, ...], *, locked: bool) -> str:
-    """The journal mode that is safe with this SQLite build. ``locked``: writers exclude each other (storage/write_lock.py)."""
-    return "WAL" if locked or version >= WAL_SAFE else "DELETE"
-
-
 @cache
 def known_schemas() -> tuple[str, ...]:
     """The revisions that this version can read or migrate, the current one last: the numbers of the migration files."""
@@ -116,34 +114,52 @@ def known_schemas() -> tuple[str, ...]:
 
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    path = file_of(url)
-    if path is not None:
-        engine = create_engine(
-            url, json_serializer=dumps, connect_args={"timeout": write_lock.BUSY_TIMEOUT_S}, max_overflow=-1
-        )
-        writers = Writers(path)
+    if file_of(url) is not None:
+        engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
         event.listen(engine, "connect", _set_pragmas)
-        event.listen(engine, "begin", writers.begin)
-        event.listen(engine, "checkin", writers.end)
+        event.listen(engine, "begin", _begin)
+        event.listen(engine, "commit", _commit)
         return engine
     try:
-        return create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)
+        engine = create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)
     except ModuleNotFoundError as error:
         raise StorageError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from error
+    event.listen(engine, "begin", _limit_waits)
+    return engine
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # Writers begins transactions, not the driver
+    connection.isolation_level = None  # _begin begins transactions, not the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # deleted data must not remain in copies of the file
 
 
+def _begin(connection: Connection) -> None:
+    until, cursor = connection.get_execution_options().get(UNTIL), connection.connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {0 if until else int(1000 * BUSY_TIMEOUT_S)}")
+    patiently(partial(cursor.execute, "BEGIN IMMEDIATE" if until else "BEGIN"), until or 0.0)
+
+
+def _commit(connection: Connection) -> None:
+    """A writer waits for the end of other writers when it begins, and for readers when it commits."""
+    if until := connection.get_execution_options().get(UNTIL):
+        patiently(partial(connection.connection.cursor().execute, "COMMIT"), until)
+
+
+def _limit_waits(connection: Connection) -> None:
+    """For locks of PostgreSQL."""
+    if until := connection.get_execution_options().get(UNTIL):
+        left_ms = max(1, int(1000 * (until - time.monotonic())))
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {left_ms}")
+
+
 def _prepare(engine: Engine, location: str) -> None:
     with engine.connect() as connection:
         current = _is_current(connection, location)
-    if (path := file_of(engine.url)) is not None:
-        _set_journal(engine, path)
+    path = file_of(engine.url)
+    if path is not None:
+        set_journal(engine, path, time.monotonic() + BUSY_TIMEOUT_S)
     if current:
         return
     with _migrating(engine) as connection:
@@ -152,18 +168,31 @@ def _prepare(engine: Engine, location: str) -> None:
         from storage.migrations.carry_over import carry_over  # imported here, as alembic, because it is rarely needed
 
         carry_over(partial(_migrating, engine))
-        if engine.dialect.name == "sqlite":
-            with closing(engine.raw_connection()) as raw:
-                raw.cursor().execute("VACUUM")
+        if path is not None:
+            _vacuum(engine, path)
     with _migrating(engine) as connection:
         if not _is_current(connection, location):
             _upgrade(connection)
 
 
+def _vacuum(engine: Engine, path: Path) -> None:
+    """Frees disk space, which may fail."""
+    try:
+        with turns_of(path).taken(time.monotonic() + BUSY_TIMEOUT_S), closing(engine.raw_connection()) as raw:
+            raw.cursor().execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        LOG.warning("vacuum", exc_info=error)
+
+
 @contextmanager
 def _migrating(engine: Engine) -> Iterator[Connection]:
     """A transaction that excludes migrations by other processes."""
-    with _MIGRATING, engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    with (
+        _MIGRATING.taken(until),
+        engine.connect().execution_options(**{UNTIL: until}) as connection,
+        connection.begin(),
+    ):
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         yield connection
@@ -204,18 +233,3 @@ def _upgrade(connection: Connection) -> None:
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     command.upgrade(config, "head")
-
-
-def _set_journal(engine: Engine, path: Path) -> None:
-    lock = write_lock.lock_file(path)
-    wanted = safe_journal_mode(sqlite3.sqlite_version_info, locked=lock is not None)
-    with closing(engine.raw_connection()) as raw:
-        cursor = raw.cursor()
-        if cursor.execute("PRAGMA journal_mode").fetchall() == [(wanted.lower(),)]:
-            return
-        lock_fd = write_lock.acquire(lock, write_lock.BUSY_TIMEOUT_S) if lock else None
-        try:
-            cursor.execute(f"PRAGMA journal_mode = {wanted}")
-        finally:
-            if lock_fd is not None:
-                os.close(lock_fd)

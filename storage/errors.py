@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from sqlite3 import Error as SqliteError
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -12,6 +13,7 @@ _ADVICE = (
     ("disk is full", "Free some space and try again."),
     ("disk i/o error", "Check the space and the health of the disk, then try again."),
     ("database is locked", "Another program is writing to it; try again when it has finished."),
+    ("lock timeout", "Another program is writing to it; try again when it has finished."),
     ("readonly database", "Make the file and its folder writable."),
     ("unable to open database file", "Check that the path names a file in a folder that may be written to."),
     ("malformed", "The file is damaged: move it away or put a backup in its place."),
@@ -33,7 +35,7 @@ def explained(action: str, location: str) -> Iterator[None]:
     """Convert database errors to StorageError: ``action`` (what failed), reason, location, what to do."""
     try:
         yield
-    except (SQLAlchemyError, SqliteError, OverflowError, LookupError, OSError) as error:
+    except (SQLAlchemyError, SqliteError, JSONDecodeError, OverflowError, LookupError, OSError) as error:
         if isinstance(error, KeyError | IndexError):  # a programming error; an unknown Enum value raises ValueError
             raise
         reason = _reason(error)

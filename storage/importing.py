@@ -7,8 +7,9 @@ Runs with known ids are not changed. Votes, sweeps, studies and links are not im
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,6 +28,7 @@ from sqlalchemy import Connection, insert, select
 
 from mars_core.types import DraftNode, Step, Token, Trace
 from storage.errors import StorageError
+from storage.export import check_groups
 from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
 from storage.runs.comparisons import add_run
@@ -38,6 +40,7 @@ from storage.store import RunStore
 from storage.traces.flat import STEP, read_row
 
 RUNS_A_READ = 100
+MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
 _VERSIONS = ("6", str(SCHEMA_VERSION))  # of files; in 6 these columns were maps
 _JSON = ("rule_parameters", "environment")
@@ -104,7 +107,7 @@ def _add_records(store: RunStore, records: Sequence[Record]) -> int:
 
 def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
     new = known = 0
-    with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack:
+    with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack, _explained():
         files, archived = _files(paths, Path(folder))
         tokens, nodes = (
             _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]]) for kind in KINDS[1:]
@@ -120,6 +123,15 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
     return Imported(new, known)
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Of files whose contents are not what their heads say."""
+    try:
+        yield
+    except (pa.ArrowException, MemoryError, OSError, ValueError) as error:
+        raise StorageError(f"The import ended: a file is damaged ({type(error).__name__}).") from error
+
+
 def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], dict[str, Any]]:
     """The Parquet files by kind, and the comparisons of a ZIP by id."""
     files: dict[str, list[Path]] = {kind: [] for kind in KINDS}
@@ -130,10 +142,15 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
         try:
             if is_zipfile(path):
                 with ZipFile(path) as archive:
-                    for kind in KINDS:
-                        member = archive.extract(f"{kind}.parquet", folder / str(number))
-                        files[_kind(Path(member))].append(Path(member))
-                    archived |= {row["id"]: row for row in json.loads(archive.read(_DATA))}
+                    members = [archive.getinfo(name) for name in (_DATA, *(f"{kind}.parquet" for kind in KINDS))]
+                    size, most = sum(each.file_size for each in members), shutil.disk_usage(folder).free // 2
+                    if members[0].file_size > MAX_JSON or size > most:
+                        found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
+                        raise ValueError(f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read")
+                    for each in members[1:]:
+                        member = Path(archive.extract(each, folder / str(number)))
+                        files[_kind(member)].append(member)
+                    archived |= {row["id"]: row for row in json.loads(archive.read(members[0]))}
             else:
                 files[_kind(path)].append(path)
         except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
@@ -145,7 +162,9 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
 
 def _kind(path: Path) -> str:
     """The kind of an exported Parquet file. Raises ValueError unless it is one of this version."""
-    schema = pq.read_schema(path)
+    with pq.ParquetFile(path) as file:
+        check_groups(file)
+        schema = file.schema_arrow
     version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     for kind in KINDS:
         if schema.names == EXPORTS[kind].schema.names and version in _VERSIONS:

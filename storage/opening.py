@@ -1,32 +1,43 @@
 """Opens the store of a page, with a fallback if its database cannot be used. Deletes only its own temporary file.
 
-A damaged file is renamed and a new one created. If the database is newer than this version, locked, read-only or cannot be created, it is
-not changed, and runs are stored in a temporary file until the page stops. A server that cannot be reached raises StorageError instead.
+A damaged file is renamed and a new one created, unless a process has it open. In that case, and if the database is newer than this version,
+locked, read-only or cannot be created, it is not changed, and runs are stored in a temporary file until the page stops. A server that
+cannot be reached raises StorageError instead.
 
-Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is read in
-part), and whether it can be written to.
+Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is read in part), and whether it can be
+written to. Rows that break a constraint are no damage of the file.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from storage import write_lock
+from storage import database
 from storage.database import database_file
 from storage.errors import StorageError, explained
+from storage.journal import SIDES, synced
 from storage.store import RunStore
+from storage.turns import turns_of
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 CHECK_S = 2.0
 _HEADER = b"SQLite format 3\x00"
-_SIDES = ("-journal", "-wal", "-shm")
+_OF_A_ROW = "NULL value in "  # a finding of quick_check
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the clock
 
@@ -53,8 +64,13 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
     path = database_file(url)
     if path is None:
         return RunStore(url), ""
+    existed = path.exists()
     try:
-        return _opened(url, path), ""
+        store = _opened(url, path)
+        names = (each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES))
+        earlier = max((name for name in names if name.startswith(f"{path.name}.damaged-")), default="")
+        notice = f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
+        return store, notice if earlier and not existed else ""
     except StorageError as error:
         if not _damaged(error) or not (url is None or _is_sqlite(path)):
             return TemporaryStore(), f"Runs are stored only until the page stops. {error}"
@@ -62,23 +78,43 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
     try:
         aside = set_aside(path)
         store = _opened(url, path)
-    except (StorageError, OSError):
+    except (StorageError, OSError, sqlite3.Error):
         return TemporaryStore(), f"Runs are stored only until the page stops. {damage}"
     return store, f"The database was damaged; it was moved to {aside}, and a new one was created. {damage}"
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database with its journals; its new name. Raises OSError."""
-    now = datetime.now(UTC)
-    aside, number = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}"), 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}-{number}")
-    for side in _SIDES:  # first, because a remaining journal would be applied to the new file
-        if (journal := Path(f"{path}{side}")).exists():
-            journal.rename(f"{aside}{side}")
-    path.rename(aside)
+    """Rename a database with its journals; its new name. Raises OSError, also if a process has it open.
+
+    A process killed meanwhile leaves it whole under one of the names. Journals keep their names too: SQLite removes those without
+    a database itself.
+    """
+    aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    with turns_of(path).taken(time.monotonic() + database.BUSY_TIMEOUT_S), _alone(path):
+        for side in SIDES[:2]:
+            if (journal := Path(f"{path}{side}")).exists():
+                os.link(journal, f"{aside}{side}")
+        synced(path.parent)
+        path.rename(aside)
+        synced(path.parent)
     return aside
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Holds a lease of Linux on a file, which is granted if no process has it open. Raises OSError, also where there are no leases."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        if not hasattr(fcntl, "F_SETLEASE"):
+            raise OSError("It is not known whether a program has the file open.")
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)  # ignored; sent when a process opens the file, which waits
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        try:
+            yield
+        finally:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    finally:
+        os.close(file)
 
 
 def _opened(url: str | None, path: Path) -> RunStore:
@@ -100,17 +136,18 @@ def _check(path: Path) -> None:
             return
         uri = f"{path.as_uri()}?mode=rw"  # rw, so that the journal of a killed writer can be rolled back first
         with closing(
-            sqlite3.connect(uri, uri=True, timeout=write_lock.BUSY_TIMEOUT_S, isolation_level=None)
+            sqlite3.connect(uri, uri=True, timeout=database.BUSY_TIMEOUT_S, isolation_level=None)
         ) as connection:
             until = time.monotonic() + CHECK_S
+            connection.execute("PRAGMA ignore_check_constraints = ON")
             connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             try:
-                found = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+                found = [row[0] for row in connection.execute("PRAGMA quick_check")]
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     return
                 raise
-        if found != ["ok"]:
+        if found := [line for line in found if line != "ok" and not line.startswith(_OF_A_ROW)]:
             damage = sqlite3.DatabaseError(found[0].splitlines()[-1][:200])
             damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damage

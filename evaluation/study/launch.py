@@ -31,6 +31,7 @@ from storage import RunStore
 INTERRUPTED = 130  # exit status of an interrupted worker
 TERMINAL_S = 1.0  # between two progress lines on a terminal
 LOG_S = 15.0  # and elsewhere
+TERMINATED_S = 90.0  # for a worker to end its step and to release its task
 
 
 def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> Session:
@@ -118,15 +119,21 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
     command += ["--threads", str(options.threads or _threads(options.workers))]
     command += ["--no-graphs"] * options.no_graphs
-    started = [
-        subprocess.Popen([*command, "--device", device_of(number, options.workers, options.device)], env=environment)
-        for number in range(1, options.workers)
-    ]
+    started: list[subprocess.Popen[bytes]] = []
     try:
+        for number in range(1, options.workers):
+            device = device_of(number, options.workers, options.device)
+            started.append(subprocess.Popen([*command, "--device", device], env=environment))
         yield
     except BaseException:
         for process in started:
             process.terminate()
+        until = time.monotonic() + TERMINATED_S
+        for process in started:
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
         raise
     finally:
         ended = [process.wait() for process in started]

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi
 
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
-from storage.write_lock import mount_of
+from storage.journal import mount_of
 
 __all__ = ["Backup", "backup_of"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,8 +59,8 @@ class Repository:
     def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
         get = partial(self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder)
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda path: get(filename=path), paths))
+        with ThreadPool(8) as pool:  # of daemons: a download that hangs keeps no process
+            pool.map(lambda path: get(filename=path), paths)
 
     def push(self, files: Mapping[str, Path], tries: int = 3) -> None:
         """Commits on top of the newest commit; retries after concurrent pushes."""

@@ -11,10 +11,11 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,9 +24,11 @@ from huggingface_hub import CommitScheduler
 from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
 from storage import RunStore, StorageError, write_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
+from storage.journal import SIDES, synced
 
 RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last one: between tries while the Hub is unreachable
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
+CLEAN_S = 10.0  # for removing the folder of a restore
 ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
@@ -44,13 +47,27 @@ class Backup(CommitScheduler):
         self.problem = ""
 
     def restore(self, seconds: float = RESTORE_S) -> str:
-        """Create the database from the backup if it does not exist. Returns a sentence with the result."""
+        """Create the database from the backup if it does not exist. Returns a sentence with the result.
+
+        A thread builds it in a folder of its own, and may go on there after ``seconds``; only this one touches the database's files.
+        """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        self._message = f"The existing database is used; it is backed up to {self._repository.place}."
-        if not self._database.exists():
-            self.problem = f"The backup was not restored: {self._repository.place} took too long."
-            _in_thread(self._restore).join(seconds)
-        return self.problem or self._message
+        place, built, over = self._repository.place, Future[tuple[Path, int] | None](), threading.Event()
+        if self._database.exists():
+            return f"The existing database is used; it is backed up to {place}."
+        thread = _in_thread(partial(self._build, built, over))
+        message = f"There is no backup at {place} yet."
+        try:
+            with self._reported("The backup was not restored"):
+                if not wait([built], seconds).done:
+                    raise BackupError(f"{place} took too long.")
+                if (restored := built.result()) is not None:
+                    self._put_in_place(restored[0])
+                    message = f"Restored from {place}; comparisons: {restored[1]:,}."
+        finally:
+            over.set()
+        thread.join(CLEAN_S if built.done() else 0.0)
+        return self.problem or message
 
     def start(self, store: RunStore) -> None:
         """Push changes of ``store`` at intervals from now on."""
@@ -132,30 +149,51 @@ class Backup(CommitScheduler):
                 self._repository.commit(seen, _files(store, changes, folder) if changes else {}, alone=True)
         self._repository.forget(squash=due)
 
-    def _restore(self) -> None:
-        for pause_s in PAUSES_S:
-            time.sleep(pause_s)
-            with self._reported("The backup was not restored"), self._work() as folder:
-                seen = self._repository.look()
-                self._message = f"There is no backup at {self._repository.place} yet."
-                if seen.pushes or seen.earlier:
-                    with self._assembled(seen, folder) as store:
-                        follow(store, self._repository.name, fresh=True)
-                        self._message = f"Restored from {self._repository.place}; comparisons: {store.count():,}."
-                    for side in ("-journal", "-wal", "-shm"):  # SQLite would apply the journals of a removed database
-                        if (left := Path(f"{self._database}{side}")).exists():
-                            left.rename(f"{left}.left-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-                    os.sync()
-                    os.link(folder / "runs.db", self._database)  # unlike a rename, does not overwrite
+    def _build(self, built: Future[tuple[Path, int] | None], over: threading.Event) -> None:
+        """The restored database and its number of comparisons, None if there is no backup; it is removed when it is ``over``."""
+        for last, pause_s in enumerate(PAUSES_S, 1 - len(PAUSES_S)):
+            if over.wait(pause_s):
                 return
+            try:
+                with self._work() as folder:
+                    seen = self._repository.look()
+                    if seen.pushes or seen.earlier:
+                        with self._assembled(seen, folder) as store:
+                            follow(store, self._repository.name, fresh=True)
+                            count = store.count()
+                        built.set_result((folder / "runs.db", count))
+                        over.wait()
+                    else:
+                        built.set_result(None)
+                    return
+            except Exception as error:  # noqa: BLE001  (raised in the caller's thread)
+                if not last:
+                    built.set_exception(error)
+
+    def _put_in_place(self, restored: Path) -> None:
+        """By a link, which unlike a rename does not overwrite; journals are never touched. Raises BackupError, OSError."""
+        for side in SIDES[:2]:
+            left = Path(f"{self._database}{side}")
+            if left.exists() and left.stat().st_size:  # SQLite would apply it to this database
+                raise BackupError(f"{left.name} of a lost database is there; move it away and start without a database")
+        synced(restored)
+        try:
+            os.link(restored, self._database)
+        except FileExistsError:
+            raise BackupError(f"another program has created {self._database.name} meanwhile") from None
+        synced(self._database.parent)
 
     def _assembled(self, seen: Snapshot, folder: Path) -> RunStore:
         """Builds the database runs.db in ``folder`` from the repository. Raises BackupError, StorageError."""
         paths, snapshots = [path for *_, path in seen.pushes], seen.earlier[-1:]
         self._repository.fetch(seen, [*paths, *snapshots], folder)
         for name in snapshots:
+            most = shutil.disk_usage(folder).free // 2
             with gzip.open(folder / name) as packed, (folder / "runs.db").open("wb") as plain:
-                shutil.copyfileobj(packed, plain)
+                while chunk := packed.read(2**20):
+                    plain.write(chunk)
+                    if plain.tell() > most:
+                        raise BackupError(f"{name} has more than {most:,} bytes unpacked, half of the free space")
         store = RunStore(f"sqlite:///{folder / 'runs.db'}")
         read_changes(store, ((Path(path).parent.name, folder / path) for path in paths))
         return store

@@ -87,8 +87,9 @@ def _trace_values(
             with store.read() as connection:
                 packed = {id_: checked(version, data) for id_, version, data in connection.execute(traces)}
                 runs = [run for run in runs if run["run_id"] in packed]  # the others have been purged
-                if not runs:
-                    continue
+            if not runs:
+                continue
+            with store._reading():
                 flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
             shape, counts = Shape(flat), flat[f"step.{table}"]
             run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)

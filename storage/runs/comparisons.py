@@ -111,7 +111,9 @@ class Comparisons(Connected):
         first, repeats = dict[int, StoredRun](), list[Repeat]()
         with self.read() as connection:
             row = comparison_row(connection, comparison_id)
-            for run in connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings():
+            found = connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings().all()
+        with self._reading():
+            for run in found:
                 lane, order = run["lane"], run["execution_order"]
                 if lane in first:
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
@@ -140,7 +142,8 @@ class Comparisons(Connected):
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, Run.__table__, *OF_PROMPT, traces=True)
+            rows = list(self._rows(connection, run_ids, Run.__table__, *OF_PROMPT, traces=True))
+        with self._reading():
             return {row["id"]: read_trace(row) for row in rows}
 
     def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -151,8 +154,9 @@ class Comparisons(Connected):
         found: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
             with self.read() as connection:
-                for row in self._rows(connection, some, Run.id, Run.seed, traces=True):
-                    found[row["id"]] = tuple(read_flat(row)["step.kept"].tolist())
+                rows = list(self._rows(connection, some, Run.id, Run.seed, traces=True))
+            with self._reading():
+                found |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
         return {run_id: kept for run_id, kept in found.items() if kept}
 
     def _rows(

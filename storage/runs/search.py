@@ -6,6 +6,7 @@ databases and scripts. Few results are read at once and sorted; many are read in
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,6 +47,10 @@ class Sort(StrEnum):
     TOKENS_PER_S = "tokens_per_s"  # of the best run, as the following ones
     TAU = "tau"
     NEW_TOKENS = "new_tokens"
+
+
+LOG = logging.getLogger("mars.storage")
+_UNREADABLE = (LookupError, TypeError, ValueError)  # what columns raise for a value that is not theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,10 @@ class Lists(Connected):
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
-            return Found(total, _frame(connection, ids), more)
+            try:
+                return Found(total, _frame(connection, ids), more)
+            except _UNREADABLE:
+                return Found(total, _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]), more)
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
@@ -216,6 +224,16 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
         data[name] = [tuple(run[column] for run in lane) for lane in lanes]
     return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
+
+
+def _readable(connection: Connection, id_: str) -> bool:
+    """Whether a comparison can be listed: a damaged row hides itself and no other."""
+    try:
+        _frame(connection, [id_])
+    except _UNREADABLE as error:
+        LOG.warning("The comparison %s cannot be read", id_, exc_info=error)
+        return False
+    return True
 
 
 def _facets(search: Search) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from storage.traces.flat import OUTCOMES, Flat, numbered, places, starts
 
+MAX_ROWS = 2**21  # tokens, drafted nodes or alternatives of a run
 MAX_UNIFORMS = 2**20  # of a run; longer runs store their uniforms
 DRAWS = 256  # uniforms are drawn in multiples of this number
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
@@ -26,6 +27,7 @@ class Shape:
     """
 
     def __init__(self, flat: Flat) -> None:
+        """Raises OverflowError for counts that no run has."""
         steps, parent = flat["run.steps"], flat["token.parent"]
         self.counts, self.nodes = _per_run(flat["step.tokens"], steps), _per_run(flat["step.nodes"], steps)
         self.step_of_row, self.run_of_row = numbered(flat["step.tokens"]), numbered(self.counts)
@@ -42,8 +44,17 @@ class Shape:
 
 
 def _per_run(counts: Any, steps: Any) -> Any:
-    """The sum of the ``counts`` [steps] of each run."""
-    return np.diff(np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])])
+    """The sum of the ``counts`` [steps] of each run. Raises OverflowError."""
+    check_counts(counts, counts)
+    sums = np.diff(np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])])
+    check_counts(counts, sums)
+    return sums
+
+
+def check_counts(counts: Any, sums: Any) -> None:
+    """Raise OverflowError unless ``counts`` are counts and none of their ``sums`` is more than a run has."""
+    if counts.min(initial=0) < 0 or sums.max(initial=0) > MAX_ROWS:
+        raise OverflowError(f"a run may have {MAX_ROWS:,} tokens, drafted tokens or alternatives at most")
 
 
 def _position(flat: Flat, shape: Shape) -> Any:

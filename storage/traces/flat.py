@@ -27,7 +27,8 @@ from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.schema.text import decode, encode
 
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
-OUTCOMES = tuple(Outcome)
+# Stored as their places here: a new one comes last.
+OUTCOMES = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS)
 _PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 KINDS = {"int": np.int64, "float": np.float64}
 

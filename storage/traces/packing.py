@@ -8,6 +8,7 @@ a rejected token and the one emitted instead both have them.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage.traces.derived import DERIVED, Shape
+from storage.traces.derived import DERIVED, Shape, check_counts
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
 
 VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
+MAX_BYTES = 2**27  # of an uncompressed batch
 PIECE = "vocabulary.piece"
 PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "entropy", "coin", "edge", "u"))
 TOP = ("top.token", "top.p")
@@ -41,7 +43,7 @@ def pack(flat: Flat) -> bytes:
                 kept[name] = short if _alike(short[shape.place_of_row], kept[name]).all() else kept[name]
         here = np.repeat(shape.first, flat["token.top"])
         short = {"token.top": flat["token.top"][shape.first]} | {name: flat[name][here] for name in TOP}
-        again = _repeated_tops(short, shape.place_of_row)
+        again = _repeated_tops(short, shape.place_of_row, shape.run_of_row)
         if all(len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all() for name in again):
             kept |= short
     arrays = {name: column if name == PIECE else pa.array(_small(column)) for name, column in kept.items()}
@@ -50,21 +52,61 @@ def pack(flat: Flat) -> bytes:
 
 
 def sealed(batch: pa.RecordBatch) -> bytes:
-    """CRC-32 and the compressed batch."""
+    """CRC-32 and the compressed batch. Raises OverflowError for one that could not be read again."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    data = bytes(pa.Codec("zstd", LEVEL).compress(sink.getvalue(), asbytes=True))
+    plain = sink.getvalue()
+    if plain.size > MAX_BYTES:
+        raise OverflowError(f"its steps have {plain.size:,} bytes; {MAX_BYTES:,} are the most")
+    data = bytes(pa.Codec("zstd", LEVEL).compress(plain, asbytes=True))
     return zlib.crc32(data).to_bytes(CRC) + data
 
 
 def opened(data: bytes) -> pa.RecordBatch:
-    """The batch of ``sealed``. Raises ValueError for other bytes."""
+    """The batch of ``sealed``. Raises ValueError for other bytes, which may come from another instance: sizes are checked before anything
+    of that size is read, and so is what Arrow expands (compressed buffers) or takes on trust (offsets)."""
     packed = memoryview(data)[CRC:]
     if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
         raise ValueError("the checksum does not match")
+    plain = b""
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        return pa.ipc.open_stream(stream.read()).read_next_batch()
+        while len(plain) <= MAX_BYTES and (more := stream.read(2**20)):
+            plain += more
+    messages = pa.ipc.MessageReader.open_stream(plain)
+    schema, message = (messages.read_next_message() for _ in range(2))
+    if len(plain) > MAX_BYTES or message.type != "record batch" or _is_compressed(message.metadata):
+        raise ValueError("it is larger than any run")
+    fields = pa.ipc.read_schema(schema)
+    if not all(pa.types.is_list(field.type) and _is_plain(field.type.value_type) for field in fields):
+        raise ValueError("its columns are not those of a run")
+    batch = pa.ipc.read_record_batch(message, fields)
+    batch.validate(full=True)
+    if len(batch) != 1:
+        raise ValueError("it is not one run")
+    return batch
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind))
+
+
+def _is_compressed(metadata: pa.Buffer) -> bool:
+    """Whether the buffers of a record batch are compressed, by its FlatBuffer, which Arrow has verified: whether field 2 of the root table
+    (Message), the table RecordBatch, has field 3."""
+
+    def field(table: int, number: int) -> int:
+        """The place of a field; 0 if it is absent."""
+        (back,) = struct.unpack_from("<i", metadata, table)
+        (size,) = struct.unpack_from("<H", metadata, table - back)
+        at = 4 + 2 * number
+        offset: int = struct.unpack_from("<H", metadata, table - back + at)[0] if at < size else 0
+        return table + offset if offset else 0
+
+    def follow(place: int) -> int:
+        return place + int(struct.unpack_from("<I", metadata, place)[0])
+
+    return field(follow(field(follow(0), 2)), 3) > 0
 
 
 def checked(version: int, data: bytes) -> bytes:
@@ -79,7 +121,16 @@ def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
     try:
         tables = [pa.Table.from_batches([opened(data)]) for data in packed]
         return _joined(pa.concat_tables(tables, promote_options="permissive"), seeds)
-    except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError) as error:
+    except (
+        pa.ArrowException,
+        MemoryError,
+        OSError,
+        OverflowError,
+        StopIteration,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
 
 
@@ -146,7 +197,7 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
     start = shape.vocabulary_start[shape.run_of_row]
     flat["token.token"] = flat["token.token"] + start
     tops = {name: stored[name].values for name in ("token.top", *TOP)}
-    flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0))
+    flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0), shape.run_of_row)
     flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
     for name, derive in DERIVED.items():
         flat[name] = whole(name, derive(flat, shape))
@@ -179,9 +230,10 @@ def _rest(name: str, column: Any, derived: Any) -> Flat:
     return {name: column[other], f"{name}@": np.diff(other, prepend=0)} if len(other) else {}
 
 
-def _repeated_tops(tops: Mapping[str, Any], index: Any) -> Flat:
-    """The alternatives of every row, from those at ``index`` [rows] in ``tops``."""
+def _repeated_tops(tops: Mapping[str, Any], index: Any, run_of_row: Any) -> Flat:
+    """The alternatives of every row, from those at ``index`` [rows] in ``tops``. Raises OverflowError."""
     counts = tops["token.top"]
     full = counts[index]
+    check_counts(counts, np.bincount(run_of_row, full))
     at = np.repeat(starts(counts)[index], full) + places(full)
     return {"token.top": full} | {name: tops[name][at] for name in TOP}

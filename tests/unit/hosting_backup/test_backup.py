@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -310,12 +312,58 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: 
 
 
 @pytest.mark.usefixtures("first")
-def test_what_a_lost_database_left_is_moved_aside(tmp_path: Path, page: Open) -> None:
-    target = tmp_path / "second" / "runs.db"
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("runs.db-journal", "of a lost database is there"), ("runs.db-wal", "of a lost database is there"), ("runs.db", "meanwhile")],
+)  # fmt: skip
+def test_a_restore_changes_no_file_that_is_there(
+    tmp_path: Path, page: Open, monkeypatch: pytest.MonkeyPatch, name: str, sentence: str
+) -> None:
+    """A journal, which would be applied to the restored database, or a database that another program created meanwhile."""
+    target, before = tmp_path / "second" / "runs.db", []
+    follow = service.follow
+
+    def meanwhile(*args: Any, **more: Any) -> None:
+        follow(*args, **more)
+        if not before:
+            shutil.copy(tmp_path / "first" / "runs.db", target.with_name(name))
+            before.append(target.with_name(name).read_bytes())
+
+    monkeypatch.setattr(service, "follow", meanwhile)
+    backup = page(tmp_path / "other" / "runs.db").backup
+    before.clear()
+    backup._database, backup._folder = target, target.with_name(".backup")
     target.parent.mkdir()
-    Path(f"{target}-journal").write_bytes(b"of another file")
-    assert "comparisons: 1." in page(target).told
-    assert [path.read_bytes() for path in target.parent.glob("runs.db-journal.left-*")] == [b"of another file"]
+    assert sentence in backup.restore()
+    assert [target.with_name(name).read_bytes()] == before
+    assert [path.name for path in target.parent.iterdir() if path.is_file()] == [name]
+
+
+@pytest.mark.usefixtures("first")
+def test_a_restore_that_was_given_up_touches_nothing(
+    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved meanwhile stays, though the thread goes on; it leaves nothing behind."""
+    may, fetch = threading.Event(), repository.Repository.fetch
+
+    def late(*args: Any) -> None:
+        may.wait(60)
+        fetch(*args)
+
+    monkeypatch.setattr(repository.Repository, "fetch", late)
+    monkeypatch.setattr(service.Backup.restore, "__defaults__", (0.1,))
+    second = page(tmp_path / "second" / "runs.db")
+    assert second.told == f"The backup was not restored: the dataset repository {REPO} took too long."
+    save(second.store, "meanwhile")
+    threads = [thread for thread in threading.enumerate() if thread.name == "backup"]
+    files = {path: path.read_bytes() for path in second.backup._database.parent.iterdir() if path.is_file()}
+    problem = second.backup.problem
+    may.set()
+    for thread in threads:
+        thread.join(60)
+    assert {path: path.read_bytes() for path in second.backup._database.parent.iterdir() if path.is_file()} == files
+    assert not list(second.backup._folder.iterdir()) and second.backup.problem == problem
+    assert second.store.count() == 1 and hub.asked
 
 
 def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(

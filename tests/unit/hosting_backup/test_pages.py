@@ -30,10 +30,10 @@ LOG = logging.getLogger("tests.backup")
 ROOT = Path(__file__).parents[3]
 
 
-def run_page(path: Path, url: str, seconds: float, wait: Callable[[], object]) -> str:
+def run_page(path: Path, url: str, seconds: float, wait: Callable[[], object], restore_s: float = 60.0) -> str:
     """A page at the database with the Hub saves a run and ends when it may."""
     backup = Backup(path, Repository(HfApi(endpoint=url, token=TOKEN), REPO), 60, LOG)
-    backup.restore()
+    backup.restore(restore_s)
     with RunStore(f"sqlite:///{path}") as store:
         save(store, "by the child")
         backup.start(store)
@@ -122,19 +122,25 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
     assert second.push() == "" and second.tidy() == ""
 
 
-def test_a_push_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub) -> None:
-    """With all that an interpreter does at its end, so it is not forked."""
-    hub.fail("/commit/", *[Fault(delay_s=600)] * 10)
+@pytest.mark.parametrize("word", ["/commit/", "/resolve/"])
+def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open, word: str) -> None:
+    """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
+    save((first := page(tmp_path / "first" / "runs.db")).store, "a prompt")
+    first.push()
+    hub.asked.clear()
+    hub.fail(word, *[Fault(delay_s=600)] * 20)
     path = tmp_path / "one" / "runs.db"
     path.parent.mkdir()
-    code = f"from tests.unit.hosting_backup.test_pages import *; print(run_page(Path({str(path)!r}), {hub.url!r}, 0.5, input))"
+    restore_s = 0.5 if word == "/resolve/" else 60
+    code = "from tests.unit.hosting_backup.test_pages import *; "
+    code += f"print(run_page(Path({str(path)!r}), {hub.url!r}, 0.5, input, {restore_s}))"
     environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
     )
     try:
-        until(lambda: commits(hub))
-        assert "did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]
+        until(lambda: any(word in request for request in hub.asked))
+        assert ("did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]) is (word == "/commit/")
         assert process.returncode == 0
     finally:
         process.kill()

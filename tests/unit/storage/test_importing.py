@@ -136,3 +136,26 @@ def test_the_command_says_how_many(paths: list[Path], tmp_path: Path, capsys: py
     assert main(["import", str(paths[0]), "--database", url]) == 0
     assert main(["import", str(tmp_path / "nowhere"), "--database", url]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_sizes_are_checked_before_a_file_is_read(
+    paths: list[Path], other: RunStore, sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_everything(other, tmp_path / "all.zip")
+    for name, files, sentence in (
+        ("storage.export.MAX_ROWS", paths, "a row group has"),
+        ("storage.export.MAX_BYTES", paths, "a row group has"),
+        ("storage.importing.MAX_JSON", [tmp_path / "all.zip"], "bytes of comparisons.json .* at most 1, and"),
+    ):
+        with monkeypatch.context() as limited, pytest.raises(StorageError, match=f"Nothing was imported: .*{sentence}"):
+            limited.setattr(name, 1)
+            import_files(sqlite_store, files)
+    assert sqlite_store.count() == 0
+
+
+def test_a_file_that_is_damaged_inside_is_said(paths: list[Path], sqlite_store: RunStore, tmp_path: Path) -> None:
+    data = bytearray(paths[1].read_bytes())
+    data[100:400] = bytes(300)
+    (damaged := tmp_path / "tokens.parquet").write_bytes(data)
+    with pytest.raises(StorageError, match="The import ended: a file is damaged"):
+        import_files(sqlite_store, [paths[0], damaged, paths[2]])

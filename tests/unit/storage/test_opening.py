@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from storage import RunStore, StorageError, open_or_set_aside
+from storage import RunStore, Shared, StorageError, open_or_set_aside, opening
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
+from tests.unit.children import Child
 from tests.unit.storage.exports import save
 
 NOT_KEPT = "Runs are stored only until the page stops. The database "
@@ -76,7 +79,7 @@ def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
         with opened(file) as (store, said):
             assert (said, store.path, store.count()) == ("", file, runs)
             assert_works(store)
-        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-lock", "runs.db"}
+        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-journal", "runs.db"}
 
 
 @pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
@@ -98,6 +101,94 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
             assert len(said.splitlines()) == 1
             assert (store.path, store.count()) == (path, 0)
             assert_works(store)
+
+
+def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
+    """Neither the database nor a list goes with it."""
+    with RunStore(f"sqlite:///{path}") as store:
+        ids = store.comparisons()["id"].tolist()
+        token = store.share(Shared.COMPARISON, ids[0])
+        save(store, make_trace(new_tokens=3))
+    rule = "UPDATE sqlite_schema SET sql = ? WHERE name = 'comparisons'"
+    with closing(sqlite3.connect(path)) as connection:
+        (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'comparisons'").fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(rule, [sql.replace(" NOT NULL", "")])
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE shares SET comparison_id = NULL")
+        connection.execute("UPDATE runs SET status = 'exploded' WHERE comparison_id = ?", ids[:1])
+        connection.execute("UPDATE comparisons SET tags = 'no JSON' WHERE id = ?", ids[1:2])
+        connection.execute("UPDATE comparisons SET comment = NULL WHERE id = ?", ids[2:])
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(rule, [sql])
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        assert len(connection.execute("PRAGMA quick_check").fetchall()) == 2
+    with opened(path) as (store, said):
+        assert (said, store.path, store.count()) == ("", path, 4)
+        assert len(store.comparisons()) == 1 and store.shares() == ()
+        with pytest.raises(StorageError, match="not valid any more"):
+            store.through(token)
+        for id_ in ids[:2]:
+            with pytest.raises(StorageError, match="could not be read: "):
+                store.load(id_)
+        assert_works(store)
+
+
+def open_it(pipe: Connection, path: Path) -> None:
+    """Another program that has the file open."""
+    with path.open("rb"):
+        pipe.send("open")
+        pipe.recv()
+
+
+def test_a_database_that_a_process_has_open_is_not_moved(path: Path) -> None:
+    damaged = damages(path.read_bytes())["overwritten"]
+    path.write_bytes(damaged)
+    other = Child(open_it, path)
+    assert other.pipe.recv() == "open"
+    with opened(path) as (store, said):
+        assert isinstance(store, TemporaryStore) and said.startswith(NOT_KEPT)
+        assert_works(store)
+    assert [each.name for each in path.parent.iterdir()] == ["runs.db"] and path.read_bytes() == damaged
+    other.kill()
+    with opened(path) as (store, said):
+        assert said.startswith("The database was damaged; it was moved to ")
+
+
+def move_and_die(_pipe: object, path: Path, number: int) -> None:
+    """Killed at a step of moving a database."""
+    seen, synced = 0, opening.synced
+
+    def dies(folder: Path) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        synced(folder)
+
+    opening.synced = dies  # type: ignore[attr-defined]
+    open_or_set_aside(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize(("number", "moved"), [(1, False), (2, True)])
+def test_killed_while_it_is_moved_a_database_stays_whole(path: Path, number: int, moved: bool) -> None:
+    """With its journal, under one of the names; the next start says where it is."""
+    damaged = damages(path.read_bytes())["overwritten schema"]
+    path.write_bytes(damaged)
+    Path(f"{path}-journal").write_bytes(b"\x00of it")
+    child = Child(move_and_die, path, number)
+    child.rest()
+    assert child.process.exitcode == -signal.SIGKILL and path.exists() is not moved
+    with opened(path) as (store, said):
+        (aside,) = (each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal"))
+        assert aside.name in said and "damaged" in said
+        assert aside.read_bytes() == damaged
+        assert Path(f"{aside}-journal").read_bytes() == b"\x00of it"
+        assert (store.path, store.count()) == (path, 0)
+        assert_works(store)
 
 
 def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +229,12 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
         assert store.location == "a temporary file"
     assert not temporary.parent.exists()
     assert path.read_bytes() == before
-    assert {each.name for each in path.parent.iterdir()} - {"runs.db-lock"} == {"runs.db"}
+    assert {each.name for each in path.parent.iterdir()} == {"runs.db"}
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
-    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
     program = (
         f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
     )
@@ -199,7 +290,7 @@ def test_database_without_rights_is_left_as_it_is(path: Path, file: int | None, 
         assert isinstance(store, TemporaryStore)
         assert_works(store)
     assert path.read_bytes() == before
-    assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-wal", "runs.db-shm", "runs.db-lock"}
+    assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-journal"}
 
 
 def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

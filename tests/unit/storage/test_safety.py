@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -20,6 +23,7 @@ from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import save
+from tests.unit.storage.test_workers import trace_of
 
 TABLES = ("comparisons", "runs", "run_traces")
 
@@ -59,26 +63,67 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str,
     child = Child(save_many, sqlite_url, table, moment)
     assert (child.rest(), child.process.exitcode) == ([0], -signal.SIGKILL)
     if table == "run_traces":
-        assert Path(f"{file_of(sqlite_url)}-wal").stat().st_size > 0, "the kill came before the file was touched"
+        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, "the kill came before the file was touched"
     store, said = open_or_set_aside(sqlite_url)
     with store:
         assert (said, seeds_in(store)) == ("", [0])  # what was killed is no damage
     assert_sound(file_of(sqlite_url))
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.017])
-def test_killed_at_any_time_loses_no_finished_run(sqlite_url: str, delay_s: float) -> None:
-    child = Child(save_many, sqlite_url)
-    told = [child.pipe.recv() for _ in range(3)]
-    threading.Event().wait(delay_s)
-    child.kill()
-    told += child.rest()
-    with RunStore(sqlite_url) as store:
-        seeds = seeds_in(store)
-        assert seeds[: len(told)] == told and len(seeds) <= len(told) + 1
-        save(store, make_trace(seed=500, new_tokens=100))
-        assert seeds_in(store) == [*seeds, 500]
-    assert_sound(file_of(sqlite_url))
+def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
+    """Two threads: one saves comparisons, one works on a study. Each says what was saved once that has returned."""
+    saying = threading.Lock()
+
+    def say(*words: object) -> None:
+        with saying:
+            pipe.send(words)
+
+    def study(store: RunStore) -> None:
+        while claim := store.claim_task(study_id, "worker", 600.0):
+            for lane in {0, 1} - set(store.task_results(study_id, claim.task)):
+                store.save_result(claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane)
+                say(claim.task, lane)
+            store.finish_task(claim, {lane: {"same": True} for lane in range(2)})
+
+    with RunStore(url) as store, ThreadPoolExecutor(1) as pool:
+        pool.submit(study, store)
+        while True:
+            say(save(store, make_trace(seed=7, new_tokens=100)))
+
+
+def killed_again_and_again(url: str, link: Path, times: int) -> None:
+    """Processes with comparisons and a study, killed at any time; every other one knows the database by another name. Nothing that was
+    saved is lost, no part of anything is there, and the study goes on."""
+    rng, said = random.Random(3), []
+    link.symlink_to(file_of(url))
+    with RunStore(url) as store:
+        study_id = store.new_study("", {}, 10_000)
+    for number in range(times):
+        child = Child(save_and_study, url if number % 2 else f"sqlite:///{link}", study_id)
+        said += [child.pipe.recv() for _ in range(3)]
+        time.sleep(rng.random() * 0.1)
+        child.kill()
+        said += child.rest()
+        with RunStore(url) as store:
+            store.release_worker(study_id, "worker")
+    store, message = open_or_set_aside(url)
+    with store:
+        found = store.results(study_id, unfinished=True)
+        assert {(one.task, one.lane) for one in found} >= {words for words in said if len(words) == 2} and not message
+        studied = {id_ for one in found for id_ in one.comparison_ids}
+        for task, lane, trace in [(one.task, one.lane, store.traces(one.run_ids)) for one in found]:
+            assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
+        ids = set(store.comparisons(limit=100_000)["id"]) - studied
+        assert ids >= {words[0] for words in said if len(words) == 1}
+        whole = [run.trace for id_ in ids for run in store.load(id_).runs]
+        assert len(ids) - len(whole) <= times, "a comparison is created before its run is saved"
+        assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in whole)
+        assert store.claim_task(study_id, "heir", 600.0)
+    assert_sound(file_of(url))
+
+
+def test_killed_at_any_time_loses_nothing_that_was_saved(sqlite_url: str, tmp_path: Path) -> None:
+    killed_again_and_again(sqlite_url, tmp_path / "link.db", 4)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ from sqlalchemy import (
 from mars_core.types import PromptConfig
 from storage import RunStore, StorageError, open_or_set_aside, write_csv
 from storage import __file__ as package_file
-from storage.database import known_schemas, safe_journal_mode
+from storage.database import known_schemas
+from storage.journal import LOCAL, mount_of, safe_journal_mode
 from storage.schema import Base, RunTrace
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -136,35 +138,59 @@ def test_newer_schema_on_a_server_is_refused(postgres_url: str) -> None:
 
 
 def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> None:
+    assert sqlite_store.path
+    mode = safe_journal_mode(sqlite_store.path).lower()
     with sqlite_store.read() as one, sqlite_store.read() as other:
         for connection in (one, other):
             pragmas = {
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
                 for name in ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
             }
-            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": "wal"}
+            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": mode}
 
 
-@pytest.mark.parametrize(
-    ("version", "mode"),
-    [((3, 40, 1), "DELETE"), ((3, 51, 2), "DELETE"), ((3, 51, 3), "WAL"), ((3, 52, 0), "WAL"), ((4, 0, 0), "WAL")],
-)
-def test_wal_only_where_it_is_safe(version: tuple[int, ...], mode: str) -> None:
-    assert safe_journal_mode(version, locked=False) == mode
-    assert safe_journal_mode(version, locked=True) == "WAL"
+def disk(point: object, kind: str) -> SimpleNamespace:
+    return SimpleNamespace(mountpoint=str(point), fstype=kind)
 
 
-def test_store_works_in_either_mode(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with RunStore(sqlite_url) as store, store.read() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-        store.new_comparison(PromptConfig("written while another connection reads"))
-    monkeypatch.setattr("storage.write_lock.lock_file", lambda _path: None)
-    monkeypatch.setattr("storage.database.WAL_SAFE", (99,))
-    with RunStore(sqlite_url) as store:
-        with store.read() as connection:
-            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "delete"
-        store.new_comparison(PromptConfig("another"))
-        assert store.count() == 2
+def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
+    kinds = [("/", "ext4"), ("/a disk", "ext4"), ("/a disk/net", "nfs4"), ("/twice", "ext4"), ("/twice", "9p")]
+    mounts = [disk(*each) for each in kinds]
+    found = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
+    assert {folder: mount_of(Path(folder), mounts).fstype for folder in found} == found
+
+
+def test_wal_only_where_it_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A safe build, and a disk that is known to be local, on which the file is, not a link to it."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "net" / "runs.db")
+    mounts = [disk(tmp_path, "ext4"), disk(tmp_path / "net", "nfs4")]
+    monkeypatch.setattr("psutil.disk_partitions", lambda **_: mounts)
+    modes = {
+        (version, name): safe_journal_mode(tmp_path / name, version)
+        for version in ((3, 40, 1), (3, 51, 2), (3, 51, 3), (4, 0, 0))
+        for name in ("runs.db", "net/runs.db", "link.db")
+    }
+    assert {key for key, mode in modes.items() if mode == "WAL"} == {((3, 51, 3), "runs.db"), ((4, 0, 0), "runs.db")}
+    assert set(modes.values()) == {"WAL", "TRUNCATE"} and not [kind for kind in LOCAL if kind.startswith("nfs")]
+    mounts.clear()
+    assert safe_journal_mode(tmp_path / "runs.db", (4, 0, 0)) == "TRUNCATE"
+
+
+def test_a_file_gets_the_safe_journal_when_it_is_opened(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A WAL of an earlier release too, by two processes or threads at once; all that was in it stays."""
+    for number, (safe, mode) in enumerate([((3,), "wal"), ((99,), "truncate"), ((3,), "wal"), ((99,), "truncate")]):
+        monkeypatch.setattr("storage.journal.WAL_SAFE", safe)
+        with ThreadPoolExecutor(3) as pool:
+            stores = list(pool.map(RunStore, [sqlite_url] * 3))
+        for store in stores:
+            with store.read() as one, store.read() as other:
+                for connection in (one, other):
+                    assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == mode
+        stores[0].new_comparison(PromptConfig("written while others have it open"))
+        assert {store.count() for store in stores} == {number + 1}
+        for store in stores:
+            store.close()
 
 
 def test_default_is_a_file_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

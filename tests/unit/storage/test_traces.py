@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +20,15 @@ from hypothesis import strategies as st
 from bench.common.shapes import small
 from bench.coupled import coupled_pair
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from mars_core.types import DrafterConfig, Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from storage import RunStore, StorageError
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
 from storage.traces.flat import OUTCOMES, Flat, flatten, steps_of
-from storage.traces.packing import opened, pack, sealed, unpack
+from storage.traces.packing import VERSION, opened, pack, sealed, unpack
 from tests.traces import make_trace, make_tree_trace
 
+DATA = Path(__file__).parents[2] / "data"
 PLACES = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
 COUNTS = ("step.tokens", "step.nodes", "token.top")
 HOSTILE = ["", "\x00", "\ud800␛", "=1\r\n", "日本", "␛0000"]
@@ -195,6 +201,80 @@ def test_column_of_a_later_form_is_left_alone() -> None:
 def test_value_that_lacks_what_it_needs_is_damaged(lacking: str) -> None:
     with pytest.raises(LookupError, match=r"damaged \(KeyError\)"):
         unpack([changed_columns(pack(flat_of(TRACES["chain"])), lacking)], [0])
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("traces-*.json")), ids=lambda path: path.stem)
+def test_traces_of_every_version_are_read_as_they_were_written(path: Path) -> None:
+    """Made by the release that began it: never edit one, add one for a new version."""
+    for made in json.loads(path.read_text(encoding="utf-8")):
+        steps = steps_of(unpack([base64.b64decode(made["packed"])], [3]))
+        assert json.dumps([asdict(step) for step in steps]) == json.dumps(made["steps"])
+    assert path.stem == f"traces-{VERSION}" or path != max(DATA.glob("traces-*.json"))
+
+
+def test_every_outcome_has_its_place() -> None:
+    assert sorted(OUTCOMES) == sorted(Outcome)
+
+
+def compressed(batch: pa.RecordBatch) -> pa.Buffer:
+    """A stream in which Arrow has compressed every column once more."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A piece that ends outside of the data."""
+    pieces = pa.StringArray.from_buffers(2, pa.array([0, 9, 5], pa.int32()).buffers()[1], pa.py_buffer(b"abcde"))
+    return batch.append_column("more", pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), pieces))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda batch: batch.append_column("more", pa.array([bytes(2**27)])),
+        lambda batch: batch.append_column("more", pa.array([[0] * 2**24], pa.list_(pa.int64()))),
+        lambda batch: batch.append_column("more", pa.array([[None] * 9], pa.list_(pa.null()))),
+        lambda batch: batch.append_column("more", pa.array([[["x"]]])),
+        lambda batch: pa.record_batch([pa.concat_arrays([each, each]) for each in batch.columns], batch.schema.names),
+        lambda batch: batch.slice(1),
+        bad_offsets,
+        compressed,
+        *(
+            lambda batch, name=name, value=value: batch.set_column(
+                batch.schema.names.index(name), name, pa.array([[value] * len(batch[name][0])])
+            )
+            for name in COUNTS
+            for value in (2**62, 2**31, 2**22, -1)
+        ),
+    ],
+)
+def test_sizes_of_stored_traces_are_checked(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such bytes may come from another instance, by a backup."""
+    packed = pack(flat_of(TRACES["tree"]))
+    monkeypatch.setattr("storage.traces.packing.MAX_BYTES", 2**40)
+    changed = change(opened(packed))
+    if isinstance(changed, pa.Buffer):
+        data = pa.Codec("zstd").compress(changed, asbytes=True)
+        changed = zlib.crc32(data).to_bytes(4) + data
+    else:
+        changed = sealed(changed)
+    monkeypatch.undo()
+    assert len(changed) < 2 * len(packed) + 20_000, "it is no bomb"
+    with pytest.raises(LookupError, match=r"damaged \((?!KeyError)"):
+        unpack([packed, changed], [0, 0])
+
+
+@pytest.mark.parametrize("limit", ["packing.MAX_BYTES", "derived.MAX_ROWS"])
+def test_a_run_too_large_to_be_read_is_not_saved(
+    sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    trace = TRACES["tree"]
+    comparison_id = sqlite_store.new_comparison(trace.config.prompt)
+    monkeypatch.setattr(f"storage.traces.{limit}", 20)
+    with pytest.raises(StorageError, match=r"The run was not saved: .* (at|are the) most"):
+        sqlite_store.save_run(comparison_id, trace, lane=0, order=0)
 
 
 def test_far_position_costs_no_more_than_another() -> None:

@@ -111,7 +111,7 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
 
 
 def test_worker_waits_longer_than_the_page(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.write_lock.BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
     monkeypatch.setattr("storage.studies.claims.PATIENCE_S", 0.3)
     with RunStore(sqlite_url) as store, RunStore(sqlite_url) as other:
         study_id = store.new_study("", {}, 1)

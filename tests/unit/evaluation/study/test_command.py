@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import sys
+import time
+from argparse import Namespace
 from collections.abc import Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -17,7 +19,7 @@ from accelerate import PartialState
 
 from evaluation.cli import main
 from evaluation.study import launch
-from evaluation.study.launch import INTERRUPTED
+from evaluation.study.launch import INTERRUPTED, further_workers
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.worker import Saved, Worker
 from mars_core.session import Session
@@ -223,6 +225,20 @@ def test_further_workers_end_with_the_study(
     whole(url)
     monkeypatch.setenv("MARS_DATABASE_URL", url)
     assert main(asked[3:]) == 0
+
+
+def test_a_worker_that_does_not_end_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first one fails."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ntrap "" TERM\ntouch "$0.runs"\nwhile :; do sleep 0.1; done\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setattr("evaluation.study.launch.TERMINATED_S", 0.2)
+    given = Namespace(db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False)
+    with pytest.raises(ZeroDivisionError), further_workers(given, "study"):
+        while not (tmp_path / "python.runs").exists():
+            time.sleep(0.01)
+        _ = 1 / 0
 
 
 def test_items_that_do_not_fit_are_left_out_on_request(
