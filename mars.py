@@ -15,7 +15,7 @@ from importlib import import_module
 CORE, STORAGE = "mars_core.__main__", "storage.__main__"
 MAINS = dict.fromkeys(("run", "compare", "models", "rules"), CORE) | {
     "columns": STORAGE,
-    "import": STORAGE,
+    "import": "evaluation.cli",
     "check": "evaluation.cli",
 }
 
