@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.format import number, plural
-from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, next_token
+from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, continued, next_token
 from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
 from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
@@ -145,19 +145,18 @@ def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
 
 def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     """For how many prompts an improbable answer was given for several seeds; empty where that is not so for most. A server that ignores
-    the temperature gives the answer of temperature 0, which is no sign of seeds."""
-    each = REPEATS + 1
+    the temperature after the first token also repeats itself, but goes on as at temperature 0: it has another distribution."""
 
     def one(place: int) -> Answer:
-        prompt, number = divmod(place, each)
-        return ask(client, prompts[prompt], LONG, float(number > 0), seed=seed + place, logprobs=1)
+        return ask(client, prompts[place // REPEATS], LONG, 1.0, seed=seed + place, logprobs=1)
 
-    answers, tested, repeated = at_once(one, range(each * len(prompts))), 0, 0
-    for start in range(0, len(answers), each):
-        greedy, *drawn = answers[start : start + each]
-        rare = [answer.text for answer in drawn if answer.text != greedy.text and _improbable(answer)]
-        tested += bool(rare)
-        repeated += len(set(rare)) < len(rare)
+    answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
+    for place, prompt in enumerate(prompts):
+        drawn = [each for each in answers[place * REPEATS :][:REPEATS] if each.names and _improbable(each)]
+        twice = [each for at, each in enumerate(drawn) if each.names in [other.names for other in drawn[:at]]]
+        greedy = continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0) if twice else None
+        tested += bool(drawn)
+        repeated += greedy is not None and not twice[0].text.endswith(greedy.text)
     return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
 
 

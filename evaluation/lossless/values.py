@@ -61,36 +61,29 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return list(pool.map(function, items))
 
 
-def next_token(judge: Client, prompt: str, answer: Answer, tokens: int, seed: int) -> dict[Key, float]:
-    """The log probabilities that a request for one token, which has no draft, reports after the first ``tokens`` tokens of an answer.
+def continued(client: Client, prompt: str, answer: Answer, tokens: int, **asked: Any) -> Answer | None:
+    """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server cannot be sent these tokens, or reads
+    others. Raises ServerDown."""
+    names = (answer.names or ())[:tokens]
+    ids = [name for name in names if isinstance(name, int)]
+    try:
+        text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
+        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **asked)
+    except ServerDown:
+        raise
+    except (ServerError, UnicodeDecodeError):
+        return None
+    read, length = (each.usage.get("prompt_tokens") for each in (found, answer))
+    return None if type(read) is type(length) is int and read != length + tokens else found
 
-    Empty where they or the names of their tokens are not reported, and where the text cannot be continued token by token. A server may
-    report none for a token that is a part of a character, so some seeds are tried. Raises ServerDown.
-    """
-    text = _continued(prompt, answer, tokens)
-    length = answer.usage.get("prompt_tokens")
-    for trial in range(TRIALS if text else 0):
-        try:
-            found = ask(judge, text, 1, 1.0, seed=seed + trial, logprobs=TOP)
-        except ServerDown:
-            raise
-        except ServerError:  # refuses the form of the prompt
-            break
-        read = found.usage.get("prompt_tokens")
-        if type(read) is type(length) is int and read != length + tokens:
-            break  # it reads other tokens than the answer has
-        for position in found.positions:
+
+def next_token(judge: Client, prompt: str, answer: Answer, tokens: int, seed: int) -> dict[Key, float]:
+    """The log probabilities that a request for one token, which has no draft, reports after the first ``tokens`` tokens of an answer;
+    empty where they or the names of their tokens are not reported. A server may report none for a token that is a part of a character, so
+    some seeds are tried. Raises ServerDown."""
+    for trial in range(TRIALS):
+        found = continued(judge, prompt, answer, tokens, max_tokens=1, temperature=1.0, seed=seed + trial, logprobs=TOP)
+        for position in found.positions if found else ():
             rows = {each.key: each.logprob for each in (*position.top, position) if not math.isnan(each.logprob)}
             return {key: value for key, value in rows.items() if key is not None} if None not in rows else {}
     return {}
-
-
-def _continued(prompt: str, answer: Answer, tokens: int) -> Prompt:
-    """The prompt and the first ``tokens`` tokens of its answer; empty where they cannot be sent as they are."""
-    names = (answer.names or ())[:tokens]
-    if ids := [name for name in names if isinstance(name, int)]:
-        return [*(answer.prompt_ids or [prompt]), *ids]
-    try:
-        return prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-    except UnicodeDecodeError:
-        return ""
