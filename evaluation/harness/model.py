@@ -117,12 +117,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             self._warm = True
         run, thought = Run(self.pair, config, tuple(ids), meter=True), self.options.think_end_token
         for _ in run:
-            if thought and thought in run.text and self._shown(run.text, generation) != self._shown(run.text):
+            if thought and thought in run.text and self._shown(run.text, generation.until) != self._shown(run.text):
                 run.cancel(StopReason.STOP_STRING)
         trace = run.trace()
         if trace.stop_reason is StopReason.STOP_STRING:
             trace = replace(trace, status=Status.COMPLETED)
-        answer = self._shown(trace.text, generation)
+        answer = self._shown(trace.text, generation.until)
         row = row_of(
             trace, task=request.task_name, doc_id=request.doc_id, repeat=repeat, prompt_hash=hash_string(context),
             rank=self.rank, cut_tokens=cut, run_id=self._save(trace),
@@ -131,10 +131,9 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self.cache_hook.add_partial("generate_until", (context, given), answer)
         return answer
 
-    def _shown(self, text: str, generation: Generation | None = None) -> str:
-        """The answer in a text: what follows the thinking part, up to the first stop string of the task."""
-        until = list(generation.until) if generation else []
-        return str(postprocess_generated_text(text, until, self.options.think_end_token))
+    def _shown(self, text: str, until: Sequence[str] = ()) -> str:
+        """The answer in a text: what follows the thinking part, up to the first stop string."""
+        return str(postprocess_generated_text(text, list(until), self.options.think_end_token))
 
     def _save(self, trace: Trace) -> str | None:
         """Stores the run as a comparison; returns its run id, None without a database. Raises StorageError."""

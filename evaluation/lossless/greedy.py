@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
 from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, next_token
@@ -20,20 +19,11 @@ SHOWN = 20  # characters
 TIE, MOST_TIE = 0.125, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first token of ``prompt`` (0-based number) that differs: its place, how both texts go on, and how much more probable the expected
-    token is (nats; at least ``gap``, nan if the server does not tell)."""
+class Difference(NamedTuple):
+    """Of two texts: how much more probable the expected token is (nats; at least ``gap``, nan if the server does not tell), and where."""
 
-    prompt: int
-    place: str
-    token: str
-    expected: str
     gap: float
-
-    def __str__(self) -> str:
-        gap = f"log probability gap {number(self.gap)}" if not math.isnan(self.gap) else "gap not known"
-        return f"prompt {self.prompt + 1}, {self.place}: {visible(self.token)} for {visible(self.expected)}, {gap}"
+    where: str
 
 
 def greedy_findings(server: Client, reference: Client | None, prompts: Sequence[str]) -> list[Finding]:
@@ -66,7 +56,7 @@ def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
     """The largest gap that rounding can close: as far as the gap of two tokens moved between two answers while these were equal."""
     largest = TIE
     for one, other in zip(answers, again, strict=True):
-        for here, there in zip(one.positions, other.positions, strict=False):
+        for here, there in zip(one.logprobs or (), other.logprobs or (), strict=False):
             if here.key is None or here.key != there.key:
                 break
             values = {each.key: each.logprob for each in there.top}
@@ -79,18 +69,23 @@ def difference(judge: Client, number: int, prompt: str, expected: Answer, found:
     """The first token that differs, with the gap of both by ``judge``; the first character where not every token is identified; None where
     all are equal."""
     texts = [answer.text.rstrip(CUT) for answer in (expected, found)]
-    start, gap = _first(*texts), math.nan
-    wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
-    if expected.names is None or found.names is None:
-        return None if start is None else Difference(number, f"character {start + 1}", token, wanted, gap)
-    if (at := _first(expected.names, found.names)) is None:
+    start, place, gap = _first(*texts), "character", math.nan
+    at = start
+    if expected.names and found.names:
+        at, place = _first(expected.names, found.names), "token"
+    if at is None:
         return None
-    p = next_token(judge, prompt, expected, at, 0)
-    if p and at < min(len(expected.names), len(found.names)):
-        listed = found.names[at] in p  # else the gap is larger, which tells nothing of a small one
-        least = abs(p.get(expected.names[at], math.nan) - p.get(found.names[at], min(p.values())))
-        gap = least if listed or least > MOST_TIE else math.nan
-    return Difference(number, f"token {at + 1}", token, wanted, gap)
+    if expected.names and found.names and at < min(len(expected.names), len(found.names)):
+        p = next_token(judge, prompt, expected, at, 0)
+        ours = found.names[at]
+        least = abs(p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan)))
+        gap = least if ours in p or least > MOST_TIE else math.nan  # of a token that is not listed the gap is larger
+    wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
+    return _difference(number, f"{place} {at + 1}", token, wanted, gap)
+
+
+def _difference(number: int, place: str, token: str, wanted: str, gap: float) -> Difference:
+    return Difference(gap, f"prompt {number + 1}, {place}: {visible(token)} for {visible(wanted)}")
 
 
 def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
@@ -111,8 +106,9 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     for at in range(start, end):
         best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
         gap = float(top) - float(logprobs["token_logprobs"][at])
-        rows.append(Difference(prompt, f"token {at - start + 1}", str(logprobs["tokens"][at]), str(best), gap))
-    worst = max(rows, key=lambda row: row.gap)
+        token = str(logprobs["tokens"][at])
+        rows.append(_difference(prompt, f"token {at - start + 1}", token, str(best), gap))
+    worst = max(rows)
     return worst if worst.gap > 0 else None
 
 
@@ -122,9 +118,10 @@ def _finding(title: str, found: Sequence[Difference | None], tie: float) -> Find
     count = f"{plural(len(real or differences), 'answer')} of {len(found)}"
     if not differences:
         return Finding(title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree.")
+    known = [each for each in real or differences if not math.isnan(each.gap)]
+    shown = (known or real)[0]
+    gap = f"{shown.where}, " + (f"log probability gap {number(shown.gap)}." if known else "gap not known.")
     if not real:
         ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
-        return Finding(title, Verdict.LOSSLESS, f"{ties}; {max(differences, key=lambda each: each.gap)}.")
-    known = [each for each in real if not math.isnan(each.gap)]
-    verdict = Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN
-    return Finding(title, verdict, f"{count} differ; {(known or real)[0]}.")
+        return Finding(title, Verdict.LOSSLESS, f"{ties}; {gap}")
+    return Finding(title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}")

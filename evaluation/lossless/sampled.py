@@ -25,7 +25,8 @@ TOKENS = 3  # of every answer
 ENOUGH = 5  # draws after the same beginning, for it to be tested
 IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
 RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
-LONG, REPEATS = 32, 4  # tokens of an answer and answers of a prompt that must not be the same by chance
+# Answers of a prompt that are compared with each other, their tokens, and the log probability below which two are not equal by chance.
+REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[Key, ...]  # the first tokens of an answer
 
 
@@ -58,13 +59,11 @@ def sampled_findings(
     adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
-    reason = "The server does not identify every token, or report its log probability, in the answers to"
-    reason = f"{reason} {'any prompt' if not known else f'prompts {left_out}, which are left out'}." if left_out else ""
+    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
     findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
     if known:
-        impossible = sum(fit.impossible for fit in known)
-        found = _finding(title, draws, len(known), adjusted[: len(fitted)], impossible)
-        findings = [replace(found, reason=f"{found.reason} {reason}".rstrip())]
+        found = _finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))
+        findings = [replace(found, reason=f"{found.reason} {reason}") if left_out else found]
     if reference:
         title = "Temperature 1, against the other server"
         findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
@@ -152,7 +151,7 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
 
     answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
     for place, prompt in enumerate(prompts):
-        drawn = [each for each in answers[place * REPEATS :][:REPEATS] if each.names and _improbable(each)]
+        drawn = [each for each in answers[place * REPEATS :][:REPEATS] if each.names and _logprob(each) < RARE]
         twice = [each for at, each in enumerate(drawn) if each.names in [other.names for other in drawn[:at]]]
         greedy = continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0) if twice else None
         tested += bool(drawn)
@@ -160,9 +159,9 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
 
 
-def _improbable(answer: Answer) -> bool:
-    """By the log probabilities that are known: those of other tokens only make it more so."""
-    return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0) < math.log(IMPOSSIBLE)
+def _logprob(answer: Answer) -> float:
+    """At most: the sum of the log probabilities that are known."""
+    return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0)
 
 
 def _numbered(values: Sequence[Any] | Places) -> Places:

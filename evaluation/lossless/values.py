@@ -83,7 +83,7 @@ def next_token(judge: Client, prompt: str, answer: Answer, tokens: int, seed: in
     some seeds are tried. Raises ServerDown."""
     for trial in range(TRIALS):
         found = continued(judge, prompt, answer, tokens, max_tokens=1, temperature=1.0, seed=seed + trial, logprobs=TOP)
-        for position in found.positions if found else ():
+        for position in (found and found.logprobs) or ():
             rows = {each.key: each.logprob for each in (*position.top, position) if not math.isnan(each.logprob)}
             return {key: value for key, value in rows.items() if key is not None} if None not in rows else {}
     return {}

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -23,6 +23,7 @@ _KNOWN_OF_CHOICE = frozenset(
 
 
 Key = int | bytes
+_Item = TypeVar("_Item")
 
 
 class Broken(Exception):
@@ -44,7 +45,9 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One completed answer. None: the server did not report it. ``extra``: all other fields of the server, the last value of each.
+    """One completed answer. None: the server did not report it, or not for as many tokens as it counted. llama.cpp, for example, has one
+    log probability for all tokens of a character, and in a stream none for accepted drafts. ``extra``: all other fields of the server,
+    the last value of each.
 
     ``ttft_s``: seconds from sending the request to the first token; ``wall_s``: to the end of the answer.
     """
@@ -61,23 +64,11 @@ class Answer:
     extra: Mapping[str, Any]
 
     @property
-    def positions(self) -> tuple[Position, ...]:
-        """One for every token; empty where there are not as many as tokens: llama.cpp, for example, has one for all tokens of a character,
-        and in a stream none for accepted drafts."""
-        found = self.logprobs or ()
-        whole = self._counted in (None, len(found)) and len(self.token_ids or found) == len(found)
-        return found if whole else ()
-
-    @property
     def names(self) -> tuple[Key, ...] | None:
         """What identifies each token; None where the server does not identify every one."""
-        keys: Sequence[Key | None] = self.token_ids or [each.key for each in self.positions]
+        keys: Sequence[Key | None] = self.token_ids or [each.key for each in self.logprobs or ()]
         known = tuple(key for key in keys if key is not None)
-        return known if known and len(known) == len(keys) and self._counted in (None, len(keys)) else None
-
-    @property
-    def _counted(self) -> Any:
-        return self.usage.get("completion_tokens")
+        return known if known and len(known) == len(keys) else None
 
 
 def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
@@ -128,9 +119,10 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
     wall_s = time.perf_counter() - started
     if not finish_reason:
         raise Broken("ended its answer without a finish reason")
+    tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
-        id=name, text="".join(texts), finish_reason=finish_reason, token_ids=tuple(ids) or None, prompt_ids=prompt_ids,
-        logprobs=tuple(logprobs) or None, usage=usage, ttft_s=ttft_s or wall_s, wall_s=wall_s, extra=extra,
+        id=name, text="".join(texts), finish_reason=finish_reason, token_ids=_as_many(tokens, ids), prompt_ids=prompt_ids,
+        logprobs=_as_many(tokens, logprobs), usage=usage, ttft_s=ttft_s or wall_s, wall_s=wall_s, extra=extra,
     )  # fmt: skip
 
 
@@ -155,6 +147,10 @@ def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
             content = line.removeprefix(b"data:").strip()
             if line.startswith(b"data:") and content not in (b"", b"null", b"[DONE]"):
                 yield dict(json.loads(content).items())
+
+
+def _as_many(tokens: Any, found: list[_Item]) -> tuple[_Item, ...] | None:
+    return tuple(found) if found and len(found) == tokens else None
 
 
 def _whole(values: Any) -> tuple[int, ...] | None:

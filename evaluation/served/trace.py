@@ -130,13 +130,13 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
 
 def _tokens(answer: Answer) -> list[ServedToken]:
     """Ids and pieces, as far as the server reports both for every token; else one of the two, or none."""
-    names = answer.names or [UNKNOWN] * len(answer.positions)
+    names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
     ids = [name if isinstance(name, int) else UNKNOWN for name in names]
-    if not answer.positions:
+    if not answer.logprobs:
         return [ServedToken(id_) for id_ in ids]
     return [
         ServedToken(id_, each.token, each.logprob, each.top[0].logprob - each.top[1].logprob if each.top[1:] else NAN)
-        for id_, each in zip(ids, answer.positions, strict=True)
+        for id_, each in zip(ids, answer.logprobs, strict=True)
     ]
 
 

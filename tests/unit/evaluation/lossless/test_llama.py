@@ -101,5 +101,5 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
         assert main(["check", *arguments]) == status
     out = " ".join(capsys.readouterr().out.split())
     assert f"Verdict {verdict}" in out
-    assert seeds > 1 or "in the answers to prompts 2, 4, which are left out." in out
+    assert seeds > 1 or "or report its log probability, after prompts 2, 4." in out
     assert ["ab", 0] in [each.body["prompt"] for each in asked] or seeds > 1  # the tokens themselves, not their text

@@ -74,7 +74,7 @@ def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(shown: list[
 def test_an_answer_with_more_tokens_than_log_probabilities_names_none(ids: list[int] | None) -> None:
     """llama.cpp has one position for the four tokens of an emoji, with the id of the last one."""
     answer = whole("😀", row({"id": 249, "token": "😀", "bytes": list("😀".encode())}, -0.8), tokens=4, token_ids=ids)
-    assert (answer.names, answer.positions) == (None, ())
+    assert (answer.names, answer.logprobs, answer.token_ids) == (None, None, None)
     trace = run(answer)
     assert (trace.text, len(trace.tokens), trace.tokens[0].id, trace.summary.new_tokens) == ("😀", 1, UNKNOWN, 4)
     assert math.isnan(trace.summary.log_likelihood)
