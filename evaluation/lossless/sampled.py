@@ -136,9 +136,9 @@ def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], 
 
 def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
     """The draws of both servers for one prompt."""
-    names = [answer.names or (None,) for answer in answers]
-    if len({type(name) for row in names for name in row} | {type(None)}) == 2 and (None,) not in names:
-        return list(names)
+    names = [answer.names for answer in answers if answer.names]
+    if len(names) == len(answers) and len({type(name) for row in names for name in row}) == 1:
+        return [*names]
     return [("", answer.text.rstrip(CUT)) for answer in answers]
 
 

@@ -61,14 +61,14 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return list(pool.map(function, items))
 
 
-def continued(client: Client, prompt: str, answer: Answer, tokens: int, **asked: Any) -> Answer | None:
+def continued(client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any) -> Answer | None:
     """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server cannot be sent these tokens, or reads
     others. Raises ServerDown."""
     names = (answer.names or ())[:tokens]
     ids = [name for name in names if isinstance(name, int)]
     try:
         text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **asked)
+        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings)
     except ServerDown:
         raise
     except (ServerError, UnicodeDecodeError):

@@ -194,5 +194,5 @@ def _shown(row: Mapping[str, Any]) -> Position:
     token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
     if shown := _SHOWN_ID.fullmatch(token):
         id_ = int(shown[1])
-    key = id_ if type(id_) is int else bytes(content) if content else None
+    key = id_ if type(id_) is int else bytes(content) if content and isinstance(content, list) else None
     return Position(token, math.nan if row["logprob"] is None else float(row["logprob"]), key=key)

@@ -64,6 +64,7 @@ def run(answer: Answer) -> Trace:
         ([{"token": "token_id:7"}, {"token": "token_id:8", "bytes": [97]}], (7, 8)),
         ([{"token": "�"}, {"token": "�"}], None),
         ([A, {"token": "", "bytes": []}], None),  # a special token
+        ([A, {"token": "b", "bytes": 2**50}], None),
     ],
 )
 def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(shown: list[Any], names: Any) -> None:
