@@ -4,7 +4,6 @@ KIND: ``none``, without speculative decoding; ``ngram``, drafts from the text be
 ``synthetic``, the same accepted by chance and not by verification (llama.cpp's mode for measuring speed), which is not lossless.
 """
 
-import signal
 import sys
 
 import xllamacpp
@@ -27,4 +26,4 @@ if kind == "synthetic":
     settings.speculative.synth_len = 3.0
 server = xllamacpp.Server(settings)  # stops when it is forgotten
 print(server.listening_address, flush=True)  # noqa: T201
-signal.pause()
+sys.stdin.read()  # until the process that started it closes its end, or is no more

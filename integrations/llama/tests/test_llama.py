@@ -51,7 +51,9 @@ VERDICTS = {
 def serving(kind: str) -> Iterator[str]:
     """The URL of a server that is ready."""
     command = [os.environ["LLAMA_PYTHON"], str(Path(__file__).parents[1] / "serve.py"), os.environ["LLAMA_MODEL"], kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout and select.select([process.stdout], [], [], 300)[0], "the server did not start"
             yield process.stdout.readline().strip()
