@@ -6,6 +6,7 @@
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make vllm   the plugin in vLLM for CPUs, in .venv-vllm (VLLM_PYTHON=another environment's interpreter, ARGS="-k name")
+# make llama  checks a llama.cpp server with and without speculative decoding, in .venv-llama   (ARGS="-k name")
 # make clean  removes .venv and the caches
 # make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
 #
@@ -54,7 +55,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda eval clean deploy lock sbom verified vllm wheel
+.PHONY: help run test check bench cuda eval clean deploy lock sbom verified vllm wheel llama
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -91,8 +92,11 @@ wheel:
 vllm: $(DEV_READY)
 	PYTHON="$(PYTHON)" integrations/vllm/try $(ARGS)
 
+llama: $(DEV_READY)
+	PYTHON="$(PYTHON)" integrations/llama/try $(ARGS)
+
 clean:
-	rm -rf dist $(VENV) .venv-vllm $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf dist $(VENV) .venv-llama .venv-vllm $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:

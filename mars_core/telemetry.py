@@ -11,21 +11,21 @@ SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p i
 
 
 def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int) -> Summary:
-    """All numbers of a run from its steps. The wall time ends with the last step. A share, mean or maximum over an empty set is nan, an
-    empty sum 0; values that the run did not measure (nan) propagate."""
+    """All numbers of a run from its steps. The wall time ends with the last step. A sum of times, distances or log probabilities, a share,
+    mean or maximum over an empty set is nan, a count 0; values that the run did not measure (nan) propagate."""
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
     accepted, relaxed = counts[Outcome.ACCEPTED], counts[Outcome.RELAXED]
     tv, kl = [token.tv for token in tokens], [token.kl for token in tokens]
-    tv_sum, kl_sum, log_likelihood = math.fsum(tv), math.fsum(kl), math.fsum(token.logprob for token in tokens)
+    tv_sum, kl_sum, log_likelihood = _sum(tv), _sum(kl), _sum([token.logprob for token in tokens])
     wall_s = steps[-1].elapsed_s if steps else prefill_s
     shifts = [_largest([token.tv for token in step.emitted]) for step in steps]
     shifted = math.nan if any(map(math.isnan, shifts)) else sum(shift > SHIFTED for shift in shifts)
     return Summary(
         new_tokens=new_tokens, prompt_tokens=prompt_tokens, steps=len(steps),
         wall_s=wall_s, ttft_s=steps[0].elapsed_s if steps else math.nan, prefill_s=prefill_s,
-        draft_s=math.fsum(step.draft_s for step in steps), verify_s=math.fsum(step.verify_s for step in steps),
+        draft_s=_sum([step.draft_s for step in steps]), verify_s=_sum([step.verify_s for step in steps]),
         tokens_per_s=_ratio(new_tokens, wall_s), tau=_ratio(new_tokens, len(steps)),
         drafted=drafted, accepted=accepted, relaxed=relaxed, rejected=drafted - accepted - relaxed,
         recovered=counts[Outcome.RECOVERED], bonus=counts[Outcome.BONUS],
@@ -48,6 +48,10 @@ def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
 
 def _largest(values: Sequence[float]) -> float:
     return math.nan if not values or any(map(math.isnan, values)) else max(values)
+
+
+def _sum(values: Sequence[float]) -> float:
+    return math.fsum(values) if values else math.nan
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -150,7 +150,10 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
         wait = None if serving.alone is None or len(serving.requests) <= serving.alone else serving.together
         if wait and len(serving.requests) > (serving.alone or 0) + 1:
             wait.set()
-        return StreamingResponse(_stream(serving, engine, body, fault, chat, wait), media_type="text/event-stream")
+        events = _stream(serving, engine, body, fault, chat, wait)
+        if body.get("stream") or fault is not Fault.NONE:
+            return StreamingResponse(events, media_type="text/event-stream")
+        return StreamingResponse(_whole(events), media_type="application/json")
 
     return answer
 
@@ -194,6 +197,25 @@ def _stream(
     yield "data: [DONE]\n\n"
 
 
+def _whole(events: Iterator[str]) -> Iterator[str]:
+    """The answer in one piece that a stream of completions would be."""
+    whole: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
+    usage: dict[str, Any] = {}
+    for event in (json.loads(event[5:]) for event in events if "[DONE]" not in event):
+        if "error" in event:
+            break
+        usage = event.get("usage", usage)
+        for choice in event["choices"]:
+            whole["text"] += choice["text"]
+            whole["token_ids"] += choice.get("token_ids", [])
+            whole |= {
+                key: choice[key] for key in ("prompt_token_ids", "finish_reason", "stop_reason") if choice.get(key)
+            }
+            for name, values in (choice.get("logprobs") or {}).items():
+                whole["logprobs"][name] = [*whole["logprobs"].get(name, ()), *values]
+    yield json.dumps({"choices": [whole | {"token_ids": whole["token_ids"] or None}], "usage": usage})
+
+
 def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
     prompt = _prompt(serving, body, chat)
     xargs = body.get("vllm_xargs") or {} if serving.plugin else {}
@@ -229,7 +251,9 @@ def _prompt(serving: Serving, body: dict[str, Any], chat: bool) -> PromptConfig:
     stop = tuple(body.get("stop") or ())
     if not chat:
         text = body["prompt"]
-        text = text if isinstance(text, str) else str(serving.session.pair.tokenizer.decode(text))
+        decode = serving.session.pair.tokenizer.decode
+        if not isinstance(text, str):  # ids, texts among them as for llama.cpp
+            text = "".join(each if isinstance(each, str) else str(decode([each])) for each in text)
         return PromptConfig(text, chat=False, stop=stop)
     messages = body["messages"]
     system = messages[0]["content"] if messages[0]["role"] == "system" else ""
@@ -288,7 +312,8 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
     """The token and the target's two most likely ones, where the run recorded enough to tell."""
     if not body.get("logprobs"):
         return None
-    rows = [(token.piece, token.logprob, _top(token)) for token in tokens]
+    ids = bool(body.get("return_tokens_as_token_ids"))
+    rows = [(_shown(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens]
     if chat:
         return {
             "content": [
@@ -303,11 +328,15 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
     }
 
 
-def _top(token: Token) -> list[tuple[str, float]]:
+def _shown(id_: int, piece: str, ids: bool) -> str:
+    return f"token_id:{id_}" if ids else piece
+
+
+def _top(token: Token, ids: bool) -> list[tuple[str, float]]:
     """The two best tokens with their log probabilities at temperature 1, as far as the trace has them."""
     pieces = {each.id: each.piece for each in token.top} | {token.id: token.piece}
     first = {token.id1: token.logprob, token.id2: token.logprob + token.gap}.get(token.id)
     if first is None:  # the token is neither: only the probabilities of the trace are known
-        return [(each.piece, math.log(each.p)) for each in token.top[:2] if each.p > 0]
+        return [(_shown(each.id, each.piece, ids), math.log(each.p)) for each in token.top[:2] if each.p > 0]
     pairs = ((token.id1, first), (token.id2, first - token.gap))
-    return [(pieces[id_], value) for id_, value in pairs if id_ in pieces]
+    return [(_shown(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]

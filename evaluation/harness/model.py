@@ -24,7 +24,7 @@ from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
 from mars_core.text.templates import render
-from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Trace
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Status, StopReason, Trace
 from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
 
@@ -118,11 +118,14 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             beginning = replace(config.prompt, text=context[:200] or "x")
             Session(self.pair).warm_up(replace(config, prompt=beginning))
             self._warm = True
-        run = Run(self.pair, config, tuple(ids), meter=True)
+        run, thought = Run(self.pair, config, tuple(ids), meter=True), self.options.think_end_token
         for _ in run:
-            pass
+            if thought and thought in run.text and self._shown(run.text, generation.until) != self._shown(run.text):
+                run.cancel(StopReason.STOP_STRING)
         trace = run.trace()
-        answer = str(postprocess_generated_text(trace.text, list(generation.until), self.options.think_end_token))
+        if trace.stop_reason is StopReason.STOP_STRING:
+            trace = replace(trace, status=Status.COMPLETED)
+        answer = self._shown(trace.text, generation.until)
         row = row_of(
             trace, task=request.task_name, doc_id=request.doc_id, repeat=repeat, prompt_hash=hash_string(context),
             rank=self.rank, cut_tokens=cut, run_id=self._save(trace),
@@ -130,6 +133,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._file.add(row)
         self.cache_hook.add_partial("generate_until", (context, given), answer)
         return answer
+
+    def _shown(self, text: str, until: Sequence[str] = ()) -> str:
+        """The answer in a text: what follows the thinking part, up to the first stop string."""
+        return str(postprocess_generated_text(text, list(until), self.options.think_end_token))
 
     def _save(self, trace: Trace) -> str | None:
         """Stores the run as a comparison; returns its run id, None without a database. Raises StorageError."""
@@ -139,10 +146,11 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return self._store.save_run(comparison, trace, lane=0, order=0)
 
     def _config(self, context: str, generation: Generation, seed: int) -> RunConfig:
-        """The run's configuration. lm-eval has already applied chat template and examples to ``context``."""
+        """The run's configuration. lm-eval has already applied chat template and examples to ``context``. The stop strings of a task are
+        for the answer; the engine would apply them to the thinking part before it too."""
         return run_config(
             self.pair,
-            prompt=PromptConfig(context, chat=False, stop=generation.until),
+            prompt=PromptConfig(context, chat=False, stop=() if self.options.think_end_token else generation.until),
             rule=self.options.rule_config,
             drafter=DrafterConfig(PLAIN) if self.options.rule == PLAIN else read_drafter(self.options, self.pair),
             sampling=generation.sampling,

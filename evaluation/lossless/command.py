@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
 TITLE = "Counters of /metrics"
 ENOUGH = 50  # drafts of a server whose counters are judged
-STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.NOT_KNOWN: 2}
+STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.DUPLICATED: 1, Verdict.NOT_KNOWN: 2}
 
 
 def check(options: Namespace, key: str) -> int:
@@ -91,8 +90,8 @@ def counters_of(server: Client) -> Counters | None:
 
 def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
     """What the requests of the check added to the counters; those of other clients in the meantime are in it."""
-    if before is None or after is None or math.isnan(after.drafts):
-        return Finding(TITLE, Verdict.NOT_TESTED, "The server has no counters of speculative decoding.")
+    if before is None or after is None or not after.drafts > 0:  # nan without counters
+        return Finding(TITLE, Verdict.NOT_TESTED, "The server counts no drafts.")
     names = ("drafts", "drafted", "accepted")
     drafts, drafted, accepted = (int(getattr(after, name) - getattr(before, name)) for name in names)
     earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))

@@ -4,78 +4,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
-from evaluation.lossless.values import Finding, Verdict, ask, at_once, tokens_of
+from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
 TOKENS = 64  # of every answer
-TOP = 5  # log probabilities per token
-# Largest gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of 16 to 32.
-TIE = 0.125
+SHOWN = 20  # characters
+# Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of 16 to 32. A server whose own repeats
+# move gaps further has a larger one, up to MOST_TIE; what moves further is not rounding.
+TIE, MOST_TIE = 0.125, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first token of ``prompt`` (0-based number) that differs: position, both tokens, and how much more probable the expected one is
-    (nats; at least ``gap``, nan if the server does not tell)."""
+class Difference(NamedTuple):
+    """Of two texts: how much more probable the expected token is (nats; at least ``gap``, nan if the server does not tell), and where."""
 
-    prompt: int
-    position: int
-    token: str
-    expected: str
     gap: float
-
-    @property
-    def tie(self) -> bool:
-        return self.gap <= TIE
-
-    def __str__(self) -> str:
-        gap = f"log probability gap {number(self.gap)}" if not math.isnan(self.gap) else "gap not known"
-        return f"prompt {self.prompt + 1}, token {self.position + 1}: {visible(self.token)} for {visible(self.expected)}, {gap}"
+    where: str
 
 
 def greedy_findings(server: Client, reference: Client | None, prompts: Sequence[str]) -> list[Finding]:
     """Raises ServerError."""
 
     def one(client: Client, prompt: str) -> Answer:
-        return ask(client, prompt, TOKENS, 0.0, logprobs=TOP)
+        return ask(client, prompt, TOKENS, 0.0, logprobs=5)
 
-    def against(title: str, expected: Sequence[Answer]) -> Finding:
-        pairs = enumerate(zip(expected, answers, strict=True))
-        return _finding(f"Temperature 0, {title}", [difference(number, *pair) for number, pair in pairs])
+    def against(title: str, judge: Client, expected: Sequence[Answer], found: Sequence[Answer]) -> Finding:
+        rows = enumerate(zip(prompts, expected, found, strict=True))
+        return _finding(f"Temperature 0, {title}", [difference(judge, number, *row) for number, row in rows], tie)
 
     answers = [one(server, prompt) for prompt in prompts]
-    findings = [against("repeated, all prompts at once", at_once(lambda prompt: one(server, prompt), prompts))]
+    again = at_once(lambda prompt: one(server, prompt), prompts)
+    tie = tie_of(answers, again)
+    findings = [against("repeated, all prompts at once", server, answers, again)]
     if reference:
-        findings.append(against("against the other server", [one(reference, prompt) for prompt in prompts]))
+        expected = [one(reference, prompt) for prompt in prompts]
+        findings.append(against("against the other server", reference, expected, answers))
     title = "Temperature 0, against the log probabilities of the text"
     try:
         scored = [_scored(reference or server, number, answer) for number, answer in enumerate(answers)]
     except (ServerError, LookupError, TypeError, ValueError, AttributeError):
         reason = "The server does not report token ids and the log probabilities of a prompt (echo)."
         return [*findings, Finding(title, Verdict.NOT_TESTED, reason)]
-    return [*findings, _finding(title, scored)]
+    return [*findings, _finding(title, scored, tie)]
 
 
-def difference(prompt: int, expected: Answer, found: Answer) -> Difference | None:
-    """The first token that differs; None where all are equal."""
-    whole = bool(expected.token_ids and found.token_ids)
-    ours, theirs = ((each.token_ids or ()) if whole else tokens_of(each) for each in (found, expected))
-    at = next((at for at, pair in enumerate(zip_longest(ours, theirs)) if pair[0] != pair[1]), None)
+def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
+    """The largest gap that rounding can close: as far as the gap of two tokens moved between two answers while these were equal."""
+    largest = TIE
+    for one, other in zip(answers, again, strict=True):
+        for here, there in zip(one.logprobs or (), other.logprobs or (), strict=False):
+            if here.key is None or here.key != there.key:
+                break
+            values = {each.key: each.logprob for each in there.top}
+            moved = [each.logprob - values[each.key] for each in here.top if each.key in values]
+            largest = max(largest, max(moved) - min(moved)) if moved else largest
+    return min(largest, MOST_TIE)
+
+
+def difference(judge: Client, number: int, prompt: str, expected: Answer, found: Answer) -> Difference | None:
+    """The first token that differs, with the gap of both by ``judge``; the first character where not every token is identified; None where
+    all are equal."""
+    texts = [answer.text.rstrip(CUT) for answer in (expected, found)]
+    start, place, gap = _first(*texts), "character", math.nan
+    at = start
+    if expected.names and found.names:
+        at, place = _first(expected.names, found.names), "token"
     if at is None:
         return None
-    token, wanted = ((*tokens_of(each), *["the end"] * (at + 1))[at] for each in (found, expected))
-    gap = math.nan
-    if expected.logprobs and at < len(expected.logprobs) and at < len(ours) and token != wanted:
-        position = expected.logprobs[at]
-        values = dict(position.top)
-        least = position.logprob - min(values.values(), default=math.nan)  # of a token that is not listed
-        gap = position.logprob - values[token] if token in values else least if least > TIE else math.nan
-    return Difference(prompt, at, token, wanted, gap)
+    if expected.names and found.names and at < min(len(expected.names), len(found.names)):
+        p = next_token(judge, prompt, expected, at, 0)
+        ours = found.names[at]
+        least = abs(p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan)))
+        gap = least if ours in p or least > MOST_TIE else math.nan  # of a token that is not listed the gap is larger
+    wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
+    return _difference(number, f"{place} {at + 1}", token, wanted, gap)
+
+
+def _difference(number: int, place: str, token: str, wanted: str, gap: float) -> Difference:
+    return Difference(gap, f"prompt {number + 1}, {place}: {visible(token)} for {visible(wanted)}")
+
+
+def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
+    """The first place at which two sequences differ."""
+    return next((at for at, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]), None)
 
 
 def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
@@ -91,20 +106,22 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     for at in range(start, end):
         best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
         gap = float(top) - float(logprobs["token_logprobs"][at])
-        rows.append(Difference(prompt, at - start, str(logprobs["tokens"][at]), str(best), gap))
-    worst = max(rows, key=lambda row: row.gap)
+        token = str(logprobs["tokens"][at])
+        rows.append(_difference(prompt, f"token {at - start + 1}", token, str(best), gap))
+    worst = max(rows)
     return worst if worst.gap > 0 else None
 
 
-def _finding(title: str, found: Sequence[Difference | None]) -> Finding:
+def _finding(title: str, found: Sequence[Difference | None], tie: float) -> Finding:
     differences = [each for each in found if each is not None]
-    real = [each for each in differences if not each.tie]
+    real = [each for each in differences if not each.gap <= tie]
     count = f"{plural(len(real or differences), 'answer')} of {len(found)}"
     if not differences:
         return Finding(title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree.")
+    known = [each for each in real or differences if not math.isnan(each.gap)]
+    shown = (known or real)[0]
+    gap = f"{shown.where}, " + (f"log probability gap {number(shown.gap)}." if known else "gap not known.")
     if not real:
-        ties = f"{count} differ only by numeric ties, gaps of at most {TIE:g} nats, which rounding can reverse"
-        return Finding(title, Verdict.LOSSLESS, f"{ties}; {max(differences, key=lambda each: each.gap)}.")
-    known = [each for each in real if not math.isnan(each.gap)]
-    verdict = Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN
-    return Finding(title, verdict, f"{count} differ; {(known or real)[0]}.")
+        ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
+        return Finding(title, Verdict.LOSSLESS, f"{ties}; {gap}")
+    return Finding(title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}")

@@ -8,25 +8,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.format import number, plural
-from evaluation.lossless.values import Finding, Verdict, ask, at_once, continued, tokens_of
-from evaluation.served.answer import Answer
+from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, continued, next_token
+from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
 from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
 
 LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
-TOP = 20  # alternatives whose probability is asked for
 ENOUGH = 5  # draws after the same beginning, for it to be tested
 IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
 RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
-BY_ID = {"return_tokens_as_token_ids": True}  # vLLM: tokens are named by id, not by a text that several may share
-Beginning = tuple[str, ...]  # the first tokens of an answer
+# Answers of a prompt that are compared with each other, their tokens, and the log probability below which two are not equal by chance.
+REPEATS, LONG, RARE = 4, 32, -14.0
+Beginning = tuple[Key, ...]  # the first tokens of an answer
 
 
 class Fit(NamedTuple):
@@ -43,6 +44,10 @@ def sampled_findings(
     server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
     """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on. Raises ServerError."""
+    for client in filter(None, (server, reference)):
+        if repeated := _repeated(client, prompts, seed):
+            reason = f"{client.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
+            return [Finding("Temperature 1, a seed for every draw", Verdict.DUPLICATED, reason)]
     ours = _sample(server, prompts, draws, seed)
     theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
     fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
@@ -53,10 +58,12 @@ def sampled_findings(
     same = _same(ours, theirs, seed) if reference else []
     adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
-    reason = "The server does not report log probabilities under the names of its tokens."
+    left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
+    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
     findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
     if known:
-        findings = [_finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))]
+        found = _finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))
+        findings = [replace(found, reason=f"{found.reason} {reason}") if left_out else found]
     if reference:
         title = "Temperature 1, against the other server"
         findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
@@ -67,36 +74,32 @@ def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> li
     """The answers, by prompt."""
 
     def one(place: int) -> Answer:
-        return ask(client, prompts[place // draws], TOKENS, 1.0, seed=seed + place, logprobs=1, **BY_ID)
+        return ask(client, prompts[place // draws], TOKENS, 1.0, seed=seed + place, logprobs=1)
 
     answers = at_once(one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
 
 def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fit | None:
-    """None if the judge reports no log probabilities, or names tokens otherwise than the server."""
-    counts: dict[Beginning, Counter[str]] = {}
+    """None if the server does not identify every token, or the judge reports no log probabilities or identifies tokens otherwise."""
+    counts: dict[Beginning, Counter[Key]] = {}
     sources: dict[Beginning, Answer] = {}
     ended: set[Beginning] = set()
     for answer in answers:
-        tokens = tokens_of(answer)
+        if (tokens := answer.names) is None:
+            return None
         for place, token in enumerate(tokens[:TOKENS]):
             counts.setdefault(tokens[:place], Counter())[token] += 1
             sources[tokens[:place]] = answer
         ended |= {tokens} if len(tokens) < TOKENS else set()
     tested = [each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended]
-
-    def next_token(beginning: Beginning) -> dict[str, float]:
-        text = continued(prompt, sources[beginning], len(beginning))
-        position = (ask(judge, text, 1, 1.0, seed=seed, logprobs=TOP, **BY_ID).logprobs or (None,))[0]
-        return {} if position is None else {position.token: position.logprob} | dict(position.top)
-
     tables: list[Counts] = []
     expected: list[Array] = []
-    for beginning, logprobs in zip(tested, at_once(next_token, tested), strict=True):
+    judged = at_once(lambda each: next_token(judge, prompt, sources[each], len(each), seed), tested)
+    for beginning, logprobs in zip(tested, judged, strict=True):
         found = counts[beginning]
         valid = logprobs and all(value < 0.01 for value in logprobs.values())  # rounding may exceed 0
-        if not valid or len({name.startswith("token_id:") for name in (*logprobs, *found)}) > 1:
+        if not valid or len({type(name) for name in (*logprobs, *found)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
@@ -118,12 +121,10 @@ def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
 
 def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int) -> list[float]:
     """p of the hypothesis that both servers continue the same first token alike: by prompt, and of all prompts together, by the rank of the
-    second token. Without tokens, whole texts are compared."""
-    both = [answer for pair in zip(ours, theirs, strict=True) for answers in pair for answer in answers]
-    named = all(answer.logprobs or answer.token_ids for answer in both)
+    second token. Whole texts are compared for a prompt where not every token is identified."""
+    rows = [row for pair in zip(ours, theirs, strict=True) for row in _rows([*pair[0], *pair[1]])]
     draws, each = len(ours[0]), 2 * len(ours[0])
     second = np.repeat([0, 1], draws)
-    rows = [tokens_of(answer) if named else ("", answer.text) for answer in both]
     begun = [(str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1] for place, row in enumerate(rows)]
     strata, *columns = (_numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2))
     parts = [slice(start, start + each) for start in range(0, len(rows), each)]
@@ -131,6 +132,36 @@ def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], 
         same_p(_numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed) for part in parts
     ]
     return [*found, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
+
+
+def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
+    """The draws of both servers for one prompt."""
+    names = [answer.names for answer in answers if answer.names]
+    if len(names) == len(answers) and len({type(name) for row in names for name in row}) == 1:
+        return [*names]
+    return [("", answer.text.rstrip(CUT)) for answer in answers]
+
+
+def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
+    """For how many prompts an improbable answer was given for several seeds; empty where that is not so for most. A server that ignores
+    the temperature after the first token also repeats itself, but goes on as at temperature 0: it has another distribution."""
+
+    def one(place: int) -> Answer:
+        return ask(client, prompts[place // REPEATS], LONG, 1.0, seed=seed + place, logprobs=1)
+
+    answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
+    for place, prompt in enumerate(prompts):
+        drawn = [each for each in answers[place * REPEATS :][:REPEATS] if each.names and _logprob(each) < RARE]
+        twice = [each for at, each in enumerate(drawn) if each.names in [other.names for other in drawn[:at]]]
+        greedy = continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0) if twice else None
+        tested += bool(drawn)
+        repeated += greedy is not None and not twice[0].text.endswith(greedy.text)
+    return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
+
+
+def _logprob(answer: Answer) -> float:
+    """At most: the sum of the log probabilities that are known."""
+    return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0)
 
 
 def _numbered(values: Sequence[Any] | Places) -> Places:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from evaluation.served.answer import Answer
-from evaluation.served.client import Client
+from evaluation.served.answer import Answer, Key
+from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
+TOP = 20  # alternatives whose probability is asked for
+TRIALS = 4
+CUT = "\N{REPLACEMENT CHARACTER}"  # at the end of a text: the beginning of a character
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -21,6 +25,7 @@ class Verdict(StrEnum):
 
     LOSSLESS = "lossless as far as tested"
     NOT_LOSSLESS = "not lossless"
+    DUPLICATED = "duplicated draws"  # requests with seeds of their own get one and the same answer
     NOT_KNOWN = "not known"
     NOT_TESTED = "not tested"  # the server does not report what the check needs
 
@@ -36,16 +41,18 @@ class Finding:
 
 
 def overall(findings: Sequence[Finding]) -> Verdict:
-    """Not lossless if any check says so; else not known if any says so or none was possible; checks that were not tested do not count."""
+    """The worst verdict of any check; not known if none was possible. Checks that were not tested do not count."""
     found = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
-    order = (Verdict.NOT_LOSSLESS, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
+    order = (Verdict.NOT_LOSSLESS, Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
     return next((verdict for verdict in order if verdict in found), Verdict.NOT_KNOWN)
 
 
-def ask(client: Client, prompt: str | Sequence[int], max_tokens: int, temperature: float, **further: Any) -> Answer:
-    """An answer with the sampling settings switched off that a server may have other defaults for. Raises ServerError."""
-    off = {"top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
-    return client.complete(prompt, max_tokens=max_tokens, temperature=temperature, **off, **further)
+def ask(client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any) -> Answer:
+    """An answer with the sampling settings switched off that a server may have other defaults for, and with tokens by id where a server
+    can; in one piece, because llama.cpp names accepted drafts only there. Raises ServerError."""
+    off = {"top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "stream": False, "stream_options": None}
+    by_id = {"return_tokens_as_token_ids": True}
+    return client.complete(prompt, max_tokens=max_tokens, temperature=temperature, **off, **by_id, **further)
 
 
 def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -54,15 +61,29 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return list(pool.map(function, items))
 
 
-def tokens_of(answer: Answer) -> tuple[str, ...]:
-    """The tokens as the server names them: by its log probabilities, else by id; the whole text where it reports neither."""
-    if answer.logprobs:
-        return tuple(position.token for position in answer.logprobs)
-    return tuple(map(str, answer.token_ids)) if answer.token_ids else (answer.text,)
+def continued(client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any) -> Answer | None:
+    """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server cannot be sent these tokens, or reads
+    others. Raises ServerDown."""
+    names = (answer.names or ())[:tokens]
+    ids = [name for name in names if isinstance(name, int)]
+    try:
+        text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
+        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings)
+    except ServerDown:
+        raise
+    except (ServerError, UnicodeDecodeError):
+        return None
+    read, length = (each.usage.get("prompt_tokens") for each in (found, answer))
+    return None if type(read) is type(length) is int and read != length + tokens else found
 
 
-def continued(prompt: str, answer: Answer, tokens: int) -> str | tuple[int, ...]:
-    """The prompt and the first ``tokens`` tokens of its answer, as ids where the server reports them."""
-    if answer.prompt_ids and answer.token_ids:
-        return (*answer.prompt_ids, *answer.token_ids[:tokens])
-    return prompt + "".join(tokens_of(answer)[:tokens])
+def next_token(judge: Client, prompt: str, answer: Answer, tokens: int, seed: int) -> dict[Key, float]:
+    """The log probabilities that a request for one token, which has no draft, reports after the first ``tokens`` tokens of an answer;
+    empty where they or the names of their tokens are not reported. A server may report none for a token that is a part of a character, so
+    some seeds are tried. Raises ServerDown."""
+    for trial in range(TRIALS):
+        found = continued(judge, prompt, answer, tokens, max_tokens=1, temperature=1.0, seed=seed + trial, logprobs=TOP)
+        for position in (found and found.logprobs) or ():
+            rows = {each.key: each.logprob for each in (*position.top, position) if not math.isnan(each.logprob)}
+            return {key: value for key, value in rows.items() if key is not None} if None not in rows else {}
+    return {}

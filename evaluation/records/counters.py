@@ -1,4 +1,4 @@
-"""The text of ``/metrics`` of vLLM or SGLang: the counters of speculative decoding since the server started."""
+"""The text of ``/metrics`` of vLLM, llama.cpp or SGLang: the counters of speculative decoding since the server started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-_VLLM, _SGLANG = "vllm:", "sglang:"
+# Prefix of a server's metrics, its name, and its counts of prompt tokens (those of llama.cpp are without cached ones) and new tokens.
+_SERVERS = (
+    ("vllm:", "vLLM", ("prompt_tokens",), "generation_tokens"),
+    ("llamacpp:", "llama.cpp", ("prompt_tokens", "prompt_tokens_cached"), "tokens_predicted"),
+    ("sglang:", "SGLang", ("prompt_tokens",), "generation_tokens"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +45,34 @@ def read_counters(text: str) -> Counters:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found[sample.name].append(float(sample.value))
-            if sample.name == f"{_VLLM}spec_decode_num_accepted_tokens_per_pos_total":
+            if sample.name.endswith(":spec_decode_num_accepted_tokens_per_pos_total"):
                 places[int(sample.labels.get("position", ""))] += sample.value
             models |= {sample.labels.get("model_name", "")} - {""}
 
-    def total(name: str) -> float:
-        return sum(found[name]) if name in found else math.nan
+    prefix, server, prompt, new = next(
+        (each for each in _SERVERS if any(name.startswith(each[0]) for name in found)), _SERVERS[0]
+    )
 
-    prefix = _VLLM if any(name.startswith(_VLLM) for name in found) else _SGLANG
-    drafts, tau = total(f"{_VLLM}spec_decode_num_drafts_total"), found.get(f"{_SGLANG}spec_accept_length", [math.nan])
+    def total(*names: str) -> float:
+        known = [found[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in found]
+        return sum(map(sum, known)) if known else math.nan
+
+    drafts, tau = total("spec_decode_num_drafts"), found.get("sglang:spec_accept_length", [math.nan])
     if math.isnan(drafts) and math.isnan(tau[0]):
-        raise ValueError("The text has neither vllm:spec_decode_num_drafts_total nor sglang:spec_accept_length.")
-    rates = found.get(f"{_SGLANG}spec_accept_rate", [math.nan])
+        raise ValueError(
+            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no sglang:spec_accept_length."
+        )
+    rates = found.get("sglang:spec_accept_rate", [math.nan])
     return Counters(
-        server="vLLM" if prefix == _VLLM else "SGLang",
+        server=server,
         model=", ".join(sorted(models)),
-        prompt_tokens=total(f"{prefix}prompt_tokens_total"),
-        new_tokens=total(f"{prefix}generation_tokens_total"),
+        prompt_tokens=total(*prompt),
+        new_tokens=total(new),
         drafts=drafts,
-        drafted=total(f"{_VLLM}spec_decode_num_draft_tokens_total"),
-        accepted=total(f"{_VLLM}spec_decode_num_accepted_tokens_total"),
+        drafted=total("spec_decode_num_draft_tokens"),
+        accepted=total("spec_decode_num_accepted_tokens"),
         accepted_at=tuple(places[place] for place in sorted(places)),
         tau=sum(tau) / len(tau),
         acceptance_rate=sum(rates) / len(rates),
-        relaxed=total(f"{_VLLM}mars_relaxed_tokens_total"),
+        relaxed=total("mars_relaxed_tokens"),
     )

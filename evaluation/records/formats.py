@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from evaluation.served.trace import ServedStep, ServedToken, served_trace, vllm_steps
+from evaluation.served.answer import text_of
+from evaluation.served.trace import STOPS, ServedStep, ServedToken, served_trace, vllm_steps
 from evaluation.study.plan import SERVER
 from mars_core.types import (
     UNKNOWN,
@@ -27,7 +28,6 @@ NAN = math.nan
 LARGEST = 2**53  # of a number
 FORMAT = "mars-vllm-1"
 _DRAFTERS = {"draft_model": "model", "eagle3": "eagle3", "ngram": "ngram"}  # vLLM's names → ours
-_STOPS = {"stop": StopReason.EOS, "length": StopReason.LENGTH, "eos": StopReason.EOS, "limit": StopReason.LENGTH}
 Row = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
 
@@ -109,7 +109,7 @@ class Counts(NamedTuple):
 def read_answer(row: Row) -> Read:
     """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info``."""
     choice = row["choices"][0]
-    text = choice["text"] if "text" in choice else choice["message"].get("content") or ""
+    text = text_of(choice)
     if "meta_info" in choice:
         return read_sglang({**row, **choice, "text": text})
     found = (row.get("metrics") or {}).get("speculative_decoding")
@@ -158,8 +158,10 @@ def read_llama(row: Row) -> Read:
     if "draft_n" in found:
         drafted, kept = whole(found["draft_n"]), whole(found["draft_n_accepted"])
         counts = Counts(UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens")
-    choice = row["choices"][0] if "choices" in row else {}
-    text = row.get("content", choice.get("text", (choice.get("message") or {}).get("content"))) or ""
+    choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
+    read = (
+        found["prompt_n"] + found.get("cache_n", 0) if "prompt_n" in found else None
+    )  # cached tokens are no part of prompt_n
     prompt_s, predicted_s = (number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
     settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
     config = config_of(
@@ -167,8 +169,8 @@ def read_llama(row: Row) -> Read:
         temperature=number(settings.get("temperature")),
     )  # fmt: skip
     trace = _run(
-        config, str(text), (), str(choice.get("finish_reason", row.get("stop_type"))), counts,
-        new_tokens=found.get("predicted_n"), prompt_tokens=row.get("tokens_evaluated", found.get("prompt_n")),
+        config, row.get("content") or text_of(choice), (), str(choice.get("finish_reason", row.get("stop_type"))), counts,
+        new_tokens=found.get("predicted_n"), prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
         wall_s=prompt_s + predicted_s,
     )  # fmt: skip
     trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
@@ -182,7 +184,7 @@ def _run(
     """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and only their counts are filled in."""
     new = len(ids) if new_tokens is None else whole(new_tokens)
     trace = served_trace(
-        config, text=str(text), tokens=[ServedToken(id_) for id_ in ids], stop_reason=_STOPS.get(finish, StopReason.UNKNOWN),
+        config, text=str(text), tokens=[ServedToken(id_) for id_ in ids], stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
         new_tokens=new, prompt_ids=ids_of(prompt_ids or ()), prompt_tokens=UNKNOWN if prompt_tokens is None else whole(prompt_tokens),
         steps=vllm_steps(detail, len(ids)), wall_s=wall_s,
     )  # fmt: skip

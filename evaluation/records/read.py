@@ -82,11 +82,10 @@ def _of_counters(text: str, file: str) -> Record:
     )
     end = StopReason.UNKNOWN
     trace = served_trace(config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt)
-    unknown: dict[str, Any] = dict.fromkeys(("draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood"), NAN)
-    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate, **unknown)
+    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
     if drafts > 0:
-        tau = "vLLM's 1 + accepted tokens / drafts, without first tokens"
+        tau = "1 + accepted tokens / drafts, without first tokens"
         rates = tuple(count / drafts for count in found.accepted_at)
         summary = replace(
             summary, drafted=drafted, rejected=drafted - kept, tau=1 + kept / drafts, relaxed=relaxed,

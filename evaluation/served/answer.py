@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
 MAX_BYTES = 16 * 2**20  # of one answer
 MAX_S = 1800.0  # of one answer
+NONE, CERTAIN = -9999.0, -10.0  # log probabilities
+_SHOWN_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
 _KNOWN = frozenset(("id", "object", "created", "model", "choices", "usage"))
-_KNOWN_OF_CHOICE = frozenset(("index", "text", "delta", "logprobs", "finish_reason", "token_ids", "prompt_token_ids"))
+_KNOWN_OF_CHOICE = frozenset(
+    ("index", "text", "delta", "message", "logprobs", "finish_reason", "token_ids", "prompt_token_ids")
+)
+
+
+Key = int | bytes
+_Item = TypeVar("_Item")
 
 
 class Broken(Exception):
@@ -22,16 +31,23 @@ class Broken(Exception):
 
 
 class Position(NamedTuple):
-    """One token of an answer: its text as the server wrote it, its log probability (nats) and the most likely tokens with theirs."""
+    """One token of an answer, or one of the most likely ones (``top``, in order of probability, with theirs; empty in these).
+
+    ``token``: as the server displays it. ``key``: what identifies it, its id or else its bytes; None where the server reports neither,
+    because several tokens may share one display. ``logprob``: nats; nan where it is not known.
+    """
 
     token: str
     logprob: float
-    top: tuple[tuple[str, float], ...]
+    top: tuple[Position, ...] = ()
+    key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One completed answer. None: the server did not report it. ``extra``: all other fields of the server, the last value of each.
+    """One completed answer. None: the server did not report it, or not for as many tokens as it counted. llama.cpp, for example, has one
+    log probability for all tokens of a character, and in a stream none for accepted drafts. ``extra``: all other fields of the server,
+    the last value of each.
 
     ``ttft_s``: seconds from sending the request to the first token; ``wall_s``: to the end of the answer.
     """
@@ -47,6 +63,13 @@ class Answer:
     wall_s: float
     extra: Mapping[str, Any]
 
+    @property
+    def names(self) -> tuple[Key, ...] | None:
+        """What identifies each token; None where the server does not identify every one."""
+        keys: Sequence[Key | None] = self.token_ids or [each.key for each in self.logprobs or ()]
+        known = tuple(key for key in keys if key is not None)
+        return known if known and len(known) == len(keys) else None
+
 
 def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
     """The body, decompressed. Raises ValueError for one that is too long and Broken for one that takes too long."""
@@ -59,14 +82,12 @@ def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
         yield data
 
 
-def read_stream(answer: httpx.Response, started: float) -> Generator[int, None, Answer]:
-    """Yields the number of tokens (chunks, without ids) of each event; returns the answer.
+def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, Answer]:
+    """Yields the number of tokens (chunks, without ids) of each event of a stream, or of an answer in one piece; returns the answer.
 
-    Raises Broken where the stream ended without a finish reason or with an error, and ValueError, LookupError, TypeError or
-    AttributeError where it is not a stream of completions.
+    Raises Broken where it ended without a finish reason or with an error, and ValueError, LookupError, TypeError or AttributeError where
+    it is not a completion.
     """
-    if "text/event-stream" not in answer.headers.get("content-type", ""):
-        raise ValueError("The answer is not a stream of events.")
     texts: list[str] = []
     ids: list[int] = []
     prompt_ids: tuple[int, ...] | None = None
@@ -83,9 +104,9 @@ def read_stream(answer: httpx.Response, started: float) -> Generator[int, None, 
         usage = dict(event.get("usage") or usage)
         extra |= {key: value for key, value in event.items() if key not in _KNOWN and value is not None}
         prompt_ids = _whole(event.get("prompt_token_ids")) or prompt_ids
-        for choice in event["choices"][:1]:
+        for choice in (event.get("choices") or ())[:1]:
             extra |= {key: value for key, value in choice.items() if key not in _KNOWN_OF_CHOICE and value is not None}
-            text = (choice["text"] if "text" in choice else choice["delta"].get("content")) or ""
+            text = text_of(choice)
             new = _whole(choice.get("token_ids")) or ()
             prompt_ids = _whole(choice.get("prompt_token_ids")) or prompt_ids
             logprobs += _positions(choice.get("logprobs"))
@@ -98,21 +119,38 @@ def read_stream(answer: httpx.Response, started: float) -> Generator[int, None, 
     wall_s = time.perf_counter() - started
     if not finish_reason:
         raise Broken("ended its answer without a finish reason")
+    tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
-        id=name, text="".join(texts), finish_reason=finish_reason, token_ids=tuple(ids) or None, prompt_ids=prompt_ids,
-        logprobs=tuple(logprobs) or None, usage=usage, ttft_s=ttft_s or wall_s, wall_s=wall_s, extra=extra,
+        id=name, text="".join(texts), finish_reason=finish_reason, token_ids=_as_many(tokens, ids), prompt_ids=prompt_ids,
+        logprobs=_as_many(tokens, logprobs), usage=usage, ttft_s=ttft_s or wall_s, wall_s=wall_s, extra=extra,
     )  # fmt: skip
 
 
+def text_of(choice: Mapping[str, Any]) -> str:
+    """The text of a completion, a chat message or a part of one, its reasoning first, as a model writes it."""
+    if "text" in choice:
+        return choice["text"] or ""
+    message = choice.get("message") or choice.get("delta") or {}
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""  # some servers send both names
+    return f"{reasoning}{message.get('content') or ''}"
+
+
 def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
-    """The JSON objects of the events. Lines end with LF only: JSON may contain U+2028 and U+0085 as they are."""
+    """The JSON objects of the events, or the only one. Lines end with LF only: JSON may contain U+2028 and U+0085 as they are."""
+    if "text/event-stream" not in answer.headers.get("content-type", ""):
+        yield dict(json.loads(b"".join(read_bytes(answer, started))).items())
+        return
     rest = b""
     for data in read_bytes(answer, started):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             content = line.removeprefix(b"data:").strip()
-            if line.startswith(b"data:") and content != b"[DONE]":
+            if line.startswith(b"data:") and content not in (b"", b"null", b"[DONE]"):
                 yield dict(json.loads(content).items())
+
+
+def _as_many(tokens: Any, found: list[_Item]) -> tuple[_Item, ...] | None:
+    return tuple(found) if found and len(found) == tokens else None
 
 
 def _whole(values: Any) -> tuple[int, ...] | None:
@@ -129,15 +167,32 @@ def _positions(logprobs: Any) -> list[Position]:
     if not logprobs:
         return []
     if "content" in logprobs:
-        given = [(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()]
-        pairs = [(each, [(top["token"], top["logprob"]) for top in tops]) for each, tops in given]
-        return [_position(each["token"], each["logprob"], tops) for each, tops in pairs]
+        return [_position(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()]
     tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
     rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
-    return [_position(token, value, list((top or {}).items())) for token, value, top in rows]
+    return [_position(_row(*row), [_row(*pair) for pair in (top or {}).items()]) for *row, top in rows]
 
 
-def _position(token: Any, value: Any, top: list[tuple[Any, Any]]) -> Position:
-    """Alternatives in order of probability. Raises TypeError or ValueError for values of other types."""
-    found = sorted(((str(name), float(logprob)) for name, logprob in top), key=lambda each: -each[1])
-    return Position(str(token), math.nan if value is None else float(value), tuple(found))
+def _row(token: Any, logprob: Any) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob}
+
+
+def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Position:
+    """Raises LookupError, TypeError or ValueError for values of other types.
+
+    Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0 is believed where others are listed
+    and have next to no probability.
+    """
+    own, top = _shown(row), sorted(map(_shown, rows), key=lambda each: -each.logprob)
+    certain = bool(top[1:]) and top[1].logprob < CERTAIN
+    missing = own.logprob <= NONE or (own.logprob == 0 and not certain)
+    return own._replace(logprob=math.nan if missing else own.logprob, top=tuple(top))
+
+
+def _shown(row: Mapping[str, Any]) -> Position:
+    """vLLM can display an id in place of a text (return_tokens_as_token_ids)."""
+    token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
+    if shown := _SHOWN_ID.fullmatch(token):
+        id_ = int(shown[1])
+    key = id_ if type(id_) is int else bytes(content) if content and isinstance(content, list) else None
+    return Position(token, math.nan if row["logprob"] is None else float(row["logprob"]), key=key)

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from evaluation.format import shorten
-from evaluation.served.answer import Answer, Broken, read_bytes, read_stream
+from evaluation.served.answer import Answer, Broken, read_answer, read_bytes
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 TIMEOUT_S = 120.0  # without a byte from the server
@@ -24,7 +24,8 @@ _OPTIONAL = (  # not sent again once a server has refused them
 )  # fmt: skip
 _T = TypeVar("_T")
 
-Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]  # text, token ids, or the messages of a chat
+# A text, token ids (for llama.cpp also texts among them), or the messages of a chat.
+Prompt = str | Sequence[str | int] | Sequence[Mapping[str, str]]
 
 
 class ServerError(Exception):
@@ -118,7 +119,8 @@ class Client:
     ) -> Generator[int, None, Answer]:  # fmt: skip
         """Yields the number of tokens (or chunks, without ids) as they arrive and returns the answer; closing it ends the request.
 
-        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body. Raises ServerError.
+        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body, None to leave one
+        out. Raises ServerError.
         """
         chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
         body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
@@ -128,10 +130,10 @@ class Client:
             body |= {"top_p": top_p, "top_k": top_k or -1}  # also where they are off: a model may have other defaults
         if logprobs:
             body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
-        optional = {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None}
-        body |= {name: value for name, value in optional.items() if value is not None} | further
+        body |= {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None} | further
+        body = {name: value for name, value in body.items() if value is not None}
         address = self.server.base + (CHAT if chat else COMPLETIONS)
-        return (yield from self._send("POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_stream))
+        return (yield from self._send("POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_answer))
 
     def _send(
         self, method: str, address: str, body: Mapping[str, Any], optional: Collection[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from evaluation.served.answer import Answer
@@ -13,6 +14,12 @@ from mars_core.types import UNKNOWN, DraftNode, Outcome, RunConfig, Status, Step
 
 NAN = math.nan
 MAX_DRAFT = 1024  # tokens per step
+STOPS = {
+    "stop": StopReason.EOS,
+    "eos": StopReason.EOS,
+    "length": StopReason.LENGTH,
+    "limit": StopReason.LENGTH,
+}  # of servers
 _COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus")
 _RATES = ("tau", "acceptance_rate", "relaxed_share")
 
@@ -77,17 +84,21 @@ def served_trace(
 
 
 def answer_trace(config: RunConfig, answer: Answer) -> Trace:
-    """The run of an answer, with vLLM's detailed speculative metrics where it has them."""
-    tokens, metrics = _tokens(answer), answer.extra.get("metrics")
-    stop, finish = answer.extra.get("stop_reason"), answer.finish_reason
-    reason = StopReason.STOP_STRING if isinstance(stop, str) else StopReason.EOS
-    error = "" if finish in ("stop", "length") else f"The server ended the answer with finish reason {finish[:40]!r}."
+    """The run of an answer, with vLLM's detailed speculative metrics where it has them. Accepted tokens past a stop string, which vLLM
+    reports and counts, are no part of it; their number is unknown without the texts of the tokens."""
+    tokens, metrics, reason = _tokens(answer), answer.extra.get("metrics"), STOPS.get(answer.finish_reason)
+    error = "" if reason else f"The server ended the answer with finish reason {answer.finish_reason[:40]!r}."
+    new_tokens = _count(answer.usage.get("completion_tokens"))
+    through = _through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
+    if through or isinstance(answer.extra.get("stop_reason"), str):
+        tokens, reason = tokens[:through], StopReason.STOP_STRING
+        new_tokens = UNKNOWN if answer.token_ids else new_tokens
     return served_trace(
         config,
         text=answer.text,
         tokens=tokens,
-        stop_reason=StopReason.ERROR if error else StopReason.LENGTH if finish == "length" else reason,
-        new_tokens=_count(answer.usage.get("completion_tokens")),
+        stop_reason=reason or StopReason.ERROR,
+        new_tokens=new_tokens,
         prompt_ids=answer.prompt_ids or (),
         prompt_tokens=_count(answer.usage.get("prompt_tokens")),
         steps=vllm_steps(metrics.get("speculative_decoding") if isinstance(metrics, dict) else None, len(tokens)),
@@ -119,13 +130,20 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
 
 def _tokens(answer: Answer) -> list[ServedToken]:
     """Ids and pieces, as far as the server reports both for every token; else one of the two, or none."""
-    ids, positions = answer.token_ids or (), answer.logprobs or ()
-    if not positions or (ids and len(ids) != len(positions)):
+    names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
+    ids = [name if isinstance(name, int) else UNKNOWN for name in names]
+    if not answer.logprobs:
         return [ServedToken(id_) for id_ in ids]
     return [
-        ServedToken(id_, each.token, each.logprob, each.top[0][1] - each.top[1][1] if len(each.top) > 1 else NAN)
-        for id_, each in zip(ids or [UNKNOWN] * len(positions), positions, strict=True)
+        ServedToken(id_, each.token, each.logprob, each.top[0].logprob - each.top[1].logprob if each.top[1:] else NAN)
+        for id_, each in zip(ids, answer.logprobs, strict=True)
     ]
+
+
+def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
+    """The number of tokens up to the one that completes a stop string; 0 where none does."""
+    read = accumulate(token.piece for token in tokens)
+    return next((number for number, text in enumerate(read, 1) if any(stop in text for stop in stops)), 0)
 
 
 def _count(value: Any) -> int:

@@ -56,12 +56,13 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
     assert summary.perplexity == pytest.approx(math.e**2)
 
 
-def test_rates_of_nothing_are_nan() -> None:
+def test_rates_and_sums_of_nothing_are_nan() -> None:
     summary = summarise([], prompt_tokens=1, prefill_s=0.1, peak_memory_bytes=0)
     assert (summary.new_tokens, summary.steps, summary.acceptance_by_position) == (0, 0, ())
     rates = (summary.tau, summary.acceptance_rate, summary.relaxed_share, summary.shifted_share, summary.perplexity)
     assert all(map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max)))
-    assert (summary.tv_sum, summary.kl_sum, summary.log_likelihood) == (0.0, 0.0, 0.0)
+    sums = (summary.tv_sum, summary.kl_sum, summary.log_likelihood, summary.draft_s, summary.verify_s)
+    assert all(map(math.isnan, sums))
 
 
 def test_acceptance_in_trees_is_by_depth(token: Token) -> None:

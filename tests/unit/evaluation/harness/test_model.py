@@ -183,6 +183,18 @@ def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]
     assert ask(model, PROMPTS[0]) == [whole.rpartition(mark)[2].lstrip()]
 
 
+def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(tiny: dict[str, Any]) -> None:
+    target = str(tiny["none"].pair.target_ref.name)
+    whole = ask(tiny["none"], PROMPTS[0])[0]
+    mark, thinks = whole[6:9], whole[:6]
+    answer = whole.rpartition(mark)[2].lstrip()
+    stop = next(letter for letter in answer[1:] if letter in thinks or letter in whole.rpartition(mark)[0])
+    model = MarsLM(target=target, rule="strict", think_end_token=mark, **HERE)
+    assert ask(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
+    row = model.telemetry[-1]
+    assert (row["status"], row["stop_reason"]) == ("completed", "stop_string")
+
+
 def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[str, Any]) -> None:
     long = "abc" * (with_bos["hf"].max_length // 3)
     assert_alike(with_bos, long, max_gen_toks=8)

@@ -13,9 +13,9 @@ KEY = "sk-secret-1234"
 
 
 class Reply(NamedTuple):
-    """``text`` as the content of a chat completion, or with another status as the body."""
+    """``text`` as the content of a chat completion, or with another status as the body; or the whole answer."""
 
-    text: str
+    text: str | dict[str, Any]
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -39,7 +39,8 @@ def serve(judge: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str, 
                 asked.append(Asked(self.path, self.headers["authorization"], body))
                 reply = judge(body, len(asked) - 1)
             chat = {"choices": [{"message": {"role": "assistant", "content": reply.text}}]}
-            content = (json.dumps(chat) if reply.status == 200 else reply.text).encode()
+            whole = reply.text if isinstance(reply.text, dict) else chat
+            content = (json.dumps(whole) if reply.status == 200 else str(reply.text)).encode()
             self.send_response(reply.status)
             for name, value in (*reply.headers, ("content-length", str(len(content)))):
                 self.send_header(name, value)

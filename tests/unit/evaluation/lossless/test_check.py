@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evaluation.cli import main
 from evaluation.lossless.command import counters_finding
-from evaluation.lossless.greedy import TIE, difference
+from evaluation.lossless.greedy import MOST_TIE, TIE, difference, tie_of
 from evaluation.lossless.values import Finding, Verdict, overall
 from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
@@ -142,33 +144,75 @@ def test_counters_that_cannot_be_true_are_named(
     assert counters_finding(None, after).verdict is Verdict.NOT_TESTED
 
 
-def answer(*tokens: tuple[str, float, dict[str, float]], ids: tuple[int, ...] | None = None) -> Answer:
-    positions = tuple(Position(name, value, tuple(top.items())) for name, value, top in tokens)
-    text = "".join(name for name, _, _ in tokens)
-    return Answer("", text, "length", ids, None, positions or None, {}, 0.0, 0.0, {})
+def answer(text: str, *, ids: Sequence[int] | None = None, gaps: Sequence[float] = ()) -> Answer:
+    """Tokens are characters, with ids or by their bytes. ``gaps``: of both tokens that are listed at a position."""
+    rows = [(Position("a", 0.0, key=b"a"), Position("b", -gap, key=b"b")) for gap in gaps]
+    listed = [
+        Position(name, -1.0, top, name.encode()) for name, top in zip(text, rows or [()] * len(text), strict=True)
+    ]
+    return Answer("", text, "length", tuple(ids) if ids else None, None, tuple(listed), {}, 0.0, 0.0, {})
 
 
-def test_a_difference_has_position_tokens_and_gap() -> None:
-    expected = answer(("a", -0.1, {"a": -0.1, "b": -3.0}), ("b", -0.4, {"b": -0.4, "c": -0.5}))
-    found = difference(2, expected, answer(("a", -0.1, {}), ("c", -0.5, {})))
-    assert found is not None and (found.prompt, found.position, found.token, found.expected) == (2, 1, "c", "b")
-    assert found.gap == pytest.approx(0.1) and found.tie and found.gap <= TIE
-    unlisted = difference(0, expected, answer(("a", -0.1, {}), ("z", -9.0, {})))
-    assert unlisted is not None and not unlisted.tie  # at least 0.1, perhaps much more
-    assert difference(0, expected, expected) is None
-    shorter = difference(0, expected, replace(expected, logprobs=expected.logprobs[:1] if expected.logprobs else None))
-    assert shorter is not None and shorter.token == "the end" and not shorter.tie
-    texts = difference(0, replace(expected, logprobs=None), replace(expected, logprobs=None, text="other"))
-    assert texts is not None and not texts.tie
-    same_text = difference(0, replace(expected, token_ids=(1, 2)), replace(expected, token_ids=(1, 3)))
-    assert same_text is not None and same_text.position == 1
+class Judge:
+    """In place of a Client: reports these log probabilities for any text."""
+
+    def __init__(self, **logprobs: float) -> None:
+        self.logprobs, self.asked = logprobs, list[Any]()
+
+    def complete(self, prompt: Any, **_: Any) -> Answer:
+        self.asked.append(prompt)
+        top = tuple(Position(name, value, key=name.encode()) for name, value in self.logprobs.items())
+        return Answer("", "?", "length", None, None, (top[0]._replace(top=top),), {}, 0.0, 0.0, {})
+
+
+@pytest.mark.parametrize(
+    ("found", "place", "token", "gap"),
+    [
+        (answer("abc"), "", "", None),
+        (answer("abd"), "token 3", "d", 0.1),
+        (answer("axc"), "token 2", "xc", math.nan),  # c and the rest are listed, so at least 0.1, perhaps much more
+        (answer("ab"), "token 3", "the␣end", math.nan),
+        (replace(answer("axc"), logprobs=None), "character 2", "xc", math.nan),
+        (replace(answer("abc"), logprobs=None, text="abc\N{REPLACEMENT CHARACTER}"), "", "", None),
+    ],
+)  # fmt: skip
+def test_a_difference_has_its_place_both_texts_and_the_gap(
+    found: Answer, place: str, token: str, gap: float | None
+) -> None:
+    judge = Judge(c=-0.4, d=-0.5, b=-0.4)
+    result = difference(judge, 2, "p", answer("abc"), found)  # type: ignore[arg-type]
+    if gap is None:
+        assert result is None
+        return
+    assert result is not None and result.where.startswith(f"prompt 3, {place}: {token} for ")
+    assert result.gap == pytest.approx(gap, nan_ok=True)
+    assert judge.asked == [f"p{'ab'[: int(place[-1]) - 1]}"] * (place.startswith("token") and "end" not in token)
+
+
+def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> None:
+    judge = Judge(a=-1.0)
+    result = difference(judge, 0, "p", answer("aa", ids=(1, 2)), answer("aa", ids=(1, 3)))  # type: ignore[arg-type]
+    assert result is not None and "token 2" in result.where and judge.asked == [["p", 1]]
+    known = replace(answer("aa", ids=(1, 2)), prompt_ids=(7, 8))
+    assert difference(judge, 0, "p", known, answer("aa", ids=(1, 3))) and judge.asked[-1] == [7, 8, 1]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [([3.0, 3.0], [3.05, 3.1], TIE), ([3.0, 3.0], [3.0, 3.3], 0.3), ([3.0, 3.0], [9.0, 3.0], MOST_TIE)],
+)
+def test_a_tie_is_what_the_servers_own_repeats_move(first: list[float], then: list[float], expected: float) -> None:
+    found = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])
+    assert found == pytest.approx(expected)
+    assert tie_of([answer("ab", gaps=first)], [answer("xb", gaps=then)]) == TIE  # not the same text
 
 
 def test_one_check_that_fails_decides() -> None:
     def of(*names: Verdict) -> Verdict:
         return overall([Finding("", name, "") for name in names])
 
-    assert of(Verdict.LOSSLESS, Verdict.NOT_KNOWN, Verdict.NOT_LOSSLESS) is Verdict.NOT_LOSSLESS
+    assert of(Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.NOT_LOSSLESS) is Verdict.NOT_LOSSLESS
+    assert of(Verdict.DUPLICATED, Verdict.NOT_KNOWN) is Verdict.DUPLICATED
     assert of(Verdict.LOSSLESS, Verdict.NOT_KNOWN) is Verdict.NOT_KNOWN
     assert of(Verdict.LOSSLESS, Verdict.NOT_TESTED) is Verdict.LOSSLESS
     assert of(Verdict.NOT_TESTED) is Verdict.NOT_KNOWN

@@ -12,7 +12,8 @@ import pytest
 
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, Verdict
-from evaluation.served.answer import Answer, Position
+from evaluation.served import client
+from evaluation.served.answer import Answer, Key, Position
 
 WORDS = ("a", "b", "c", "d", "e", "f")
 PROMPTS = ("one", "two", "three", "four")
@@ -42,22 +43,30 @@ def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
 
 
 class Server:
-    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities at all."""
+    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities at all; ``key``: how it identifies a
+    token; ``repeat``: how many seeds give the same draws."""
 
-    def __init__(self, choose: Choose = exactly, top: int = 6, prefix: str = "") -> None:
-        self.choose, self.top, self.prefix = choose, top, prefix
+    server = client.Server("http://stand-in")
 
-    def complete(self, prompt: str, *, max_tokens: int, seed: int, **_: Any) -> Answer:
-        source, text, positions = random.Random(seed), prompt, []
+    def __init__(
+        self, choose: Choose = exactly, top: int = 6, key: Callable[[str], Key | None] = str.encode, repeat: int = 1
+    ) -> None:
+        self.choose, self.top, self.key, self.repeat = choose, top, key, repeat
+
+    def complete(
+        self, prompt: str | Sequence[Any], *, max_tokens: int, temperature: float, seed: int = 0, **_: Any
+    ) -> Answer:
+        begun = prompt if isinstance(prompt, str) else prompt[0] + "".join(WORDS[id_] for id_ in prompt[1:])
+        source, text, positions = random.Random(f"{seed // self.repeat} {temperature}"), begun, []
         for place in range(max_tokens):
             p = probabilities(text)
-            word = self.choose(source, p, place == 0 and prompt in PROMPTS)
+            word = self.choose(source, p, place == 0 and begun in PROMPTS)
             best = sorted(p, key=lambda each: -p[each])[: self.top]
-            top = tuple((self.prefix + each, math.log(p[each])) for each in best)
-            positions.append(Position(self.prefix + word, math.log(p.get(word, 1e-9)), top))
+            top = tuple(Position(each, math.log(p[each]), key=self.key(each)) for each in best)
+            positions.append(Position(word, math.log(p.get(word, 1e-9)), top, self.key(word)))
             text += word
         reported = tuple(positions) if self.top else None
-        return Answer("", text.removeprefix(prompt), "length", None, None, reported, {}, 0.0, 0.0, {})
+        return Answer("", text.removeprefix(begun), "length", None, None, reported, {}, 0.0, 0.0, {})
 
 
 def verdicts(
@@ -115,6 +124,21 @@ def test_log_probabilities_that_are_none_are_not_tested(value: float, monkeypatc
     assert verdicts(Server())[0].verdict is Verdict.NOT_KNOWN
 
 
-def test_names_of_two_kinds_are_not_compared() -> None:
-    by_logprobs, _ = verdicts(Server(), Server(prefix="token_id:"))
-    assert by_logprobs.verdict is Verdict.NOT_TESTED
+@pytest.mark.parametrize("key", [WORDS.index, lambda _: None, lambda word: None if word == "a" else word.encode()])
+def test_only_what_both_servers_identify_alike_is_compared(key: Callable[[str], Key | None]) -> None:
+    by_logprobs, by_draws = verdicts(Server(), Server(key=key))
+    assert (by_logprobs.verdict, by_draws.verdict) == (Verdict.NOT_TESTED, Verdict.LOSSLESS)
+    assert verdicts(Server(second_best, key=key), Server())[1].verdict is Verdict.NOT_LOSSLESS  # by the texts
+
+
+def test_draws_that_are_one_draw_are_no_other_distribution() -> None:
+    for repeat, server, reference in ((2, Server(repeat=2), None), (10**9, Server(), Server(repeat=10**9))):
+        (finding,) = verdicts(server, reference)
+        assert finding.verdict is Verdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason, repeat
+
+
+def test_a_server_without_temperature_has_another_distribution() -> None:
+    def best(_source: random.Random, p: dict[str, float], _first: bool) -> str:
+        return max(p, key=lambda word: p[word])
+
+    assert verdicts(Server(best))[0].verdict is Verdict.NOT_LOSSLESS

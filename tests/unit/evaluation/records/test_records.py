@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import mars
 from evaluation.cli import main
 from evaluation.records.read import read_records
 from mars_core.types import UNKNOWN, Outcome, StopReason, Trace
@@ -51,6 +52,15 @@ LLAMA: dict[str, Any] = {
     "generation_settings": {"temperature": 0.5},
     "timings": {"prompt_n": 9, "prompt_ms": 100.0, "predicted_n": 11, "predicted_ms": 400.0, "draft_n": 20, "draft_n_accepted": 6},
 }  # fmt: skip
+LLAMA_METRICS = "".join(
+    f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{place} {value}\n"
+    for name, place, value in (
+        ("prompt_tokens_total", "", 75), ("prompt_tokens_cached_total", "", 58), ("tokens_predicted_total", "", 29),
+        ("spec_decode_num_draft_tokens_total", "", 12), ("spec_decode_num_accepted_tokens_total", "", 7),
+        ("spec_decode_num_drafts_total", "", 4),
+        *(("spec_decode_num_accepted_tokens_per_pos_total", f'{{position="{at}"}}', n) for at, n in enumerate((4, 3, 0))),
+    )
+)  # fmt: skip
 METRICS = "".join(  # of two engines
     f'# TYPE vllm:{name} counter\n'
     + "".join(f'vllm:{name}_total{{engine="{engine}",model_name="spec"}} {value / 2}\n' for engine in (0, 1))
@@ -158,6 +168,27 @@ def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], P
     assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
 
 
+@pytest.mark.parametrize(
+    ("row", "text", "prompt_tokens"),
+    [
+        (LLAMA, "Hello", 9),
+        ({"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"text": "a"}], "usage": {"prompt_tokens": 7}}, "a", 7),
+        ({"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"message": {"content": None}}]}, "", 7),
+        (
+            {"choices": [{"message": {"reasoning_content": "so ", "content": "b"}, "finish_reason": "stop"}]},
+            "so b",
+            UNKNOWN,
+        ),
+        ({"timings": {}, "choices": [{"message": {"reasoning": "so "}}]}, "so ", UNKNOWN),
+    ],
+)
+def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(
+    file: Callable[[Any], Path], row: dict[str, Any], text: str, prompt_tokens: int
+) -> None:
+    trace, _ = only(file(row))
+    assert (trace.text, trace.summary.prompt_tokens) == (text, prompt_tokens)
+
+
 def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) -> None:
     trace, comment = only(file(METRICS))
     summary = trace.summary
@@ -167,6 +198,13 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
     assert "/metrics of vLLM, all answers of the server together" in comment and trace.config.target.name == "spec"
     trace, comment = only(file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n'))
     assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (2.5, 0.5, UNKNOWN)
+    for name in ("tv_sum", "kl_sum", "draft_s", "verify_s", "log_likelihood"):
+        assert math.isnan(getattr(trace.summary, name)), name
+    trace, comment = only(file(LLAMA_METRICS))
+    summary = trace.summary
+    assert "/metrics of llama.cpp" in comment and (summary.prompt_tokens, summary.new_tokens) == (75 + 58, 29)
+    assert (summary.drafted, summary.rejected, summary.tau) == (12, 5, 1 + 7 / 4)
+    assert summary.acceptance_by_position == (1.0, 0.75, 0.0)
 
 
 def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[[Any], Path], url: str) -> None:
@@ -212,7 +250,7 @@ STEP = LINE["steps"][1]
         (json.dumps(LLAMA | {"timings": {"draft_n": 5}}), "it has no field 'draft_n_accepted'"),
         ("[" * 100_000, "cannot be read"),
         ('vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n', "cannot be read"),
-        ("up 1\n", "neither vllm:spec_decode_num_drafts_total nor sglang:spec_accept_length"),
+        ("up 1\n", "no counter spec_decode_num_drafts_total of vLLM or llama.cpp"),
         ("<html></html>", "cannot be read"),
         ("", "cannot be read"),
         ("\udcff{", "cannot be read"),
@@ -231,10 +269,15 @@ def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
         assert store.count() == 0
 
 
+@pytest.mark.parametrize("command", [main, mars.main], ids=["python -m evaluation", "mars"])
 def test_the_command_says_how_many(
-    file: Callable[[Any], Path], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: Callable[[list[str]], int],
+    file: Callable[[Any], Path],
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
+    assert command(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
-    assert main(["import", str(tmp_path / "none.json"), "--database", url]) == 2
+    assert command(["import", str(tmp_path / "none.json"), "--database", url]) == 2
     assert "does not exist" in capsys.readouterr().err
