@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 from platformdirs import user_cache_path
 
+from evaluation.cli import main
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
+from tests.served_server import serve_models
 from tests.smollm2 import smollm2
 
 pytestmark = pytest.mark.slow
@@ -40,7 +45,7 @@ def loaded() -> Callable[[str], Pair]:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    return lambda dtype: ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(folder)))
+    return cache(lambda dtype: ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(folder))))
 
 
 def config(pair: Pair, drafter: DrafterConfig, prompt: str, temperature: float = 0.0) -> RunConfig:
@@ -69,6 +74,15 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
     for temperature, prompt in ((0.0, PROMPTS[4]), (1.0, PROMPTS[5]), (1.0, PROMPTS[6])):
         alone, strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS))
         assert numbers(strict) == numbers(alone)
+
+
+def test_a_server_of_it_that_speculates_is_lossless(loaded: Callable[[str], Pair], tmp_path: Path) -> None:
+    prompts, found = tmp_path / "prompts.txt", tmp_path / "found.json"
+    prompts.write_text(PROMPTS[3])
+    with serve_models(Session(loaded("bfloat16")), drafter=NGRAMS) as server:
+        asked = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
+        assert main([*asked, "--json", str(found)]) == 0
+    assert {row["verdict"] for row in json.loads(found.read_text())["findings"]} == {"lossless as far as tested"}
 
 
 def numbers(trace: Trace) -> list[tuple[float, ...]]:
