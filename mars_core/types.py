@@ -11,8 +11,10 @@ UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of
 
 
 class DraftMode(StrEnum):
-    """How the drafter picks its tokens: its most likely one, or one sampled from q."""
+    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's own token, its most likely one, or
+    one sampled from q with other noise. At temperature 0, and for drafters without probabilities, all are GREEDY."""
 
+    COUPLED = "coupled"
     GREEDY = "greedy"
     SAMPLED = "sampled"
 
@@ -58,7 +60,7 @@ class DrafterConfig:
     kind: str = "model"
     model: ModelRef | None = None
     k: int = 5  # of chains
-    mode: DraftMode = DraftMode.GREEDY
+    mode: DraftMode = DraftMode.COUPLED
     tree: TreeShape | None = None  # eagle3 only
 
 
@@ -173,7 +175,7 @@ class Token:
 
     ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
     ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
-    1 for drafters without probabilities). ``own`` is the token the target drew here with the uniform ``u``; ``forgiveness`` is the
+    1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the
     probability with which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and
     KL(P‖p) between the distribution P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this
     token: always at temperature 1 and unfiltered.
@@ -202,9 +204,9 @@ class Token:
     rank: int  # of this token in p, 1 = most likely
     entropy: float  # of p, nats
     forgiveness: float
-    u: float  # the drawing uniform of the position
+    u: float  # the drawing uniform, of runs that drew by inverse CDF (no ``sampler`` in their environment); else nan
     coin: float  # the accepting uniform: for sampled drafts and randomised rules
-    edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
+    edge: float  # difference of the two best of ln p + Gumbel noise, with ``u`` its distance to another token; at temperature 0 the gap
     tv: float
     kl: float
     logprob: float

@@ -60,7 +60,7 @@ MARS = Rule(
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie,
+    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie, relaxes=2,
 )  # fmt: skip
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
@@ -81,5 +81,5 @@ MARS_GAP = Rule(
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap,
+    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap, relaxes=2,
 )  # fmt: skip

@@ -1,0 +1,79 @@
+"""TV and KL of coupled drafts: the drafted token x and the target's own token y are drawn with the same noise.
+
+With exponential noise E, x = argmin E/q and y = argmin E/p. Let w = p/(p + q), N(w) = Σᵢ max(qᵢ·w, pᵢ·(1 − w)) and G(w) = ∫₀ʷ dv/N(v)².
+Then P(x = a, y = b) = qₐ·p_b·(G(w_b) − G(wₐ))₊ for a ≠ b. A rule that keeps x = a with probability fₐ where y ≠ a moves this share
+of the probability from b to a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Evidence, Rule
+from mars_core.verification.draft import Draft, Places
+from mars_core.verification.sampled import shift_of, whole_vocabulary
+
+CELLS = (
+    4096  # N is exact at w = 0, 1/CELLS, …, 1 and taken to be linear in between: G is too small by less than 4/CELLS²
+)
+_FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
+
+
+def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> dict[str, Tensor]:
+    """The columns tv and kl after all nodes. They are nan after a node with drafted tokens where the distribution of the emitted token is
+    not known: in a tree, and for a rule that may relax more than the two best tokens."""
+    end = places.coin.new_ones(
+        draft.size + 1
+    )  # p of the token that always follows the last one, 1 if that is drawn from p
+    if rule.emits_top1:
+        end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
+    if rule.relaxes == 0:
+        return {"tv": 1 - end, "kl": 1 - end}
+    if not draft.is_chain or not (rule.emits_top1 or rule.relaxes == 2):
+        unknown = torch.zeros_like(end).index_fill_(0, draft.parents, torch.nan)
+        return {"tv": unknown + 1 - end, "kl": unknown - end.log()}
+    evidence = whole_vocabulary(places, draft)
+    p = evidence.distribution
+    if rule.emits_top1:
+        kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
+        distribution = kept.scatter_add(-1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True))
+    else:
+        distribution = _relaxed(evidence, rule, values)
+    return shift_of(distribution, p, end[draft.size :])
+
+
+def _relaxed(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """P [N, V] under a rule that relaxes the two best tokens only."""
+    p, q = evidence.distribution, evidence.q
+    best = evidence.top_ids[:, :2].sort(-1).values
+    candidates = replace(evidence, x=best, q=torch.ones_like(q[:, :1]).expand(-1, 2))
+    accept, own = rule.accept(candidates, values).clamp(0, 1), p.gather(-1, best)
+    weight = ((accept - own) / (1 - own)).clamp(min=0).nan_to_num(0.0) * q.gather(-1, best)  # fₐ·qₐ [N, 2]
+    integral = joint_integral(p, q)
+    moved = (
+        (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp(min=0) * weight[:, :, None] * p[:, None]
+    )  # [N, 2, V]
+    return (p - moved.sum(1)).scatter_add(-1, best, moved.sum(-1))
+
+
+def joint_integral(p: Tensor, q: Tensor) -> Tensor:
+    """G of every token, [N, V], from p and q [N, V], float64; too small by less than 4/CELLS²."""
+    w = (p / (p + q)).nan_to_num(0.0)
+    cell = (w * CELLS).long().clamp(max=CELLS - 1)
+    of_p, of_q = (_up_to(cell, each) for each in (p, q))
+    edges = torch.arange(CELLS + 1, dtype=p.dtype, device=p.device) / CELLS
+    at = edges * of_q + (1 - edges) * (of_p[:, -1:] - of_p)  # N at the edges
+    area = torch.nn.functional.pad((1 / (CELLS * at[:, :-1] * at[:, 1:])).cumsum(-1), (1, 0))
+    before, low, high = area.gather(-1, cell), at.gather(-1, cell), at.gather(-1, cell + 1)
+    ahead = w - edges[cell]
+    return before + ahead / (low * (low + (high - low) * CELLS * ahead))
+
+
+def _up_to(cell: Tensor, values: Tensor) -> Tensor:
+    """The sum of the values in the cells before each edge, [N, V] → [N, CELLS + 1]."""
+    sums = torch.zeros(len(cell), CELLS + 1, dtype=torch.long, device=cell.device)
+    return sums.scatter_add_(-1, cell + 1, (values * _FIXED).long()).cumsum(-1) / _FIXED
