@@ -74,7 +74,7 @@ MARS_REFERENCE = Rule(
     summary="The released code as published, including its errors: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
-    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.GREEDY,),
+    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.COUPLED, DraftMode.GREEDY),
 )  # fmt: skip
 MARS_GAP = Rule(
     name="mars-gap",

@@ -26,10 +26,9 @@ def judge(
     """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32; ``chance``: of draft.depth + 1 positions from this step's
     on. At temperature 0, and from a drafter without probabilities, every draft is greedy."""
     places = _places(logits, draft, sampling, chance)
-    if places.greedy or (draft.is_chain and draft.distribution is None):
-        mode = DraftMode.GREEDY
+    sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
+    coupled = mode is DraftMode.COUPLED and not places.greedy and (draft.distribution is not None or not draft.is_chain)
     given = places, draft, rule, values
-    sampled, coupled = mode is DraftMode.SAMPLED, mode is DraftMode.COUPLED
     decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given, coupled, meter)
     columns = {
         "keep": decision.keep, "strict": decision.strict, "parent": draft.parents, "id": draft.ids, "own": places.own,
@@ -37,7 +36,7 @@ def judge(
     }  # fmt: skip
     contents = Contents.ALWAYS
     if meter:
-        contents = Contents.METERED | (Contents.SHARES if mode is DraftMode.GREEDY else Contents.DISTANCES)
+        contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling)
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
