@@ -16,7 +16,6 @@ from torch import Tensor
 
 from mars_core.types import DraftMode, Sampling
 
-SAMPLER = "noise 1"  # recorded with every run: with another one the same seed gives other texts at temperatures above 0
 LEAST_TEMPERATURE = 1.2e-38  # above 0: logits are divided by it in float32, whose smallest normal number is 1.18e-38
 _MASK = 2**64 - 1
 _UNIT = 2.0**-31 * (1 - 2.0**-24)  # maps 1 … 2³¹ to (0, 1), also where the integer is rounded up to 2³¹

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+SAMPLER = (
+    "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with the same seed
+)
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
 
@@ -108,6 +111,12 @@ class RunConfig:
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
     passes: PassShape | None = None
+
+    @property
+    def draws_otherwise(self) -> bool:
+        """Whether the run was drawn here by another sampler, so that it would now write another text with its seed."""
+        here, sampler = "server" not in self.environment, self.environment.get("sampler")
+        return here and sampler != SAMPLER and self.sampling.temperature > 0
 
 
 class Outcome(StrEnum):

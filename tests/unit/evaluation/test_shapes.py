@@ -138,7 +138,7 @@ def test_scores_are_means_over_documents_of_means_over_seeds(lm_eval_files: tupl
     own = found["config"]["mars"]
     assert own["tau"] == pytest.approx(own["new_tokens"] / own["steps"]) and own["failed"] == 0
     assert found["config"]["model_args"] == {
-        "target": "some/where/target", "rule": "mars", "theta": 0.9, "drafter": "demo/draft", "k": 5, "draft_mode": "greedy",
+        "target": "some/where/target", "rule": "mars", "theta": 0.9, "drafter": "demo/draft", "k": 5, "draft_mode": "coupled",
     }  # fmt: skip
 
 

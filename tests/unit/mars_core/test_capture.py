@@ -227,7 +227,7 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch
 
 @pytest.mark.parametrize("name", ["none", "ngram"])
 def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
-    """The drafts of these drafters are what was sent, so that only noise and verification are captured: without a draft, and with a full one."""
+    """The drafts of these drafters are what was sent, so that noise and verification are captured: without a draft, and with a full one."""
     finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40))
     assert stand_in.captures == (2 if name == "none" else 4)
 
