@@ -1,4 +1,4 @@
-"""``python -m bench.noise``: what coupled drafts accept and MARS gains over them, what the noise costs, and how often rounding changes a draw.
+"""``python -m bench.noise``: what coupled drafts accept and MARS gains over them, the cost of the noise, and draws that rounding changes.
 
 ``--model``: a folder or Hub id of a real model, for the draws and the cost with its vocabulary; without it they are left out.
 """
