@@ -90,8 +90,8 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
         except (StorageError, ValueError) as error:
             message = message_strip(error_message(error, public=services.public), "failed")
             return {history.detail.view.strip: message.html()}
-        told = {compare.view.strip: message_strip(note).html()} if note else {}
-        return compare.fill(form) | told | {tabs: gr.update(selected="compare")}
+        notice = {compare.view.strip: message_strip(note).html()} if note else {}
+        return compare.fill(form) | notice | {tabs: gr.update(selected="compare")}
 
     outputs = [*compare.outputs, compare.view.strip, tabs, history.detail.view.strip]
     history.detail.again.click(load, history.session, outputs, **PRIVATE)

@@ -17,9 +17,7 @@ from mars_core.rules.base import Evidence, Rule
 from mars_core.verification.draft import Draft, Places
 from mars_core.verification.sampled import shift_of, whole_vocabulary
 
-CELLS = (
-    4096  # N is exact at w = 0, 1/CELLS, …, 1 and taken to be linear in between: G is too small by less than 4/CELLS²
-)
+CELLS = 1024  # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear too: 2/CELLS² more
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
@@ -54,26 +52,20 @@ def _relaxed(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Ten
     accept, own = rule.accept(candidates, values).clamp(0, 1), p.gather(-1, best)
     weight = ((accept - own) / (1 - own)).clamp(min=0).nan_to_num(0.0) * q.gather(-1, best)  # fₐ·qₐ [N, 2]
     integral = joint_integral(p, q)
-    moved = (
-        (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp(min=0) * weight[:, :, None] * p[:, None]
-    )  # [N, 2, V]
-    return (p - moved.sum(1)).scatter_add(-1, best, moved.sum(-1))
+    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(min=0)  # [N, 2, V]
+    moved = ahead.mul_(weight[:, :, None]).mul_(p[:, None])
+    return (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
 
 
 def joint_integral(p: Tensor, q: Tensor) -> Tensor:
-    """G of every token, [N, V], from p and q [N, V], float64; too small by less than 4/CELLS²."""
-    w = (p / (p + q)).nan_to_num(0.0)
-    cell = (w * CELLS).long().clamp(max=CELLS - 1)
-    of_p, of_q = (_up_to(cell, each) for each in (p, q))
-    edges = torch.arange(CELLS + 1, dtype=p.dtype, device=p.device) / CELLS
-    at = edges * of_q + (1 - edges) * (of_p[:, -1:] - of_p)  # N at the edges
-    area = torch.nn.functional.pad((1 / (CELLS * at[:, :-1] * at[:, 1:])).cumsum(-1), (1, 0))
-    before, low, high = area.gather(-1, cell), at.gather(-1, cell), at.gather(-1, cell + 1)
-    ahead = w - edges[cell]
-    return before + ahead / (low * (low + (high - low) * CELLS * ahead))
-
-
-def _up_to(cell: Tensor, values: Tensor) -> Tensor:
-    """The sum of the values in the cells before each edge, [N, V] → [N, CELLS + 1]."""
-    sums = torch.zeros(len(cell), CELLS + 1, dtype=torch.long, device=cell.device)
-    return sums.scatter_add_(-1, cell + 1, (values * _FIXED).long()).cumsum(-1) / _FIXED
+    """G of every token, [N, V], from p and q [N, V], float64, with an error of less than 6/CELLS²."""
+    at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
+    cell = at.long().clamp_(max=CELLS - 1)
+    both = torch.stack([p, q]).mul_(_FIXED).long()
+    sums = both.new_zeros(2, len(p), CELLS + 1).scatter_add_(-1, (cell + 1).expand_as(both), both).cumsum(-1)
+    of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each edge
+    edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
+    n = torch.lerp(of_p[:, -1:] - of_p, of_q, edges)  # N at the edges
+    area = torch.zeros_like(n)
+    torch.cumsum((n[:, :-1] * n[:, 1:]).reciprocal_().div_(CELLS), -1, out=area[:, 1:])
+    return torch.lerp(area.gather(-1, cell), area.gather(-1, cell + 1), at.sub_(cell))

