@@ -15,7 +15,7 @@ UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of
 
 class DraftMode(StrEnum):
     """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's own token, its most likely one, or
-    one sampled from q with other noise. At temperature 0, and for drafters without probabilities, all are GREEDY."""
+    one sampled from q with other noise. At temperature 0 all are the same."""
 
     COUPLED = "coupled"
     GREEDY = "greedy"
@@ -63,8 +63,12 @@ class DrafterConfig:
     kind: str = "model"
     model: ModelRef | None = None
     k: int = 5  # of chains
-    mode: DraftMode = DraftMode.COUPLED
+    mode: DraftMode = DraftMode.COUPLED  # GREEDY where the drafter has no probabilities
     tree: TreeShape | None = None  # eagle3 only
+
+    def __post_init__(self) -> None:
+        if self.mode is DraftMode.COUPLED and self.kind not in ("model", "eagle3"):
+            object.__setattr__(self, "mode", DraftMode.GREEDY)
 
 
 class PassShape(NamedTuple):
