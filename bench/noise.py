@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -179,7 +180,8 @@ def main(options: Namespace) -> Report:
         real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))
         method = Ours(real, RuleConfig("strict"), DRAFTERS["n-grams"], 1.0, 64)
         method(PromptConfig(QUESTION), 0)
-        figures += cost([each.step_s for each in method.timed if each.drafted], options.model, WIDE)
+        name = Path(options.model).name
+        figures += cost([each.step_s for each in method.timed if each.drafted], name, WIDE)
         figures += flips(real, options.positions, options.draws)
     notes = ["speeds are new tokens per second of processor time; methods alternate by prompt in random order"]
     return Report("Coupled drafts and the noise of draws", notes, figures=figures, tables=tables, device=pair.device)

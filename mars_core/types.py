@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-SAMPLER = (
-    "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with the same seed
-)
+SAMPLER = "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
 
@@ -188,10 +186,10 @@ class Token:
 
     ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
     ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
-    1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the
-    probability with which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and
-    KL(P‖p) between the distribution P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this
-    token: always at temperature 1 and unfiltered.
+    1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with which the
+    rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the distribution
+    P of the token emitted here, given the context and a greedy draft, nan where P is not known; ``logprob`` is ln softmax(z) of this token:
+    always at temperature 1 and unfiltered.
     """
 
     position: int  # output position, 0-based; a rejected token has that of the token emitted instead

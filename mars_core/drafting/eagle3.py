@@ -104,15 +104,8 @@ class _Odds(NamedTuple):
 
 
 def _chain(
-    head: Eagle3Head,
-    cache: HeadCache,
-    output: Tensor,
-    root: Tensor,
-    start: Start,
-    depth: int,
-    odds: _Odds,
-    places: Tensor,
-) -> Draft:
+    head: Eagle3Head, cache: HeadCache, output: Tensor, root: Tensor, start: Start, depth: int, odds: _Odds, places: Tensor
+) -> Draft:  # fmt: skip
     """The best token at every depth. ``places`` [V']: the target's ids of the draft ids."""
     drafted, rows = [root], []
     for ahead in range(depth):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Rule
+from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.verification.draft import Draft, Places
 from mars_core.verification.sampled import shift_of, whole_vocabulary
 
@@ -22,17 +22,18 @@ _FIXED = 2.0**52  # probabilities are added as integers, which gives the same su
 
 
 def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> dict[str, Tensor]:
-    """The columns tv and kl after all nodes. They are nan after a node with drafted tokens where the distribution of the emitted token is
-    not known: in a tree, and for a rule that may relax more than the two best tokens."""
-    end = places.coin.new_ones(
-        draft.size + 1
-    )  # p of the token that always follows the last one, 1 if that is drawn from p
+    """The columns tv and kl after all nodes. nan where the distribution of the emitted token is not known: after drafted tokens for
+    a rule that may relax more than the two best tokens; and everywhere in trees and for rules that look ahead, since what is relaxed there
+    depends on the noise of later positions."""
+    # p of the token that always follows a node, 1 if that is drawn from p
+    end = places.coin.new_ones(draft.size + 1)
     if rule.emits_top1:
         end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
     if rule.relaxes == 0:
         return {"tv": 1 - end, "kl": 1 - end}
     if not draft.is_chain or not (rule.emits_top1 or rule.relaxes == 2):
-        unknown = torch.zeros_like(end).index_fill_(0, draft.parents, torch.nan)
+        ahead = not draft.is_chain or rule.reach is Reach.WINDOW
+        unknown = torch.full_like(end, torch.nan if ahead else 0.0).index_fill_(0, draft.parents, torch.nan)
         return {"tv": unknown + 1 - end, "kl": unknown - end.log()}
     evidence = whole_vocabulary(places, draft)
     p = evidence.distribution

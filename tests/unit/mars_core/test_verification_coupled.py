@@ -155,7 +155,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("tree", TREES)
 def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, sampling: Sampling) -> None:
-    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is missing, but not after its leaves."""
+    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is missing."""
     for seed in range(10):
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
@@ -176,8 +176,10 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, samplin
                     assert all(child.forgiveness > 0 for child in drafted if child.keep and child.id != own[number])
                 if RULES[rule].relaxes == 0:
                     assert (node.tv, node.kl) == (0, 0)
-                elif not draft.is_chain:
-                    assert math.isnan(node.tv) is bool(drafted)
+                elif not draft.is_chain or RULES[rule].reach is Reach.WINDOW:
+                    assert math.isnan(node.tv) and math.isnan(node.kl)
+                elif not drafted:
+                    assert (node.tv, node.kl) == (0, 0)
 
 
 def test_coupled_drafts_are_greedy_ones_at_temperature_0_and_from_drafters_without_probabilities() -> None:
