@@ -27,7 +27,7 @@ from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapping[str, Method]:
     """By name, in the order of the table, its baseline first.
 
-    transformers' methods are included at temperature 0, where all must produce the same tokens; above it also sampled drafts.
+    transformers' methods are included at temperature 0, where all must produce the same tokens; above it also greedy and sampled drafts.
     """
 
     def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
@@ -46,7 +46,8 @@ def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapp
         "ngram": ours("strict", DrafterConfig("ngram", k=k)),
     }
     if temperature:
-        return {**found, "strict, sampled": ours("strict", replace(chain, mode=DraftMode.SAMPLED))}
+        others = (DraftMode.GREEDY, DraftMode.SAMPLED)
+        return found | {f"strict, {mode}": ours("strict", replace(chain, mode=mode)) for mode in others}
     load: Any = AutoModelForCausalLM.from_pretrained  # as transformers loads them, unprepared
     target, draft = (load(WEIGHTS / name, dtype=pair.dtype).to(pair.device).eval() for name in ("target", "draft"))
     eos = target.generation_config.eos_token_id

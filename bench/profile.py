@@ -40,7 +40,8 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name 
     (HeadCache, "_through_layer", DRAFT),
     (engine, "judge", "rule and telemetry"),
     (engine, "walk", "walk on the host"),
-    (engine, "step_uniforms", "uniforms"),
+    (engine, "words", "random numbers"),
+    (engine, "chance", "random numbers"),
     (Assembler, "step", "text and tokens"),
     *(
         (drafter, name, COMMIT if name == "commit" else "drafter, around its passes")

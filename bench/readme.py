@@ -24,6 +24,7 @@ LABELS = {
     "eagle3 chain": "`strict` (EAGLE-3 chain)",
     "eagle3 tree": "`strict` (EAGLE-3 tree)",
     "ngram": "`strict` (n-grams)",
+    "strict, greedy": "`strict` (greedy drafts)",
     "strict, sampled": "`strict` (sampled drafts)",
 }  # of the others the name itself
 

@@ -178,7 +178,8 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     tree = _tree(options.tree) if options.tree else None
     if tree and "eagle3" not in kinds:
         raise ValueError("--tree is given and eagle3 is not among the drafters; only eagle3 drafts trees.")
-    modes = {"model": DraftMode(options.draft_mode)}
+    mode = DraftMode(options.draft_mode)
+    modes = {"model": mode, "eagle3": DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode}
     trees = {"eagle3": tree}
     return [DrafterConfig(kind, None, options.k, modes.get(kind, DraftMode.GREEDY), trees.get(kind)) for kind in kinds]
 

@@ -16,6 +16,7 @@ from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, Ru
 PROGRAM = "python -m mars_core"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
 _CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
+OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
 Options = dict[str, Any]
 
 
@@ -64,12 +65,15 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     kinds = [drafter.kind for drafter in drafters]
     lengths = {drafter.k for drafter in drafters if not drafter.tree}
     trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
-    modes = {drafter.mode for drafter in drafters if drafter.kind == "model"}
+    modes, heads = ({drafter.mode for drafter in drafters if drafter.kind == kind} for kind in ("model", "eagle3"))
+    if modes and heads and heads != {DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode for mode in modes}:
+        return None
+    modes = modes or heads
     if len(set(kinds)) < len(kinds) or max(len(lengths), len(trees), len(modes)) > 1:
         return None
     shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
-    sampled = [mode.value for mode in modes if mode is not DraftMode.GREEDY]
-    return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": sampled}
+    others = [mode.value for mode in modes if mode is not DraftMode.COUPLED]
+    return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": others}
 
 
 def _study_models(plan: Plan) -> Options:
@@ -85,6 +89,11 @@ def _study_models(plan: Plan) -> Options:
 
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
     """The commands that repeat runs, one per line; a comment for runs that cannot be repeated. ``configs`` by lane."""
+    note = f"# {OTHER_SAMPLER}\n" if any(config.draws_otherwise for config in configs) else ""
+    return note + _commands(configs)
+
+
+def _commands(configs: Sequence[RunConfig]) -> str:
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
         rules = [config.rule for config in configs if config.rule.name != BASELINE]  # strict is always included
         return _command("compare", _richest(configs), rules)
@@ -130,7 +139,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "set": [f"{parameter}={value}" for parameter, value in given.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
-        **(draft if drafter.mode is not DraftMode.GREEDY else draft | {"draft_mode": None}),
+        **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
@@ -190,9 +199,10 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
         return {}
     name = f"eagle3:{model}" if model and kind == "eagle3" else model or ("" if kind == "model" else kind)
     found: dict[str, object] = {"drafter": name} if name else {}
+    mode = {} if kind == "ngram" else {"draft_mode": drafter.mode.value}
     if tree:
-        return found | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-    return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k, "draft_mode": drafter.mode.value}
+        return found | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k} | mode
+    return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k} | mode
 
 
 def _prompt(given: PromptConfig | Plan) -> Options:

@@ -41,7 +41,7 @@ PAIR_OPTIONS: Options = {
 }
 DRAFT_OPTIONS: Options = {
     "--k": {"type": int, "default": 5, "help": "drafted tokens per step, for chains (default 5)"},
-    "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.GREEDY.value},
+    "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.COUPLED.value},
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},

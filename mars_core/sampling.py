@@ -1,41 +1,91 @@
-"""From logits to distributions and from distributions to tokens: warpers, inverse CDF, residual, uniforms.
+"""From logits to distributions and from distributions to tokens: warpers, noise, draws, residual.
 
-Filtering (``target_distribution``) and drawing (``draw``) are separate; a residual is never filtered again.
+Filtering (``target_distribution``) and drawing (``draw``) are separate; a residual is never filtered again. A position has one noise
+value for every token id: the target's token is drawn with it, and so may be the drafter's.
 """
 
 from __future__ import annotations
 
-import random
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mars_core.types import Sampling
+from mars_core.types import DraftMode, Sampling
+
+LEAST_TEMPERATURE = 1.2e-38  # above 0: logits are divided by it in float32, whose smallest normal number is 1.18e-38
+_MASK = 2**64 - 1
+_UNIT = 2.0**-31 * (1 - 2.0**-24)  # maps 1 … 2³¹ to (0, 1), also where the integer is rounded up to 2³¹
 
 
 class Use(IntEnum):
-    """The use of each uniform of a position: a column of ``step_uniforms``."""
+    """The use of each random word of a position: a column of ``words``."""
 
-    DRAW = 0  # the target's own token, or the correction
+    DRAW = 0  # noise of the target's own token, of the correction and of coupled drafts
     ACCEPT = 1  # keep or reject
-    DRAFT = 2  # sampled drafts: the drafter's token
+    DRAFT = 2  # noise of sampled drafts
 
 
-def uniforms(seed: int, count: int) -> Tensor:
-    """The drawing uniforms in [0, 1), float64 [count]: number i belongs to output position i, independent of ``count``."""
-    source = random.Random(seed)
-    return torch.tensor([source.random() for _ in range(count)], dtype=torch.float64)
+def words(seed: int, position: int, count: int) -> list[int]:
+    """Random int64 words [count · 3], by position and Use, of a step whose first token has output position ``position``. Only DRAW is
+    a function of the output position. A rule may look at the others at positions that the step does not reach (block verification, a
+    window) and must not reuse them in the next step, so they also depend on the step."""
+    run = _mix(seed)
+    step = _mix(run ^ _mix(~position))
+    return [
+        word - 2**64 if word >= 2**63 else word
+        for at in range(count)
+        for word in (_mix(run + _mix(position + at)), _mix(step + 2 * at), _mix(step + 2 * at + 1))
+    ]
 
 
-def step_uniforms(draws: Tensor, seed: int, position: int, count: int) -> Tensor:
-    """float64 [count, 3] for a step whose first token has output position ``position``; ``draws`` as returned by ``uniforms``. Only the
-    drawing uniform is indexed by output position. A rule may read the other two at positions that the step does not reach (block
-    verification, a window) and must not reuse them in the next step, so they depend on the step."""
-    source = random.Random(f"{seed}/{position}")
-    others = torch.tensor([[source.random(), source.random()] for _ in range(count)], dtype=torch.float64)
-    return torch.cat([draws[position : position + count, None], others], -1)
+def _mix(word: int) -> int:
+    """A bijection of 64-bit words (the finaliser of SplitMix64)."""
+    word = (word + 0x9E3779B97F4A7C15) & _MASK
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
+    return word ^ (word >> 31)
+
+
+def noise(keys: Tensor, size: int) -> Tensor:
+    """Exponential noise E > 0 of token ids 0 … size − 1, float32 [N, size], from keys [N], int64. It is a function of key and id only;
+    −ln E is Gumbel noise. Its 31 random bits are the same on every device; additions wrap, and x + (x >> n) mixes as an xor-shift does,
+    for signed integers too."""
+    low, high = keys.int()[:, None], (keys >> 32).int()[:, None]  # the conversion keeps the lower 32 bits
+    bits = _ids(size, keys.device) ^ low
+    bits.add_(bits >> 16).mul_(2146121005).bitwise_xor_(high)
+    bits.add_(bits >> 15).mul_(-2073254261)
+    bits.add_(bits >> 16).mul_(739982445).bitwise_or_(1)
+    return bits.float().abs_().mul_(-_UNIT).log1p_().neg_()
+
+
+@cache
+def _ids(size: int, device: torch.device) -> Tensor:
+    """The ids, mixed, int32 [size]. Do not write to it."""
+    return torch.arange(size, dtype=torch.int32, device=device).mul_(-1640531527)
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The random numbers of a step; row i is for the i-th position from the step's first on."""
+
+    coin: Tensor  # [N] float64, uniform in [0, 1): decides about keeping a drafted token
+    noise: Tensor | None  # [N, V] of the target's draws; None at temperature 0
+    draft: Tensor | None  # [N, V] of the drafter's; None: it takes its most likely tokens
+
+
+def chance(words: Tensor, size: int, mode: DraftMode, temperature: float) -> Chance:
+    """The random numbers that follow from words [N, 3]; ``size``: of the vocabulary."""
+    coin = (words[:, Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
+    if temperature == 0:
+        return Chance(coin, None, None)
+    own = noise(words[:, Use.DRAW], size)
+    if mode is DraftMode.SAMPLED:
+        return Chance(coin, own, noise(words[:, Use.DRAFT], size))
+    return Chance(coin, own, own if mode is DraftMode.COUPLED else None)
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:
@@ -45,10 +95,10 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """p [N, V] from raw logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p. Temperature 0 is one-hot p,
-    at the lowest of equal maxima."""
+    at the lowest of equal maxima. The largest logit is subtracted first, so that no temperature overflows."""
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
-    logits = logits / sampling.temperature
+    logits = (logits - logits.amax(-1, keepdim=True)).div_(sampling.temperature)
     if 0 < sampling.top_k < logits.shape[-1]:
         least = logits.topk(sampling.top_k).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
@@ -66,21 +116,23 @@ def displayed_distribution(logits: Tensor, p: Tensor, sampling: Sampling) -> Ten
 
 
 class Draws(NamedTuple):
-    """Tokens sampled from distributions by uniforms."""
+    """Tokens drawn from distributions."""
 
     ids: Tensor  # [N]
-    u: Tensor  # [N] float64, times the sum of the distribution
-    cdf: Tensor  # [N, V] float64
+    race: Tensor  # [N, V] p/E; the largest wins
+
+    def edge(self) -> Tensor:
+        """ln of the largest p/E over the second largest, [N]: the difference of the two best of ln p + Gumbel noise. Infinite where p has
+        one token only."""
+        best = self.race.topk(min(2, self.race.shape[-1])).values
+        return best[:, 0].log() - best[:, 1].log() if best.shape[-1] > 1 else torch.full_like(best[:, 0], torch.inf)
 
 
-def draw(distribution: Tensor, u: Tensor) -> Draws:
-    """Inverse CDF in id order: distribution [N, V], u [N]. An id of probability 0 is never drawn. The cumulative sum is float64."""
-    cdf = distribution.cumsum(-1, dtype=torch.float64)
-    total = cdf[:, -1:]
-    below = total * (1 - torch.finfo(torch.float64).eps)  # u · total may be rounded up to total, beyond the last token
-    wanted = torch.minimum(u[:, None] * total, below)
-    ids = torch.searchsorted(cdf, wanted, right=True).clamp(max=distribution.shape[-1] - 1)  # out of range only for nan
-    return Draws(ids[:, 0], wanted[:, 0], cdf)
+def draw(distribution: Tensor, noise: Tensor) -> Draws:
+    """The token of each row with the largest p/E, that is, with the largest ln p + Gumbel noise: it has distribution p. Ties go to the
+    lowest id; an id of probability 0 is never drawn. distribution [N, V], noise [N, ≥ V]."""
+    race = distribution / noise[:, : distribution.shape[-1]]
+    return Draws(lowest_argmax(race), race)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

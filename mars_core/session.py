@@ -23,7 +23,17 @@ from mars_core.panics import contained
 from mars_core.rules import RULES
 from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Step, StopReason
+from mars_core.types import (
+    SAMPLER,
+    DrafterConfig,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    Step,
+    StopReason,
+)
 from mars_core.validation import validate, validate_length
 
 _WARM_UP_TOKENS = 8
@@ -45,6 +55,7 @@ def _environment(pair: Pair) -> dict[str, str]:
     device = torch.cuda.get_device_name(pair.device) if pair.device.type == "cuda" else platform.processor() or "cpu"
     return {
         "app": __version__,
+        "sampler": SAMPLER,
         "python": platform.python_version(),
         "torch": str(torch.__version__),  # a torch class, converted so that it can be pickled
         "transformers": transformers.__version__,

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+SAMPLER = "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
 
 class DraftMode(StrEnum):
-    """How the drafter picks its tokens: its most likely one, or one sampled from q."""
+    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's own token, its most likely one, or
+    one sampled from q with other noise. At temperature 0 all are the same."""
 
+    COUPLED = "coupled"
     GREEDY = "greedy"
     SAMPLED = "sampled"
 
@@ -59,8 +62,12 @@ class DrafterConfig:
     kind: str = "model"
     model: ModelRef | None = None
     k: int = 5  # of chains
-    mode: DraftMode = DraftMode.GREEDY
+    mode: DraftMode = DraftMode.COUPLED  # GREEDY where the drafter has no probabilities
     tree: TreeShape | None = None  # eagle3 only
+
+    def __post_init__(self) -> None:
+        if self.mode is DraftMode.COUPLED and self.kind not in ("model", "eagle3"):
+            object.__setattr__(self, "mode", DraftMode.GREEDY)
 
 
 class Exchange(NamedTuple):
@@ -98,6 +105,12 @@ class RunConfig:
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
+
+    @property
+    def draws_otherwise(self) -> bool:
+        """Whether the run was drawn here by another sampler, so that it would now write another text with its seed."""
+        here, sampler = "server" not in self.environment, self.environment.get("sampler")
+        return here and sampler != SAMPLER and self.sampling.temperature > 0
 
 
 class Outcome(StrEnum):
@@ -165,10 +178,10 @@ class Token:
 
     ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
     ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
-    1 for drafters without probabilities). ``own`` is the token the target drew here with the uniform ``u``; ``forgiveness`` is the
-    probability with which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and
-    KL(P‖p) between the distribution P of the token emitted here, given context and draft, and p; ``logprob`` is ln softmax(z) of this
-    token: always at temperature 1 and unfiltered.
+    1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with which the
+    rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the distribution
+    P of the token emitted here, given the context and a greedy draft, nan where P is not known; ``logprob`` is ln softmax(z) of this token:
+    always at temperature 1 and unfiltered.
     """
 
     position: int  # output position, 0-based; a rejected token has that of the token emitted instead
@@ -194,9 +207,9 @@ class Token:
     rank: int  # of this token in p, 1 = most likely
     entropy: float  # of p, nats
     forgiveness: float
-    u: float  # the drawing uniform of the position
+    u: float  # the drawing uniform, of runs that drew by inverse CDF (no ``sampler`` in their environment); else nan
     coin: float  # the accepting uniform: for sampled drafts and randomised rules
-    edge: float  # distance from u to the nearer end of own's interval of the inverse CDF; at temperature 0 the gap
+    edge: float  # difference of the two best of ln p + Gumbel noise, with ``u`` its distance to another token; at temperature 0 the gap
     tv: float
     kl: float
     logprob: float

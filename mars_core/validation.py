@@ -5,6 +5,7 @@ from __future__ import annotations
 from mars_core.decoder import input_embedding
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
+from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
 
 MAX_DRAFT = 64
@@ -51,7 +52,8 @@ def validate_length(config: RunConfig, prompt: int, context: int, model: str) ->
 
 def _sampling(sampling: Sampling) -> None:
     temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
-    _require(0 <= temperature <= 100, f"temperature is {temperature:g}; it must be 0 (greedy) to 100.")
+    fits = temperature == 0 or LEAST_TEMPERATURE <= temperature <= 100
+    _require(fits, f"temperature is {temperature:g}; it must be 0 (greedy) or {LEAST_TEMPERATURE:g} to 100.")
     _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
     _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
 

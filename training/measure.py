@@ -31,10 +31,10 @@ NEW_TOKENS = 160
 TREE = TreeShape(24, 7, 4)
 GREEDY, SAMPLED, CHAIN, BRANCHED = "greedy", "sampled", "EAGLE-3 chain", "EAGLE-3 tree"
 DRAFTERS = {
-    GREEDY: DrafterConfig("model", None, K),
+    GREEDY: DrafterConfig("model", None, K, DraftMode.GREEDY),
     SAMPLED: DrafterConfig("model", None, K, DraftMode.SAMPLED),
-    CHAIN: DrafterConfig("eagle3", None, K),
-    BRANCHED: DrafterConfig("eagle3", None, K, tree=TREE),
+    CHAIN: DrafterConfig("eagle3", None, K, DraftMode.GREEDY),
+    BRANCHED: DrafterConfig("eagle3", None, K, DraftMode.GREEDY, TREE),
 }
 _EQUATION = re.compile(r"\d+ [-+*/] \d+ = \d+")
 

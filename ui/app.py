@@ -86,13 +86,15 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
 
     def load(session: Session, request: gr.Request) -> dict[Any, Any]:
         try:
-            form = open_form(services.seen_by(request), session.view)
+            form, note = open_form(services.seen_by(request), session.view)
         except (StorageError, ValueError) as error:
             message = message_strip(error_message(error, public=services.public), "failed")
             return {history.detail.view.strip: message.html()}
-        return compare.fill(form) | {tabs: gr.update(selected="compare")}
+        notice = {compare.view.strip: message_strip(note).html()} if note else {}
+        return compare.fill(form) | notice | {tabs: gr.update(selected="compare")}
 
-    history.detail.again.click(load, history.session, [*compare.outputs, tabs, history.detail.view.strip], **PRIVATE)
+    outputs = [*compare.outputs, compare.view.strip, tabs, history.detail.view.strip]
+    history.detail.again.click(load, history.session, outputs, **PRIVATE)
 
 
 class PageCompression(GZipMiddleware):

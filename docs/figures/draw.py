@@ -1,13 +1,14 @@
 """One small figure a rule: the target's distribution p beside the distribution P that the rule makes of it, for one drafted token at
 temperature 1, at a near tie and at a decisive place.
 
-``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those of the code: every own draw and a
-grid of accept uniforms are put to ``judge``, and what is emitted is counted.
+``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those of the code: every own draw (and where
+that is the drafted token, the best of the others) and a grid of accept uniforms are put to ``judge``, and what is emitted is counted.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mars_core.rules import RULES, Reach, Rule
-from mars_core.sampling import target_distribution
+from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Verdict, chain_draft, judge, walk
 
@@ -38,15 +39,19 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
     ids = torch.tensor([0, DRAFTED, *[0] * FOLLOWING])
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)
-    middles = p.cumsum(0) - p / 2
     values = rule.values({})
-    for accept in (torch.arange(GRID, dtype=torch.float64) + 0.5) / GRID:
-        for own, middle in enumerate(middles):
-            u = torch.full((FOLLOWING + 2, 3), 0.5, dtype=torch.float64)
-            u[0, 0], u[0, 1] = middle, accept
-            draft = chain_draft(ids, drafter, drafter[:, None] * torch.eye(len(place))[ids[1:]])
-            columns = judge(logits, draft, rule, values, SAMPLING, DraftMode.GREEDY, u, meter=False)
-            emitted[_first(walk(columns.tolist()))] += p[own] / GRID
+    others = [(own, own, float(p[own])) for own in range(len(p)) if own != DRAFTED]
+    draws = [
+        *others,
+        *((DRAFTED, other, float(p[DRAFTED]) * share / (1 - float(p[DRAFTED]))) for other, _, share in others),
+    ]
+    draft = chain_draft(ids, drafter, drafter[:, None] * torch.eye(len(place))[ids[1:]])
+    for accept, (own, other, share) in product(range(GRID), draws):
+        coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
+        noise = torch.ones(FOLLOWING + 2, len(place), dtype=torch.float64)
+        coin[0], noise[0, other], noise[0, own] = (accept + 0.5) / GRID, 1e-9, 1e-18
+        columns = judge(logits, draft, rule, values, SAMPLING, DraftMode.GREEDY, Chance(coin, noise, None), meter=False)
+        emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted
 
 

@@ -15,6 +15,7 @@ from evaluation.study.plan import SERVER
 from mars_core.types import (
     UNKNOWN,
     DrafterConfig,
+    DraftMode,
     ModelRef,
     PromptConfig,
     RuleConfig,
@@ -36,7 +37,7 @@ def config_of(
     model: Any, server: str, *, k: int = 0, prompt: str = "", rule: RuleConfig = RuleConfig(SERVER), kind: str = SERVER,  # noqa: B008
     drafter: str = "", temperature: float = NAN, seed: int = UNKNOWN, **environment: str,
 ) -> RunConfig:  # fmt: skip
-    drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k)
+    drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k, DraftMode.GREEDY)
     sampling = Sampling(temperature, UNKNOWN, NAN)
     return RunConfig(
         PromptConfig(prompt, chat=False), ModelRef(str(model) or "unknown"), drafts, rule, sampling, UNKNOWN, seed,

@@ -70,7 +70,7 @@ def _lane(plan: Plan, number: int) -> list[Any]:
     lane = plan.lanes[number]
     drafter, tree = lane.drafter, lane.drafter.tree
     shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
-    chain = [None, None] if tree or not lane.drafts else [drafter.k, drafter.mode.value]
+    chain = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None, None]
     drafts = [drafter.kind, drafter.model.name if drafter.model else None, *chain, *shape]
     return [number, lane.name, lane.rule.name, dict(lane.rule.parameters), *drafts, plan.baseline(number)]
 

@@ -49,13 +49,13 @@ class Lane:
 
     @property
     def drafts(self) -> str:
-        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2``, ``eagle3 K=5``, ``server``; empty for none."""
+        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2 greedy``, ``server``; empty for none."""
         drafter = self.drafter
         if drafter.kind in (PLAIN, SERVER):
             return drafter.kind.removeprefix(PLAIN)
-        if drafter.tree:
-            return f"{drafter.kind} {drafter.tree.tokens}/{drafter.tree.depth}/{drafter.tree.top_k}"
-        return f"{drafter.kind} K={drafter.k}" + (" sampled" if drafter.mode is DraftMode.SAMPLED else "")
+        tree, plain = drafter.tree, drafter.mode is DraftMode.COUPLED or drafter.kind == "ngram"
+        shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
+        return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
 
 
 class Task(NamedTuple):

@@ -36,9 +36,10 @@ class Drafter(Protocol):
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         """The inputs for a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
 
-    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
-        """The draft from ``Inputs`` on the device; u [size + 1, 3] from the next position on. Uses device operations only, whose shapes
-        depend on ``size`` and the number of ``numbers`` only; may be called again with the same arguments."""
+    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
+        """The draft from ``Inputs`` on the device. With ``noise`` [≥ size, V] for the positions from the next one on, tokens are drawn;
+        without it the most likely ones are taken. Uses device operations only, whose shapes depend on ``size`` and the number of
+        ``numbers`` only; may be called again with the same arguments."""
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the text; the others are discarded."""

@@ -1,6 +1,6 @@
 """A small language model as drafter: K forward passes without a transfer to the host.
 
-Greedy drafts take its most likely token; sampled drafts sample from its distribution q with the uniforms of the positions.
+Greedy drafts take its most likely token; others are drawn from its distribution q.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
-from mars_core.sampling import Use, displayed_distribution, draw, lowest_argmax, target_distribution
-from mars_core.types import DraftMode, Sampling
+from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
+from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft
 
 
@@ -26,13 +26,11 @@ class ModelDrafter:
     computes = True
 
     def __init__(
-        self, model: PreTrainedModel, tokens: int, k: int, mode: DraftMode, sampling: Sampling, vocabulary: int, *,
-        whole: bool = False,
-    ) -> None:  # fmt: skip
+        self, model: PreTrainedModel, tokens: int, k: int, sampling: Sampling, vocabulary: int, *, whole: bool = False
+    ) -> None:
         self.longest = k
         self._cache = open_cache(model, CacheSize(tokens, k, whole=whole))
         self._rows = input_embedding(model).num_embeddings
-        self._sampled = mode is DraftMode.SAMPLED and sampling.temperature > 0
         self._sampling, self._vocabulary, self._whole = sampling, vocabulary, whole
         self._length = 0  # ids that are cached
 
@@ -46,16 +44,18 @@ class ModelDrafter:
         start = max(0, len(ids) - 2) if self._whole else self._length
         return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
 
-    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
         fed, drafted, rows = numbers[1:], [numbers[:1]], []
         for depth in range(size):
             logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
             start = start + len(fed)
-            uniform = u[depth : depth + 1, Use.DRAFT]
-            fed = draw(self._distribution(logits), uniform).ids if self._sampled else lowest_argmax(logits)
+            q = self._distribution(logits) if noise is not None else logits
+            fed = lowest_argmax(q) if noise is None else draw(q, noise[depth : depth + 1]).ids
             drafted.append(fed)
-            rows.append(logits)
-        nodes, distribution = torch.cat(drafted), self._distribution(torch.cat(rows))
+            rows.append(q)
+        nodes, distribution = torch.cat(drafted), torch.cat(rows)
+        if noise is None:
+            distribution = self._distribution(distribution)
         return chain_draft(nodes, distribution.gather(-1, nodes[1:, None])[:, 0], distribution)
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
@@ -67,5 +67,5 @@ class ModelDrafter:
         return [min(token, self._rows - 1) for token in ids]
 
     def _distribution(self, logits: Tensor) -> Tensor:
-        """q [N, V], from which sampled drafts are sampled; softmax(z) at temperature 0, where all drafts are greedy."""
+        """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are greedy."""
         return displayed_distribution(logits, target_distribution(logits, self._sampling), self._sampling)

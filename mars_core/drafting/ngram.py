@@ -37,7 +37,7 @@ class NgramDrafter:
         drafted = list(ids[found : found + min(limit, self.longest)])
         return Inputs(len(drafted), 0, [ids[-1], *drafted])
 
-    def draft(self, size: int, start: Start, numbers: Tensor, u: Tensor) -> Draft:
+    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
         return chain_draft(numbers, certain(size, numbers.device))
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:

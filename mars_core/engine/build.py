@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mars_core.decoder import CacheSize, ModelCache, open_cache
+from mars_core.decoder import CacheSize, ModelCache, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting.base import Drafter
 from mars_core.drafting.eagle3 import Eagle3Drafter
@@ -43,16 +43,16 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
 def build(pair: Pair, kind: Kind) -> Engine:
     head = pair.head if kind.drafter.kind == "eagle3" else None
     target = open_cache(pair.target, kind.cache_size, head.config.taps if head else ())
-    verifier = Verifier(target, RULES[kind.rule], dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter)
+    rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
+    verifier = Verifier(target, rule, dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter, size)
     return Engine(verifier, _drafter(pair, kind, target), pair.eos_ids, captures=pair.graphs)
 
 
 def _drafter(pair: Pair, kind: Kind, target: ModelCache) -> Drafter:
-    drafter, tokens = kind.drafter, kind.cache_size.tokens
+    drafter, tokens, sampling = kind.drafter, kind.cache_size.tokens, kind.sampling
     if drafter.kind == "eagle3" and pair.head is not None:
         shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
-        return Eagle3Drafter(pair.head, target.features, shape, tokens, whole=pair.graphs)
+        return Eagle3Drafter(pair.head, target.features, shape, sampling, tokens, whole=pair.graphs)
     if drafter.kind == "model" and pair.draft is not None:
-        sampling, rows = kind.sampling, pair.vocabulary
-        return ModelDrafter(pair.draft, tokens, drafter.k, drafter.mode, sampling, rows, whole=pair.graphs)
+        return ModelDrafter(pair.draft, tokens, drafter.k, sampling, pair.vocabulary, whole=pair.graphs)
     return NgramDrafter(drafter.k if drafter.kind == "ngram" else 0)  # 0 tokens: plain decoding

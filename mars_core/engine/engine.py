@@ -24,7 +24,7 @@ from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Drafter, Inputs
 from mars_core.engine import capture
 from mars_core.rules.base import Rule
-from mars_core.sampling import step_uniforms, uniforms
+from mars_core.sampling import Chance, Use, chance, words
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
@@ -60,15 +60,20 @@ class Verifier:
     sampling: Sampling
     mode: DraftMode
     meter: bool
+    vocabulary: int  # number of the target's ids
 
-    def verify(self, start: Start, draft: Draft, u: Tensor) -> Tensor:
-        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root; u [draft.depth + 1, 3]."""
+    def chance(self, words: Tensor) -> Chance:
+        """The random numbers of a step; words [positions · 3]."""
+        return chance(words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature)
+
+    def verify(self, start: Start, draft: Draft, chance: Chance) -> Tensor:
+        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root."""
         if draft.is_chain:
             logits = self.target.forward(draft.ids, start)
         else:
             sees = ancestors(draft.parents, draft.depth)
             logits = self.target.forward_tree(draft.ids, start, draft.depths, sees)
-        return judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, u, self.meter)
+        return judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, chance, self.meter)
 
 
 class Engine:
@@ -82,8 +87,7 @@ class Engine:
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
         self._unmoved: tuple[int, ...] = ()  # accepted path of the latest tree, until its cache entries are moved
         device, longest = self._target.device, drafter.longest
-        self._numbers = capture.PinnedBuffer(4 * longest + 8, torch.long, device)
-        self._u = capture.PinnedBuffer(3 * (longest + 1), torch.float64, device)
+        self._numbers = capture.PinnedBuffer((4 + len(Use)) * (longest + 1) + 8, torch.long, device)
         self._set_up_s = 0.0  # of the current step
 
     @property
@@ -109,23 +113,22 @@ class Engine:
         ids = list(prompt)
         first = len(prompt) - given
         end = given + max_new_tokens
-        draws = uniforms(seed, end)
         while (position := len(ids) - first) < end:
             limit = min(end - position - 1, self.drafter.longest)
-            step = self._step(ids, limit, partial(step_uniforms, draws, seed, position))
+            step = self._step(ids, limit, partial(words, seed, position))
             ids += step.emitted
             yield step
             if step.eos:
                 return
 
     @torch.inference_mode()
-    def _step(self, ids: Sequence[int], limit: int, uniforms_of: Callable[[int], Tensor]) -> RawStep:
-        """``uniforms_of``: number of positions → uniforms [positions, 3]."""
+    def _step(self, ids: Sequence[int], limit: int, words_of: Callable[[int], list[int]]) -> RawStep:
+        """``words_of``: number of positions → random words [positions · 3]."""
         started = time.perf_counter()
         device = self._target.device
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             inputs = self.drafter.inputs(ids, limit) if limit else Inputs(0, 0)
-            verdict, draft_s = self._decide(ids, inputs, uniforms_of(inputs.size + 1))
+            verdict, draft_s = self._decide(ids, inputs, words_of(inputs.size + 1))
         ids_of, emit = verdict.nodes.column("id"), verdict.nodes.column("emit")
         emitted = [*(int(ids_of[node]) for node in verdict.path[1:]), int(emit[verdict.path[-1]])]
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
@@ -133,31 +136,34 @@ class Engine:
         recovers = end is None or end == len(emitted)
         return RawStep(verdict, tuple(emitted[:end]), recovers, end is not None, draft_s, verify_s, self._set_up_s)
 
-    def _decide(self, ids: Sequence[int], inputs: Inputs, u: Tensor) -> tuple[Verdict, float]:
-        """The verdict on a draft after ``ids``, and the drafting time in seconds. u [size + 1, 3]."""
+    def _decide(self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]) -> tuple[Verdict, float]:
+        """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1) · 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
         numbers = inputs.numbers if size else ids[-1:]
         rows = [root - len(self._unmoved) + node for node in self._unmoved]
-        sent = self._numbers.send([root, inputs.start, *numbers, *rows, *range(root - len(rows), root)])
-        sent_u = self._u.send(u.flatten()).view(u.shape)
+        sent = self._numbers.send([root, inputs.start, *numbers, *words, *rows, *range(root - len(rows), root)])
+        sent_numbers, sent_words, moved = sent[2:].split((len(numbers), len(words), 2 * len(rows)))
         if rows:
-            self._target.move(*sent[2 + len(numbers) :].chunk(2))
+            self._target.move(*moved.chunk(2))
         usual = size == self.drafter.longest or (size == 0 and not self.drafter.computes)
         key = (size, len(numbers)) if self._captures and usual else None
         start, drafter_start = (root, inputs.start) if key is None else (sent[0], sent[1])
-        drafter, verifier, sent_numbers = self.drafter, self._verifier, sent[2 : 2 + len(numbers)]
+        drafter, verifier = self.drafter, self._verifier
         no_q = certain(0, self._target.device)
+        chance = self._ready(key and ("chance", *key), lambda: verifier.chance(sent_words))()
         draft_call = self._ready(
             key if drafter.computes and size else None,
             lambda: (
-                drafter.draft(size, drafter_start, sent_numbers, sent_u) if size else chain_draft(sent_numbers, no_q)
+                drafter.draft(size, drafter_start, sent_numbers, chance.draft)
+                if size
+                else chain_draft(sent_numbers, no_q)
             ),
         )
         watch = capture.Stopwatch(self._target.device)
         watch.mark()
         draft = draft_call()
         watch.mark()
-        verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, sent_u))
+        verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, chance))
         row = capture.received(verify_call())
         synchronise(self._target.device)
         verdict, draft_s = walk(row.tolist()), watch.seconds()

@@ -126,6 +126,7 @@ class Rule:
     redraw: Function | None = None
     aim: Function | None = None
     reach: Reach = Reach.TOKEN
+    relaxes: int | None = None  # it keeps only the target's own token and this many best ones; None: maybe any
     modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined; empty: no drafts
     needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
 

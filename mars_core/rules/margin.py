@@ -60,7 +60,7 @@ MARS = Rule(
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie,
+    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie, relaxes=2,
 )  # fmt: skip
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
@@ -74,12 +74,12 @@ MARS_REFERENCE = Rule(
     summary="The released code as published, including its errors: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
-    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.GREEDY,),
+    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.COUPLED, DraftMode.GREEDY),
 )  # fmt: skip
 MARS_GAP = Rule(
     name="mars-gap",
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap,
+    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap, relaxes=2,
 )  # fmt: skip

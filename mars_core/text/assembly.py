@@ -107,7 +107,7 @@ class Assembler:
             **{name: values[name] for name in self._measured if name in values},
             position=self.count - (not rejected), step=self._steps, draft_position=at + 1, node=number, outcome=outcome,
             piece=self._pieces[values["id"]], start=start, end=start if rejected else len(self.text),
-            z2=z2, id1=int(top_ids[0]), id2=int(top_ids[1]), r=z2 / z1 if z1 > 0 else math.nan, gap=z1 - z2,
+            u=math.nan, z2=z2, id1=int(top_ids[0]), id2=int(top_ids[1]), r=z2 / z1 if z1 > 0 else math.nan, gap=z1 - z2,
             own_piece=self._pieces[values["own"]],
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
         )  # fmt: skip

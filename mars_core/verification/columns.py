@@ -34,7 +34,7 @@ class Contents(IntFlag):
     ALWAYS = 0
     METERED = 1
     SHARES = 2  # metered, greedy draft: tv and kl follow on the host, see ``shift``
-    DISTANCES = 4  # metered, sampled draft
+    DISTANCES = 4  # metered, sampled or coupled draft
     DRAWS = 8  # metered, temperature above 0
 
 
@@ -62,15 +62,12 @@ COLUMNS = (
     Column("q", torch.float32, Of.DRAFTED, root=1.0),
     Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its place
     Column("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
-    Column("u", torch.float64, Of.NODE),  # the drawing uniform of the token after the node
-    Column("coin", torch.float64, Of.NODE),  # the accepting uniform of that token
+    Column("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node
     Column("entropy", torch.float32, Of.NODE),  # of the shown distribution, nats
     Column("top_ids", torch.long, Of.WIDE),
     Column("top_z", torch.float32, Of.WIDE),
     Column("top_p", torch.float32, Of.WIDE),  # of the shown distribution
-    Column("own_p", torch.float32, Of.NODE, Contents.DRAWS),  # p of own: the length of its interval of the inverse CDF
-    Column("drawn_at", torch.float64, Of.NODE, Contents.DRAWS),  # the point in that interval which u selected
-    Column("upper", torch.float64, Of.NODE, Contents.DRAWS),  # the interval's upper end
+    Column("edge", torch.float32, Of.NODE, Contents.DRAWS),  # difference of the two best of ln p + Gumbel noise
     Column("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
     Column("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
     Column("tv", torch.float64, Of.NODE, Contents.DISTANCES),  # between the distribution after the node and p

@@ -77,7 +77,8 @@ class Places(NamedTuple):
     top_ids: Tensor  # [N + 1, T]
     own: Tensor  # [N + 1] the target's own draw after each node
     drawn: Draws | None  # the draws; None at temperature 0, where own is the argmax
-    u: Tensor  # [N + 1, 3] uniforms of the token after each node
+    coin: Tensor  # [N + 1] the uniform that decides about the token after each node
+    noise: Tensor  # [N + 1, V] with which that token is drawn; [N + 1, 0] at temperature 0
 
     @property
     def greedy(self) -> bool:

@@ -1,9 +1,10 @@
-"""Decisions on greedy drafts, chains and trees: the distribution over the drafted children of each node, and a draw from it.
+"""Decisions on greedy and coupled drafts, chains and trees: the distribution over the drafted children of each node, and a draw from it.
 
 At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ); the rest, 1 − ΣQ, goes to p
 without the children, to p itself, or to top-1. The distances from p follow in closed form (``shift``). Where it goes to p without
 the children, the decision is a maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so that every
-difference from strict is a decision of the rule.
+difference from strict is a decision of the rule. On coupled drafts every rule decides so, except that one which emits top-1 does that; the
+distances are those of ``coupled``.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
-from mars_core.sampling import Use, draw
+from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
+from mars_core.verification.coupled import coupled_shift
 from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import Rest
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
-def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Decision:
-    """keep, emit and the exact shift of a greedy draft under ``rule``."""
+def decide_greedy(
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], coupled: bool, meter: bool
+) -> Decision:
+    """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with ``meter``."""
     children = _children(places, draft, rule)
     evidence = _evidence(places, draft, children)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
     strict = (draft.ids[1:] == children.place(places.own)) & (children.fresh > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    coin, emit, rest = places.u[:, Use.ACCEPT], places.own, Rest.OTHERS
-    in_turn = rule.siblings is Siblings.IN_TURN
+    coin, emit, rest = places.coin, places.own, Rest.OTHERS
+    in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
     # shares, Q [N]: the probability that each drafted token follows its parent.
@@ -53,9 +57,12 @@ def decide_greedy(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
         emit, rest = places.top_ids[:, 0], Rest.ONE
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
         without_children = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
-        emit = torch.where(redraws, places.own, draw(without_children, places.u[:, Use.DRAW]).ids)
+        emit = torch.where(redraws, places.own, draw(without_children, places.noise).ids)
     elif rule.aim is not None and places.greedy:
         emit, rest = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)), Rest.ONE
+    if not meter or coupled:
+        shift = coupled_shift(places, draft, rule, values) if meter else {}
+        return Decision(keep, strict, emit, forgiveness, shift)
     by_node = redraws.double() if redraws is not None and not rule.emits_top1 else torch.full_like(coin, rest)
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Rule
-from mars_core.sampling import Use, displayed_distribution, draw, lowest_argmax, target_distribution
+from mars_core.sampling import Chance, displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, Places, chain
@@ -20,34 +20,37 @@ _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
 
 
 def judge(
-    logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, u: Tensor,
+    logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, chance: Chance,
     meter: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32; u [draft.depth + 1, 3] from this step's position on. At
-    temperature 0 every draft is greedy."""
-    places = _places(logits, draft, sampling, u)
+    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32; ``chance``: of draft.depth + 1 positions from this step's
+    on. At temperature 0, and from a drafter without probabilities, every draft is greedy."""
+    places = _places(logits, draft, sampling, chance)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
+    coupled = mode is DraftMode.COUPLED and not places.greedy and (draft.distribution is not None or not draft.is_chain)
     given = places, draft, rule, values
-    decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given)
+    decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given, coupled, meter)
     columns = {
         "keep": decision.keep, "strict": decision.strict, "parent": draft.parents, "id": draft.ids, "own": places.own,
         "emit": decision.emit, "z1": places.top_z[:, 0],
     }  # fmt: skip
     contents = Contents.ALWAYS
     if meter:
-        contents = Contents.METERED | (Contents.DISTANCES if sampled else Contents.SHARES)
+        contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling)
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
 
 
-def _places(logits: Tensor, draft: Draft, sampling: Sampling, u: Tensor) -> Places:
-    p = target_distribution(logits, sampling)
-    at = u if draft.is_chain else u[draft.depths]
+def _places(logits: Tensor, draft: Draft, sampling: Sampling, chance: Chance) -> Places:
+    p, coin = target_distribution(logits, sampling), chance.coin
+    noise = logits[:, :0] if chance.noise is None else chance.noise
+    if not draft.is_chain:
+        coin, noise = coin[draft.depths], noise if chance.noise is None else noise[draft.depths]
     top_z, top_ids = _best(logits)
-    drawn = None if sampling.temperature == 0 else draw(p, at[:, Use.DRAW])
+    drawn = None if chance.noise is None else draw(p, noise)
     own = top_ids[:, 0] if drawn is None else drawn.ids
-    return Places(logits, p, displayed_distribution(logits, p, sampling), top_z, top_ids, own, drawn, at)
+    return Places(logits, p, displayed_distribution(logits, p, sampling), top_z, top_ids, own, drawn, coin, noise)
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,8 +85,7 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
         "q": draft.q,
         "logprob": likelihood.take(at),
         "forgiveness": decision.forgiveness,
-        "u": places.u[:, Use.DRAW],
-        "coin": places.u[:, Use.ACCEPT],
+        "coin": places.coin,
         "entropy": _row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
         "top_ids": places.top_ids.view(-1),
         "top_z": places.top_z.view(-1),
@@ -91,6 +93,5 @@ def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampli
         **decision.shift,
     }
     if places.drawn is not None:
-        own = places.own.add(numbers, alpha=size)
-        columns |= {"own_p": places.p.take(own), "drawn_at": places.drawn.u, "upper": places.drawn.cdf.take(own)}
+        columns["edge"] = places.drawn.edge()
     return columns

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
-from mars_core.sampling import Use, draw, residual
+from mars_core.sampling import draw, residual
 from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import distances
 
 
 def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
     """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with ``meter``."""
-    evidence, x = _evidence(places, draft), draft.ids[1:, None]
+    evidence, x = whole_vocabulary(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
     count, p, q = len(x), evidence.distribution, evidence.q
@@ -31,22 +31,22 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
         correction = residual(goal, q)
         if rule.redraw is not None:
             correction = torch.where(rule.redraw(evidence, values), goal, correction)
-    u = places.u[:count, Use.ACCEPT]
+    coin = places.coin[:count]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
     kept = q * accept
     end = places.p[count:].gather(-1, bonus[:, None])[:, 0].double() if rule.emits_top1 else p.new_ones(1)
     return Decision(
-        keep=u < chance,
-        strict=u < strict,
-        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, bonus]),
+        keep=coin < chance,
+        strict=coin < strict,
+        emit=torch.cat([draw(correction, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=_shift(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
+        shift=shift_of(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
     )
 
 
-def _evidence(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place, in float64, so that TV is 0 where P is p. Temperature > 0."""
+def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
+    """The whole vocabulary at every drafted place of a chain, in float64, so that TV is 0 where P is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
     drafter = draft.distribution
@@ -77,14 +77,14 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Dec
     mass = excess.sum(-1)
     stop = mass[1:] / (mass[1:] + 1 - through[:-1])
     chance = torch.cat([stop.nan_to_num(1.0), through[-1:]])
-    keep = (places.u[:count, Use.ACCEPT] < chance).flip(0).cummax(0).values.flip(0)
+    keep = (places.coin[:count] < chance).flip(0).cummax(0).values.flip(0)
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
     return Decision(
         keep=keep,
         strict=keep,
-        emit=torch.cat([draw(correction, places.u[:count, Use.DRAW]).ids, places.own[count:]]),
+        emit=torch.cat([draw(correction, places.noise[:count]).ids, places.own[count:]]),
         forgiveness=torch.zeros_like(chance),
-        shift=_shift(_block_distribution(before, p, q, correction), p, p.new_ones(1)) if meter else {},
+        shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1)) if meter else {},
     )
 
 
@@ -95,7 +95,7 @@ def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor
     return torch.where(before[:, None] > 0, distribution, p)
 
 
-def _shift(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
+def shift_of(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
     """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 if that is drawn from p."""
     tv, kl = distances(distribution, p)
     return {"tv": torch.cat([tv, 1 - end]), "kl": torch.cat([kl, 0 - end.log()])}

@@ -18,7 +18,7 @@ _ROUNDING = 1e-12
 
 def distances(distribution: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """TV and KL(P‖p) in nats, each [N], of P and p [N, V], float64."""
-    terms = torch.where(distribution > 0, distribution * (distribution.log() - p.log()), 0.0)
+    terms = torch.where(distribution > 0, distribution * (distribution / p).log(), 0.0)
     return 0.5 * (distribution - p).abs().sum(-1), terms.sum(-1).clamp(min=0)
 
 

@@ -51,17 +51,14 @@ class Nodes:
         return self._whole(place | self._layout.emitted | token | {"id": place["emit"], "parent": number})
 
     def _place(self, number: int) -> Values:
-        """Columns of the position after a node, values derived from them, and the values of absent columns. ``edge``: the distance of
-        the drawing uniform to the nearer end of own's interval, at temperature 0 z1 − z2."""
+        """Columns of the position after a node, values derived from them, and the values of absent columns. ``edge`` at temperature 0:
+        z1 − z2."""
         if number in self._places:
             return self._places[number]
-        place = self._layout.absent | self._read(Of.NODE, number) | {"edge": math.nan}
+        place = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
             place[name] = tuple(self._row[start + number * self._width : start + (number + 1) * self._width])
-        if "upper" not in self._layout.absent:
-            at, upper = place["drawn_at"], place["upper"]
-            place["edge"] = min(at - (upper - place["own_p"]), upper - at)
-        elif place["top_z"]:
+        if "edge" in self._layout.absent and place["top_z"]:
             place["edge"] = place["top_z"][0] - place["top_z"][1]
         if "share" not in self._layout.absent:
             place["tv"], place["kl"] = self._shift(number, Rest(int(place["rest"])), place["emit"])

@@ -75,7 +75,7 @@ drafter | text | | none, model, eagle3, ngram or another kind
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
 k | int | tokens | drafted per step
-draft_mode | text | | greedy or sampled drafts
+draft_mode | text | | coupled, greedy or sampled drafts
 tree_tokens | int | nodes | of a drafted tree; empty for chains
 tree_depth | int | nodes | longest path of the tree
 tree_top_k | int | nodes | maximum number of children of a node
@@ -85,7 +85,7 @@ temperature | float | | of sampling; 0 is greedy
 top_k | int | | most likely tokens kept before sampling; 0: all
 top_p | float | | share of probability kept before sampling
 max_new_tokens | int | tokens | limit of new tokens
-seed | int | | of the uniforms
+seed | int | | of all random numbers
 thinking | bool | | thinking switch of the chat template; empty: its default
 pass_rows | int | rows | of every target pass of an exact run; empty where the run was not exact
 pass_width | int | rows | of its cache
@@ -154,9 +154,9 @@ q | float | | under the drafter; empty where nothing was drafted
 rank | int | | of the token under the target, from 1
 entropy | float | nats | of the target's distribution, as sampled
 forgiveness | float | | probability with which the rule keeps a token that strict rejects
-u | float | | uniform that drew own
+u | float | | uniform that drew own, in runs without sampler in their environment
 coin | float | | uniform of sampled drafts, and of randomised rules
-edge | float | | distance of u from the nearer end of own's interval; at temperature 0 the gap
+edge | float | | difference of the two best of ln p + Gumbel noise, with u its distance to another token; at temperature 0 the gap
 tv | float | | total variation between the distribution of the token emitted here and the target's
 kl | float | nats | KL divergence between the same
 logprob | float | nats | ln softmax of the raw logits

@@ -89,7 +89,7 @@ def _gap(flat: Flat, _: Shape) -> Any:
 
 
 def _uniforms(flat: Flat, shape: Shape) -> Any:
-    """The values of mars_core.sampling.uniforms at the output positions."""
+    """Uniforms by output position, of runs that drew by inverse CDF; later runs have none."""
     u = np.full(len(flat["token.position"]), np.nan)
     for seed, start, count in zip(flat["run.seed"], starts(shape.counts), shape.counts, strict=True):
         rows = slice(start, start + count)

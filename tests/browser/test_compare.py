@@ -298,12 +298,12 @@ def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window
     own.blur()
     assert compare(page, tokens=24).startswith("MARS took")
     titles = page.locator("#compare-lane-0 .mars-lane-title, #compare-lane-1 .mars-lane-title")
-    expect(titles).to_have_text(["Strict, K 5, greedy drafts", "MARS θ = 0.9, K 2, n-gram drafts"])
+    expect(titles).to_have_text(["Strict, K 5, coupled drafts", "MARS θ = 0.9, K 2, n-gram drafts"])
     before = [lane_text(page, lane) for lane in (0, 1)]
 
     open_settings(page)
     page.click("#left-lane-1")
-    expect(titles).to_have_text(["MARS θ = 0.9, K 2, n-gram drafts", "Strict, K 5, greedy drafts"])
+    expect(titles).to_have_text(["MARS θ = 0.9, K 2, n-gram drafts", "Strict, K 5, coupled drafts"])
     expect(page.get_by_label("Left rule", exact=True)).to_have_value("mars")
     assert [lane_text(page, lane) for lane in (0, 1)] == before[::-1]
     assert page.inner_text("#compare-strip p").startswith("Strict took")

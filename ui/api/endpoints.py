@@ -45,7 +45,7 @@ class Api:
     def compare(
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
-        draft_mode: str = "greedy", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
+        draft_mode: str = "coupled", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
         prefix: list[int] | None = None, thinking: bool | None = None, repeats: int = 1, request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """
@@ -60,10 +60,10 @@ class Api:
             k: drafted tokens a step, 1 to 64; a draft tree has its own size
             temperature: 0 is greedy
             max_new_tokens: the longest output, in tokens
-            seed: of the uniforms; the same seed and settings give the same text
+            seed: of all random numbers; the same seed and settings give the same text
             system: system prompt; may be empty
             chat: use the tokenizer's chat template, where it has one
-            draft_mode: greedy or sampled; sampled needs drafter model
+            draft_mode: coupled, greedy or sampled; sampled needs drafter model
             tree: of an EAGLE-3 head: drafted tokens, depth and top-k, e.g. 12,6,2; chain for a chain of k; empty for the pair's own
             top_k: keep the k likeliest tokens only; 0 is off
             top_p: keep the likeliest tokens of this total probability only; 1 is off

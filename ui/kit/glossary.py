@@ -31,12 +31,13 @@ TERMS: Mapping[str, Term] = {
     "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
     "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
     "own": Term("own token", "the token that the target samples",
-        "The token that the target itself samples at a position, with the uniform of this position. Strict writes exactly these."),
-    "u": Term("u", "sampling uniform",
-        "A random number from 0 to 1 that depends on the seed and the output position only, so all runs use the same one."),
+        "The token that the target itself samples at a position, with the noise of this position. Strict writes exactly these."),
+    "noise": Term("noise", "of a position",
+        "A random number for every token that depends on the seed, the output position and the token only, so all runs use the same ones. "
+        "The target takes the token whose ln p plus noise is the largest."),
     "tv": Term("TV", "total variation",
-        "Distance from p to the distribution of the emitted token, 0 to 1; exact at every position. Strict and block have 0, "
-        "which every run checks."),
+        "Distance from p to the distribution of the emitted token, 0 to 1. Strict and block have 0, which every run checks. On coupled "
+        "drafts it is missing where that distribution is not known: in trees, and for rules that may relax any token."),
     "kl": Term("KL", "Kullback–Leibler divergence",
         "KL(P‖p) in nats. ∞ where P may emit what p excludes: at temperature 0, p excludes every token but one."),
     "likelihood": Term("log-likelihood, perplexity", "of the text under the target",
@@ -48,8 +49,8 @@ TERMS: Mapping[str, Term] = {
         "With an EAGLE-3 head, a step drafts several continuations: the likeliest nodes of every depth are extended, and the best of "
         "all are checked in one pass. Depth counts from 1; one path at most becomes text."),
     "draft_mode": Term("draft mode", "how drafts are picked",
-        "Greedy drafts are the drafter's likeliest tokens, the paper's setting; sampled drafts are drawn from q, and strict then keeps "
-        "most of them already."),
+        "Coupled drafts are drawn from q with the noise that draws the target's own token, so that the two mostly agree. Greedy drafts are "
+        "the drafter's likeliest tokens, the paper's setting. Sampled drafts are drawn from q with other noise."),
     "acceptance_rate": Term("acceptance rate", "kept share of drafts", "Kept drafted tokens / drafted tokens."),
     "relaxed_share": Term("relaxed share", "relaxed share of the text", "Tokens that the rule keeps and strict rejects / new tokens."),
     "ttft": Term("TTFT", "time to first token", "Prefill and the first step."),
@@ -58,7 +59,7 @@ TERMS: Mapping[str, Term] = {
         "The first output position at which two runs have different tokens. Its cause is named: relaxed, tightened, redrawn, numeric, "
         "chosen, length, or unknown (of a served model)."),
     "seed": Term("seed", "start of the randomness",
-        "One uniform for every output position follows from it. The same seed, models and settings give the same text again."),
+        "The noise of every output position follows from it. The same seed, models and settings give the same text again."),
     "temperature": Term("temperature", "of the target",
         "0 always takes the likeliest token (greedy); 1 samples from the target's own probabilities."),
     "rule": Term("rule", "verification rule",

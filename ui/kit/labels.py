@@ -116,7 +116,8 @@ def draft_length(drafter: DrafterConfig) -> str:
 
 def _draft(drafter: DrafterConfig) -> list[str]:
     shape = draft_length(drafter) if drafter.tree else f"K {drafter.k}"
-    kinds = {"model": f"{drafter.mode.value} drafts", "eagle3": "EAGLE-3 drafts", "ngram": "n-gram drafts"}
+    mode = drafter.mode.value
+    kinds = {"model": f"{mode} drafts", "eagle3": f"{mode} EAGLE-3 drafts", "ngram": "n-gram drafts"}
     return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
 
 

@@ -30,6 +30,6 @@ def taken(kind: str, shape: str) -> frozenset[str]:
     by_kind = {
         "model": ("k", "mode"),
         "ngram": ("k",),
-        "eagle3": ("shape", *TREE_NUMBERS) if shape == TREE else ("shape", "k"),
+        "eagle3": ("shape", "mode", *TREE_NUMBERS) if shape == TREE else ("shape", "mode", "k"),
     }
     return frozenset(by_kind.get(kind, ()))

@@ -139,11 +139,13 @@ class Fields:
         self.number("tree_tokens", "Drafted tokens", default.tokens, most=self._limits.tree_tokens)
         self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
         self.number("tree_top_k", "Tree top-k", default.top_k)
-        self.choice(
-            "mode", "Draft mode", [("Greedy", "greedy"), ("Sampled", "sampled")], kind="radio",
-            help="Greedy is the paper's setting. With sampled drafts strict keeps more, and MARS may lose.",
-        )  # fmt: skip
         drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
+        modes = [mode for mode in DraftMode if drafter == "model" or mode is not DraftMode.SAMPLED]
+        self.choice(
+            "mode", "Draft mode", [(mode.value.capitalize(), mode.value) for mode in modes], kind="radio",
+            help="Coupled drafts are drawn with the target's own noise: strict accepts most of them and writes the target's text. "
+            "Greedy is the paper's setting. With sampled drafts MARS may lose.",
+        )  # fmt: skip
         for name in FIELDS:
             field = "ks" if "ks" in self.by_name and name == "k" else name
             self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
@@ -191,7 +193,7 @@ def rule_html(name: str) -> str:
 def _limits(rule: Rule) -> list[str]:
     """For which drafts the rule is not defined, in words."""
     chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
-    modes = [f"{mode.value} drafts only" for mode in rule.modes] if len(rule.modes) < len(DraftMode) else []
+    modes = [f"{' and '.join(rule.modes)} drafts only"] if len(rule.modes) < len(DraftMode) else []
     distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []
     return [*chains, *modes, *distribution]
 

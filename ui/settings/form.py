@@ -31,7 +31,7 @@ class DraftForm:
 
     drafter: str = "model"
     k: float | None = 5
-    mode: str = "greedy"
+    mode: str = "coupled"
     shape: str = TREE
     tree_tokens: float | None = TreeShape().tokens
     tree_depth: float | None = TreeShape().depth
@@ -170,17 +170,19 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
     if form.drafter == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
+    mode = DraftMode.GREEDY if form.drafter == "ngram" else form.mode
+    if mode not in list(DraftMode):
+        raise ValueError(f"The draft mode is {form.mode!r}; it must be {', '.join(DraftMode)}.")
+    mode = DraftMode(mode)
     if form.drafter != "eagle3":
-        mode = form.mode if form.drafter == "model" else DraftMode.GREEDY
-        if mode not in list(DraftMode):
-            raise ValueError(f"The draft mode is {form.mode!r}; it must be greedy or sampled.")
-        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=DraftMode(mode))
+        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
     if form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
     if form.shape == CHAIN:
-        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"))
+        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"), mode=mode)
     return DrafterConfig(
         kind="eagle3",
+        mode=mode,
         tree=TreeShape(
             tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),
             depth=read_whole(form.tree_depth, "the depth of the tree"),

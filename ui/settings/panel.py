@@ -24,7 +24,8 @@ from ui.settings.fields import OWN, Fields, Lane, Values, as_number, as_text, la
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, own_pair
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
-    "pair": TREE_NUMBERS,
+    "pair": (*TREE_NUMBERS, "mode"),
+    "drafter": ("mode",),
     "rule": ("parameter", "values", "others", *{each.name for rule in RULES.values() for each in rule.parameters}),
     "parameter": ("values", "others"),
 }

@@ -14,8 +14,11 @@ from ui.settings.form import TREE
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
-USUAL = {"temperature": 1.0, "drafter": "model", "k": 5, "mode": "greedy", "top_k": 0, "top_p": 1.0}
-PAPER_TREE = {"drafter": "eagle3", "shape": TREE, **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True))}
+USUAL = {"temperature": 1.0, "drafter": "model", "k": 5, "mode": "coupled", "top_k": 0, "top_p": 1.0}
+GREEDY = {"mode": "greedy"}
+PAPER_TREE = GREEDY | {
+    "drafter": "eagle3", "shape": TREE, **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True))
+}  # fmt: skip
 
 
 class Preset(NamedTuple):
@@ -27,14 +30,15 @@ class Preset(NamedTuple):
 
 
 PRESETS: Mapping[str, Preset] = {
-    "paper": Preset("Paper: T = 1, K = 7, θ = 0.9", USUAL | {"k": 7}),
+    "paper": Preset("Paper: T = 1, K = 7, θ = 0.9", USUAL | GREEDY | {"k": 7}),
     "paper-tree": Preset("Paper: EAGLE-3 tree, 59 tokens, depth 8 (60, 7 in EAGLE)", USUAL | PAPER_TREE),
+    "coupled": Preset("Coupled drafts: what MARS still gains"),
     "greedy": Preset("Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)),
     "sampled": Preset("Sampled drafts: where MARS may lose", USUAL | {"mode": "sampled"}),
-    "theta": Preset("Three θ: 0.84, 0.9, 0.98", rules=(
+    "theta": Preset("Three θ: 0.84, 0.9, 0.98", USUAL | GREEDY, (
         ("strict", {}), *(("mars", {"theta": theta}) for theta in (0.84, 0.9, 0.98)),
     )),
-    "relaxed": Preset("MARS and other relaxed rules", rules=(*PAPER, ("typical", {}), ("lenience", {}))),
+    "relaxed": Preset("MARS and other relaxed rules", USUAL | GREEDY, (*PAPER, ("typical", {}), ("lenience", {}))),
 }  # fmt: skip
 
 

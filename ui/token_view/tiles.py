@@ -57,8 +57,9 @@ def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
     tau = counts.tau if counts.steps == UNKNOWN else tau
     relaxed = count(counts.relaxed) if began and counts.relaxed != UNKNOWN else MISSING
-    tv_sum = 0.0 if counts.tv_max <= FLOAT_ERROR else counts.tv_sum  # without rounding
-    shift_help = f"total variation between the emitted distribution and p, summed; largest {number(counts.tv_max)}"
+    missing = math.isnan(counts.tv_sum)
+    tv_sum = 0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum  # without rounding
+    shift_help = f"total variation between the emitted distribution and p, summed; largest {number(math.nan if missing else counts.tv_max)}"
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
         ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),

@@ -35,7 +35,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("q", "its probability under the drafter"),
     ("rank", "place of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
-    ("u", "the uniform with which the target draws here"),
+    ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
     ("coin", "the uniform that decides where a rule keeps a token by chance, and on sampled drafts"),
     ("TV", "distance of the distribution P of the emitted token from p, 0 to 1"),
     ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
@@ -151,7 +151,7 @@ def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
     struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
     top = [[_visible(piece) for _, piece, _ in token.top], ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top])]
     numbers = NUMBERS % (
-        token.r, token.z1, token.z2, token.gap, token.p, token.q, token.rank, token.logprob, token.u, token.coin, token.tv,
+        token.r, token.z1, token.z2, token.gap, token.p, token.q, token.rank, token.logprob, token.edge, token.coin, token.tv,
         token.kl, token.entropy, token.forgiveness, token.position, token.step, token.draft_position, token.node, token.id,
     )  # fmt: skip
     return [displayable(text), PLACES[token.outcome], _visible(token.piece), numbers, own, struck, top, flags]

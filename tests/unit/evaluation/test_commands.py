@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.commands import PROGRAM, comparison_commands
+from evaluation.commands import OTHER_SAMPLER, PROGRAM, comparison_commands
 from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
 from mars_core.types import (
+    SAMPLER,
     DrafterConfig,
     DraftMode,
     PromptConfig,
@@ -64,6 +65,20 @@ def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
     configs = [config(pair, "strict"), config(pair, theta=0.84), config(pair, "lenience", lenience=0.1)]
     command = comparison_commands(configs)
     assert command.startswith(f"{PROGRAM} compare ") and same(asked(command, pair), configs)
+
+
+def test_of_runs_that_an_earlier_sampler_drew_the_commands_say_that_the_text_will_be_another(pair: Pair) -> None:
+    """Not where nothing is drawn, nor of runs of a server."""
+    now = config(pair)
+    assert now.environment["sampler"] == SAMPLER and OTHER_SAMPLER not in comparison_commands([now])
+    for sampler in ({}, {"sampler": "another"}):
+        others = {name: value for name, value in now.environment.items() if name != "sampler"} | sampler
+        earlier = replace(now, environment=others)
+        cold = replace(earlier, sampling=Sampling(0.0))
+        told, command = comparison_commands([now, earlier]).split("\n", 1)
+        assert told == f"# {OTHER_SAMPLER}" and command.startswith(PROGRAM)
+        assert comparison_commands([cold]).startswith(PROGRAM)
+        assert not replace(earlier, environment={"server": "http://host"}).draws_otherwise
 
 
 def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:

@@ -30,6 +30,7 @@ DRAFTERS = {
     "none": DrafterConfig("none"),
     "chain": DrafterConfig("model", k=5),
     "one": DrafterConfig("model", k=1),
+    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
     "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
     "ngram": DrafterConfig("ngram", k=3),
     "head, chain": DrafterConfig("eagle3", k=4),
@@ -92,7 +93,9 @@ def test_captured_steps_decide_as_eager_ones(
         assert eager.config.environment["path"] == "fast layers, eager"
         assert trace.config.environment["exact"].startswith("no") is not warm
         for mine, other in zip(trace.tokens, eager.tokens, strict=True):
-            assert (mine.p, mine.tv, mine.logprob) == pytest.approx((other.p, other.tv, other.logprob), abs=1e-5)
+            assert (mine.p, mine.tv, mine.logprob) == pytest.approx(
+                (other.p, other.tv, other.logprob), abs=1e-5, nan_ok=True
+            )
     assert stand_in.captures >= 2 - (name == "none")
 
 
@@ -149,7 +152,7 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
     made = stand_in.captures
     for config in (*configs, *configs):
         finished(session.start(config))
-    assert made == stand_in.captures == 7, "draft and verification of three, verification alone of none"
+    assert made == stand_in.captures == 11, "random numbers, draft and verification of three; no draft of none"
 
 
 @contextmanager
@@ -224,9 +227,9 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch
 
 @pytest.mark.parametrize("name", ["none", "ngram"])
 def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
-    """The drafts of these drafters are what was sent, so that only verification is captured: without a draft, and with a full one."""
+    """The drafts of these drafters are what was sent, so that noise and verification are captured: without a draft, and with a full one."""
     finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40))
-    assert stand_in.captures == (1 if name == "none" else 2)
+    assert stand_in.captures == (2 if name == "none" else 4)
 
 
 def test_the_watch_sees_what_it_should() -> None:

@@ -6,6 +6,7 @@ The models have twelve tokens, so that an untrained head is often right: drafted
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,8 @@ from transformers import PreTrainedModel
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import Pair
-from mars_core.types import DrafterConfig, ModelRef, Sampling, Step, StopReason, Trace, TreeShape
+from mars_core.sampling import Use, noise, words
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, Sampling, Step, StopReason, Trace, TreeShape
 from tests.checkpoints import SPECIAL, tiny_model, tiny_tokenizer
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import config_for, decoded, pair_of
@@ -46,9 +48,12 @@ class Models:
 
     def run(
         self, sampling: Sampling, shape: TreeShape | None, *, prompt: str = PROMPT, seed: int = 0, new: int = 24,
-        eos: frozenset[int] = frozenset(),
+        eos: frozenset[int] = frozenset(), mode: DraftMode = DraftMode.COUPLED,
     ) -> Trace:  # fmt: skip
-        pair, drafter = replace(self.pair, eos_ids=eos), DrafterConfig("eagle3" if shape else "none", tree=shape)
+        pair, drafter = (
+            replace(self.pair, eos_ids=eos),
+            DrafterConfig("eagle3" if shape else "none", tree=shape, mode=mode),
+        )
         return decoded(pair, config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed))
 
 
@@ -93,18 +98,24 @@ def branches(step: Step) -> bool:
     return [token.node for token in step.emitted[: step.kept]] != list(range(1, step.kept + 1))
 
 
+@pytest.mark.parametrize("mode", [DraftMode.GREEDY, DraftMode.COUPLED])
 @pytest.mark.parametrize("draft_vocabulary", [V, 6])
 @pytest.mark.parametrize(
     "shape", [TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(16, 4, 3)], ids=str
 )
-def test_every_draft_is_what_its_definition_gives(shape: TreeShape, draft_vocabulary: int) -> None:
-    """Drafts of a run against ones built path by path without any cache, from the target's features of a fresh pass."""
+def test_every_draft_is_what_its_definition_gives(shape: TreeShape, draft_vocabulary: int, mode: DraftMode) -> None:
+    """Drafts of a run against ones built path by path without any cache, from the target's features of a fresh pass. Coupled ones are
+    the greedy ones of probabilities in proportion to q/E, with the noise E of each place."""
     models = models_of("llama", draft_vocabulary)
-    trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED)
-    ids = list(trace.prompt_ids)
+    trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
+    ids, start = list(trace.prompt_ids), len(trace.prompt_ids)
+    exponential = noise(torch.tensor(words(3, 0, NOTED)).view(-1, len(Use))[:, Use.DRAW], V)
+    if mode is DraftMode.GREEDY:
+        exponential = torch.ones_like(exponential)
     for step in trace.steps:
-        most = min(shape.depth, len(trace.prompt_ids) + NOTED - len(ids) - 1)
-        assert paths(step) == pytest.approx(defined_tree(models, ids, replace(shape, depth=most)), rel=1e-4)
+        most = min(shape.depth, start + NOTED - len(ids) - 1)
+        tree = defined_tree(models, ids, replace(shape, depth=most), exponential[len(ids) - start :].tolist())
+        assert paths(step) == pytest.approx(tree, rel=1e-4)
         ids += [token.id for token in step.emitted]
     assert len(trace.steps) > 2
 
@@ -119,8 +130,11 @@ def paths(step: Step) -> dict[tuple[int, ...], float]:
     return dict(zip(found[1:], (node.q for node in step.nodes), strict=True))
 
 
-def defined_tree(models: Models, ids: list[int], shape: TreeShape) -> dict[tuple[int, ...], float]:
-    """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best ``tokens`` of all candidates."""
+def defined_tree(
+    models: Models, ids: list[int], shape: TreeShape, exponential: list[list[float]]
+) -> dict[tuple[int, ...], float]:
+    """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best ``tokens`` of all candidates. They are
+    compared by q divided by the ``exponential`` noise of their place."""
     chance: dict[tuple[int, ...], float] = {}
     score = {(): 0.0}
     frontier: list[tuple[int, ...]] = [()]
@@ -130,10 +144,11 @@ def defined_tree(models: Models, ids: list[int], shape: TreeShape) -> dict[tuple
         found = []
         for path in frontier:
             distribution = distribution_after(models.head, features, ids, path)
-            for token in sorted(distribution, key=lambda each: -distribution[each])[: shape.top_k]:
+            odds = {token: q / exponential[len(path)][token] for token, q in distribution.items()}
+            for token in sorted(odds, key=lambda each: -odds[each])[: shape.top_k]:
                 child = (*path, token)
                 chance[child] = distribution[token]
-                score[child] = score[path] + float(torch.tensor(distribution[token]).log())
+                score[child] = score[path] + math.log(odds[token] / sum(odds.values()))
                 found.append(child)
         frontier = sorted(found, key=lambda path: -score[path])[: shape.top_k]
     best = sorted(chance, key=lambda path: (-score[path], len(path)))[: shape.tokens]

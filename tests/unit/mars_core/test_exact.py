@@ -57,7 +57,7 @@ def written(pair: Pair) -> Callable[[DrafterConfig, float], Trace]:
 
 def numbers(trace: Trace) -> list[tuple[float, ...]]:
     """What the trace says of every token's position, bit for bit; q and what depends on the draft are not among them."""
-    return [(each.z1, each.z2, each.entropy, each.logprob, each.p, each.u, each.edge) for each in trace.tokens]
+    return [(each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge) for each in trace.tokens]
 
 
 def drafters(pair: Pair) -> list[DrafterConfig]:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from scipy.stats import chisquare, kstest
+from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.sampling import (
+    LEAST_TEMPERATURE,
     Use,
+    chance,
     displayed_distribution,
     draw,
     lowest_argmax,
+    noise,
     residual,
-    step_uniforms,
     target_distribution,
-    uniforms,
+    words,
 )
-from mars_core.types import Sampling
+from mars_core.types import DraftMode, Sampling
+
+FIRST_WORDS = [-6436243100533299141, -5792855801218550262]  # of seed 7
+FIRST_NOISE = [[94538, 381811, 514709], [334926, 29375, 686412]]  # of ids 0 to 2, as uniforms in millionths
+
+
+def column(given: list[int], use: Use) -> Tensor:
+    """The words of one use, one a position."""
+    return torch.tensor(given).view(-1, len(Use))[:, use]
 
 
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.9])
@@ -40,39 +54,79 @@ def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
     assert lowest_argmax(logits).tolist() == [1, 1, 0]
 
 
-def test_drawing_uniforms_belong_to_positions_not_to_calls() -> None:
-    few, many = uniforms(7, 5), uniforms(7, 500)
-    assert torch.equal(few, many[:5])
-    assert not torch.equal(uniforms(8, 5), few)
-    assert ((many >= 0) & (many < 1)).all()
-    assert uniforms(7, 0).shape == (0,)
+def test_noise_is_a_function_of_seed_position_and_id() -> None:
+    """Not of the step, the size of the vocabulary or the other positions. The numbers are those of every device."""
+    few, many = (
+        noise(column(words(7, first, count), Use.DRAW), size) for first, count, size in ((3, 2, 50), (0, 9, 1537))
+    )
+    assert torch.equal(few, many[3:5, :50])
+    assert not torch.equal(noise(column(words(8, 3, 2), Use.DRAW), 50), few)
+    assert column(words(7, 0, 2), Use.DRAW).tolist() == FIRST_WORDS
+    assert (noise(torch.tensor(FIRST_WORDS), 3).neg().exp() * 1e6).round().tolist() == FIRST_NOISE
+    assert many.isfinite().all() and (many > 0).all()
 
 
-def test_of_the_uniforms_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
+def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
     """A rule may have looked at the others without using the place: there they must not decide again."""
-    draws = uniforms(7, 40)
-    first, second = step_uniforms(draws, 7, 10, 6), step_uniforms(draws, 7, 12, 6)
-    assert torch.equal(first[:, Use.DRAW], draws[10:16])
-    assert torch.equal(first[2:, Use.DRAW], second[:4, Use.DRAW])
-    others = torch.cat([first[:, 1:], second[:, 1:], step_uniforms(draws, 8, 10, 6)[:, 1:], draws[:6, None]], 1)
-    assert len(set(others.flatten().tolist())) == others.numel()
-    assert ((others >= 0) & (others < 1)).all()
-    assert torch.equal(step_uniforms(draws, 7, 10, 3), first[:3])
-    assert step_uniforms(draws, 7, 39, 1).shape == (1, 3)
+    first, second = words(7, 10, 6), words(7, 12, 6)
+    assert column(first, Use.DRAW)[2:].tolist() == column(second, Use.DRAW)[:4].tolist()
+    others = [
+        *first,
+        *(word for use in (Use.ACCEPT, Use.DRAFT) for word in column(second, use).tolist()),
+        *words(8, 10, 6),
+    ]
+    assert len({*others}) == len(others)
+    assert words(7, 10, 3) == first[:9]
+    assert all(-(2**63) <= word < 2**63 for seed in (0, 2**63 - 1) for word in words(seed, 2**40, 3))
 
 
-def test_draw_is_the_inverse_cdf_and_never_gives_an_impossible_id() -> None:
-    distribution = torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]])
-    for u, expected in [(0.0, 1), (0.2499, 1), (0.25, 3), (0.9999999, 3), (1 - 2**-53, 3)]:
-        assert draw(distribution, torch.tensor([u], dtype=torch.float64)).ids.tolist() == [expected]
+@pytest.mark.parametrize("mode", DraftMode)
+def test_the_draft_mode_decides_with_which_noise_is_drafted(mode: DraftMode) -> None:
+    given = torch.tensor(words(1, 5, 4)).view(-1, 3)
+    found = chance(given, 9, mode, 1.0)
+    own, other = (noise(given[:, use], 9) for use in (Use.DRAW, Use.DRAFT))
+    expected = {DraftMode.COUPLED: own, DraftMode.GREEDY: None, DraftMode.SAMPLED: other}[mode]
+    assert found.noise is not None and torch.equal(found.noise, own)
+    assert (found.draft is None) is (expected is None)
+    assert found.draft is None or expected is None or torch.equal(found.draft, expected)
+    assert ((found.coin >= 0) & (found.coin < 1)).all()
+    cold = chance(given, 9, mode, 0.0)
+    assert (cold.noise, cold.draft) == (None, None)
 
 
-def test_each_id_owns_an_interval_as_long_as_its_probability() -> None:
-    distribution = torch.rand(1, 9, generator=torch.Generator().manual_seed(3)).double()
-    distribution /= distribution.sum()
-    u = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
-    ids = draw(distribution.expand(len(u), -1), u).ids
-    assert torch.allclose(torch.bincount(ids, minlength=9).double() / len(u), distribution[0], atol=1e-4)
+def test_noise_is_exponential_and_independent_along_ids_positions_and_seeds() -> None:
+    """Kolmogorov-Smirnov over all three directions, correlation of neighbours, and the draws of a distribution."""
+    along = [noise(column(words(3, 0, 3000), Use.DRAW), 200)]
+    along.append(torch.cat([noise(column(words(seed, 5, 1), Use.DRAW), 200) for seed in range(3000)]))
+    for each in along:
+        u = each.double().neg().exp()
+        p = [kstest(row, "uniform").pvalue for row in (*u[:100], *u.T[:100])]
+        assert min(p) > 1e-5 and kstest(p, "uniform").pvalue > 1e-4
+        centred = (u - 0.5) * math.sqrt(12)
+        for product in (centred[1:] * centred[:-1], centred[:, 1:] * centred[:, :-1]):
+            assert abs(float(product.mean())) < 5 / math.sqrt(product.numel())
+
+
+def test_draws_have_the_distribution_and_never_give_an_impossible_id() -> None:
+    p = torch.tensor([[0.0, 0.25, 0.0, 0.6, 0.05, 0.1, 0.0]])
+    ids = draw(p.expand(100_000, -1), noise(column(words(11, 0, 100_000), Use.DRAW), 9)).ids
+    counts = torch.bincount(ids, minlength=7)
+    assert counts[p[0] == 0].sum() == 0
+    assert chisquare(counts[p[0] > 0], (p[p > 0].double() / p.sum(dtype=torch.float64)) * len(ids)).pvalue > 1e-4
+
+
+def test_of_equal_values_the_lowest_id_is_drawn_and_the_edge_is_the_distance_of_the_two_best() -> None:
+    drawn = draw(torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]), torch.ones(3, 3))
+    assert drawn.ids.tolist() == [2, 0, 1]
+    assert drawn.edge().tolist() == pytest.approx([math.log(2), 0, math.inf])
+
+
+@pytest.mark.parametrize("temperature", [LEAST_TEMPERATURE, 1e-30, 1e-6])
+def test_the_smallest_temperatures_are_exact(temperature: float) -> None:
+    """The logits divided by them are beyond float32: the best token has probability 1, equal ones share it."""
+    logits = torch.tensor([[30.0, 29.0, -torch.inf], [-3e38, 7.0, 7.0], [-9.0, -8.0, -9.0]])
+    for sampling in (Sampling(temperature), Sampling(temperature, 2, 0.999)):
+        assert target_distribution(logits, sampling).tolist() == [[1, 0, 0], [0, 0.5, 0.5], [0, 1, 0]]
 
 
 def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> None:

@@ -78,7 +78,7 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
         ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
         ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
-        ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for greedy drafts only"),
+        ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for coupled and greedy drafts only"),
         (tree_of(0, 3, 3), "tokens of the draft tree is 0; it must be 1 to 256"),
         (tree_of(257, 3, 3), "tokens of the draft tree is 257; it must be 1 to 256"),
         (tree_of(5, 0, 3), "depth of the draft tree is 0; it must be 1 to 32"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mars_core.models import Pair
 from mars_core.rules import RULES, Siblings
-from mars_core.sampling import target_distribution
+from mars_core.sampling import Chance, target_distribution
 from mars_core.session import Session
 from mars_core.text import assembly
 from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Token
@@ -24,7 +24,6 @@ from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
 from mars_core.verification import columns as table
 from mars_core.verification.columns import COLUMNS, Column, Contents, Of, pack
 from tests.live_pairs import config_for, random_pair
-from tests.replay import Operations
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -81,21 +80,33 @@ def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
     return logits, Draft(torch.tensor(ids), torch.tensor(parents), torch.tensor(depths), q, max(depths), False)
 
 
-def chance(draft: Draft, seed: int) -> Tensor:
-    """Uniforms for the draft."""
-    return torch.rand(draft.depth + 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def chance(draft: Draft, seed: int) -> Chance:
+    """Random numbers for the draft."""
+    source, count = torch.Generator().manual_seed(seed), draft.depth + 1
+    coin = torch.rand(count, generator=source, dtype=torch.float64)
+    return Chance(coin, torch.empty(count, V).exponential_(generator=source), None)
+
+
+def picked(*orders: Sequence[int], coin: Sequence[float] = (), size: int = V) -> Chance:
+    """Random numbers with which the first of these ids that a distribution has is drawn at each position."""
+    noise = torch.ones(len(orders), size, dtype=torch.float64)
+    for row, order in zip(noise, orders, strict=True):
+        for rank, id_ in enumerate(order):
+            row[id_] = 1e-18 * 1e9**rank
+    return Chance(torch.tensor(coin or [0.5] * len(orders), dtype=torch.float64), noise, None)
 
 
 def columns(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor, values: Mapping[str, float] | None = None,
+    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Chance, values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY, meter: bool = True,
 ) -> Tensor:  # fmt: skip
     given = values_of(rule) if values is None else RULES[rule].values(values)
+    u = u if sampling.temperature else replace(u, noise=None)
     return judge(logits, draft, RULES[rule], given, sampling, mode, u, meter)
 
 
 def decide(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor, values: Mapping[str, float] | None = None,
+    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Chance, values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
 ) -> Told:  # fmt: skip
     return told(columns(logits, draft, rule, sampling, u, values, mode))
@@ -129,11 +140,6 @@ def column(rows: Tensor, name: str) -> list[float]:
     return [getattr(node, name) for node in told(rows).nodes]
 
 
-def middle_of(p: Tensor, token: int) -> float:
-    """A uniform with which ``token`` is drawn from p [V]."""
-    return float(p.cumsum(-1)[token] - p[token] / 2)
-
-
 def total_variation(distribution: list[float], p: list[float]) -> float:
     return sum(abs(a - b) for a, b in zip(distribution, p, strict=True)) / 2
 
@@ -146,7 +152,7 @@ def divergence(distribution: list[float], p: list[float]) -> float:
 def test_rows_carry_what_the_trace_needs() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
-    u = torch.tensor([[0.5, 0.3, 0.9], [0.6, 0.2, 0.8]], dtype=torch.float64)
+    u = Chance(torch.tensor([0.3, 0.2], dtype=torch.float64), torch.tensor([[0.5, 0.1, 0.4], [1.0, 1.0, 1.0]]), None)
     said = decide(logits, draft, "strict", Sampling(1.0), u)
     (root, drafted), emitted = said.nodes, said.verdict.nodes.emitted(0)
     p = logits[0].softmax(-1)
@@ -159,8 +165,8 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted["q"])
     assert said.verdict.nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
-    assert (root.u, drafted.u, root.coin, drafted.coin) == (0.5, 0.6, 0.3, 0.2)
-    assert root.edge == pytest.approx(min(0.5 - float(p[0]), float(p[0] + p[1]) - 0.5))
+    assert (root.coin, drafted.coin) == (0.3, 0.2)
+    assert root.edge == pytest.approx(float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1))  # that of ln p − ln E
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
     assert (root.top_ids, root.top_z) == ((1, 2, 0), (3, 2, 1))
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
@@ -212,8 +218,7 @@ def test_empty_draft_draws_from_p(rule: str) -> None:
     """A rule whose correction is top-1 says that instead."""
     logits = torch.tensor([[0.0, 5.0, 4.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([1]), torch.ones(0))
-    p = target_distribution(logits, Sampling(1.0))[0]
-    u = torch.tensor([[middle_of(p, 2), 0.5, 0.5]], dtype=torch.float64)
+    p, u = target_distribution(logits, Sampling(1.0))[0], picked([2], size=3)
     verdict = decide(logits, draft, rule, Sampling(1.0), u)
     top1 = RULES[rule].emits_top1
     assert (verdict.path, verdict.nodes[0].own, verdict.nodes[0].emit) == ((0,), 2, 1 if top1 else 2)
@@ -230,8 +235,9 @@ def test_the_smallest_vocabularies_are_judged(rule: str, size: int) -> None:
     draft = chain_draft(torch.tensor([0, 0, size - 1]), torch.ones(2), distribution)
     for sampling in (Sampling(0.0), Sampling(1.0)):
         for mode in RULES[rule].modes:
-            verdict = decide(logits, draft, rule, sampling, chance(draft, 1), mode=mode)
-            assert all(0 <= node.emit < size and node.tv >= 0 for node in verdict.nodes)
+            u = replace(chance(draft, 1), noise=torch.ones(3, size))
+            verdict = decide(logits, draft, rule, sampling, u, mode=mode)
+            assert all(0 <= node.emit < size and not node.tv < 0 for node in verdict.nodes)
             assert size > 1 or verdict.path == (0, 1, 2)
 
 
@@ -260,14 +266,14 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(rule: 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule: str, sampling: Sampling) -> None:
-    """At the ends of both uniforms too, where rounding shows. No distance is negative."""
+    """At the ends of the uniform too, and with all noise for one token. No distance is negative."""
     for seed, (tree, values) in enumerate(product(TREES, (None, {}))):
         if not takes(rule, tree):
             continue
         logits, draft = case(tree, seed)
         p = target_distribution(logits.float(), sampling)
-        for ends in product((0.0, 1 - 2**-53), repeat=2):
-            u = torch.tensor([[*ends, 0.5]], dtype=torch.float64).expand(draft.depth + 1, 3)
+        for coin, token in product((0.0, 1 - 2**-53), range(V)):
+            u = picked(*[[token]] * (draft.depth + 1), coin=[coin] * (draft.depth + 1))
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
             assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
@@ -280,9 +286,8 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     logits = torch.tensor([[5.0, 4.9, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
     parents, depths = torch.tensor([0, 0]), torch.tensor([0, 1, 1])
     draft = Draft(torch.tensor([2, 0, 1]), parents, depths, torch.ones(2), 1, False)
-    u = torch.full((2, 3), 0.5, dtype=torch.float64)
     for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
-        u[0, 0] = middle_of(target_distribution(logits, Sampling(1.0))[0], own)
+        u = picked([own], [0], size=3)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
 
 
@@ -290,7 +295,7 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
     """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept for sure."""
     logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
-    u = torch.full((2, 3), 0.99, dtype=torch.float64)
+    u = picked([1], [1], coin=[0.99, 0.99], size=2)
     root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
     assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
     logits[0] += 5
@@ -354,6 +359,7 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
         (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
         (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWS),
         (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
+        (Sampling(1.0), DraftMode.COUPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
     ]:
         row = columns(logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter).tolist()
         assert row[: table.HEAD] == [3, contents, 5]
@@ -363,13 +369,7 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
 
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("rule", ["strict", "mars", "mars-reference"])
-def test_nothing_is_drawn_at_temperature_0(rule: str, tree: str) -> None:
-    if not takes(rule, tree):
-        return
+def test_at_temperature_0_the_own_token_is_the_first_of_the_best(rule: str, tree: str) -> None:
     logits, draft = case(tree, 0)
-    logits[:, :3] = 9.0  # of equal logits the first is the target's own
-    for sampling, draws in ((Sampling(0.0), False), (Sampling(1.0), True)):
-        with Operations() as operations:
-            row = columns(logits, draft, rule, sampling, chance(draft, 0))
-        assert ("cumsum" in operations.found) == ("searchsorted" in operations.found) == draws
-        assert draws or [node.own for node in told(row).nodes] == [0] * (draft.size + 1)
+    logits[:, :3] = 9.0
+    assert column(columns(logits, draft, rule, Sampling(0.0), chance(draft, 0)), "own") == [0] * (draft.size + 1)

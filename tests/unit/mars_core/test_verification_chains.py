@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Reach
-from mars_core.sampling import Use, target_distribution
+from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import chain_draft
 from mars_core.verification.window import window_shares
@@ -29,7 +29,7 @@ from tests.unit.mars_core.test_verification import (
     columns,
     decide,
     divergence,
-    middle_of,
+    picked,
     total_variation,
 )
 
@@ -63,13 +63,13 @@ def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribu
 def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
-    """A chain of equal places tries every drafted token, weighted by q, with all uniforms that could matter."""
+    """A chain of equal places tries every drafted token, weighted by q, with all coins and all noise that could matter."""
     z, p, q = place(sampling, seed)
     accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
-    redraws = list(probes([sum(replaced[: y + 1]) for y in range(V)]))
+    redraws = [(y, share) for y, share in enumerate(replaced) if share]
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
-    u = torch.tensor([[w[0], u[0], 0.5] for _, u, w in trials] + [[0.5, 0.5, 0.5]], dtype=torch.float64)
+    u = picked(*([w[0]] for _, _, w in trials), [0], coin=[*(u[0] for _, u, _ in trials), 0.5])
     distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
     draft = chain_draft(x, distribution[0, x[1:]], distribution)
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
@@ -147,7 +147,7 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
     return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
 
 
-def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Tensor) -> Told:
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Told:
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
     distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
@@ -176,7 +176,7 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
         chances, corrections = block(x, p, q)
         for accept, weight in sides(chances):
             weight *= likelihood(x, q)
-            u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+            u = picked(*[[0]] * (length + 1), coin=[*accept, 0.5], size=3)
             kept = len(verify("block", x, p, q, u).path) - 1
             if kept == length:
                 found[x] += weight
@@ -184,7 +184,7 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
             for token, share in enumerate(corrections[kept]):
                 if not share:
                     continue
-                u[kept, Use.DRAW] = sum(corrections[kept][:token]) + share / 2
+                u = picked(*[[token]] * (length + 1), coin=[*accept, 0.5], size=3)
                 verdict = verify("block", x, p, q, u)
                 text = (*x[:kept], int(verdict.nodes[kept].emit))
                 assert text[-1] == token
@@ -202,7 +202,7 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
             strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
             for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
                 for accept, weight in sides(chances):
-                    u = torch.tensor([[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64)
+                    u = picked(*[[0]] * 3, coin=[*accept, 0.5], size=3)
                     length[rule] += weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
         gains.append(length["block"] - length["strict"])
     assert min(gains) > -1e-8
@@ -215,9 +215,8 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
     best = logits[0].softmax(-1).topk(3).values
     bar = float(-(best * best.log()).sum())
     for sampling in (Sampling(0.0), Sampling(1.0)):
-        u = torch.zeros(4, 3, dtype=torch.float64)  # with which every token passes that p does not exclude
-        for at, token in enumerate([int(logits[0].argmax()), *draft.ids[2:].tolist()]):
-            u[at, 0] = middle_of(logits[at].softmax(-1), token)
+        own = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
+        u = picked(*([token] for token in own), coin=[0.0] * 4)  # every token passes that p does not exclude
         for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
             path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
             assert len(path) - 1 == kept
@@ -226,7 +225,7 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
 def test_what_p_excludes_is_never_forgiven() -> None:
     logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
-    u = torch.full((3, 3), 0.1, dtype=torch.float64)
+    u = picked([0], [0], [0], coin=[0.1] * 3, size=3)
     for top_k, kept in [(3, 2), (2, 0)]:
         assert len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1 == kept
 
@@ -301,10 +300,10 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     for own, passes, weight in outcomes(p):
         if not weight:
             continue
-        u = torch.full((4, 3), 0.5, dtype=torch.float64)
-        for at, match in enumerate(own):
-            u[at, 0] = middle_of(distribution[at], x[at] if match else others[at])
-            u[at, 1] = p[at] - 1e-9 if passes[at] else p[at] + 1e-9
+        drawn = [[a if match else b] for match, a, b in zip(own, x, others, strict=True)]
+        u = picked(
+            *drawn, [0], coin=[*(a - 1e-9 if passed else a + 1e-9 for a, passed in zip(p, passes, strict=True)), 0.5]
+        )
         verdict = decide(logits, draft, "fly", sampling, u, values)
         lengths.append((kept(own, passes, gate.tolist(), window), weight))
         assert len(verdict.path) - 1 == lengths[-1][0]
@@ -318,19 +317,20 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
 
 
 def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token() -> None:
-    """Drawing uniforms belong to positions, accepting ones to steps, as the engine has it: the next draw is one from p.
+    """Noise belongs to positions, accepting uniforms to steps, as the engine has it: the next draw is one from p.
 
     p = (.5, .5) everywhere, drafts of zeros, W = 1: all texts of two tokens that begin with a refusal.
     """
     logits = torch.zeros(3, 2, dtype=torch.float64)
     found, metered = [0.0, 0.0], []
-    for *draws, passes in product([0.25, 0.75], repeat=4):
-        u = torch.tensor([[each, passes, 0.5] for each in draws], dtype=torch.float64)
-        steps = [
-            decide(logits[: n + 1], chain_draft(torch.zeros(n + 1).long(), torch.ones(n)), "fly", Sampling(1.0), u[2 - n :],
-                   {"window": 1, "entropy": 0.0})
-            for n in (2, 1)
-        ]  # fmt: skip
+    for *draws, passes in product([0, 1], repeat=4):
+        u = picked(*([each] for each in draws), coin=[0.25 + passes / 2] * 3, size=2)
+        assert u.noise is not None
+        values, steps = {"window": 1, "entropy": 0.0}, []
+        for n in (2, 1):
+            draft = chain_draft(torch.zeros(n + 1).long(), torch.ones(n))
+            later = Chance(u.coin[2 - n :], u.noise[2 - n :], None)
+            steps.append(decide(logits[: n + 1], draft, "fly", Sampling(1.0), later, values))
         if len(steps[0].path) == 1:  # refused at once: one token, the own one
             end = steps[1].nodes[0]
             found[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
@@ -341,7 +341,7 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
 
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
-    """The first two tokens of texts of three: drafts of two, then of one, with uniforms of each step's own."""
+    """The first two tokens of texts of three: drafts of two, then of one, with random numbers of each step's own."""
 
     def p(text: tuple[int, ...]) -> Distribution:
         return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
@@ -355,9 +355,7 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
             yield text[:2], 1.0
             return
         for x, accept in product(product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)):
-            u = torch.tensor(
-                [[0.5, each, 0.5] for each in (*accept, 0.5)], dtype=torch.float64
-            )  # all chances are quarters
+            u = picked(*[[0]] * (count + 1), coin=[*accept, 0.5], size=2)  # all chances are quarters
             verdict = verify(rule, x, lambda more: p(text + more), q, u)  # all corrections are certain
             emitted = (*x[: len(verdict.path) - 1], int(verdict.nodes[verdict.path[-1]].emit))
             for end, weight in texts(text + emitted):

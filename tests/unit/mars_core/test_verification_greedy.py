@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 from typing import NamedTuple
 
 import pytest
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Siblings
-from mars_core.sampling import draw, target_distribution
-from mars_core.types import Sampling
+from mars_core.sampling import Chance, draw, target_distribution
+from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, chain_draft, judge, walk
 from tests.unit.mars_core.published import after_node
 from tests.unit.mars_core.test_verification import (
@@ -25,6 +25,7 @@ from tests.unit.mars_core.test_verification import (
     columns,
     decide,
     divergence,
+    picked,
     takes,
     total_variation,
     values_of,
@@ -38,14 +39,15 @@ RULES_BY_TOKEN = [name for name, rule in RULES.items() if rule.modes and name !=
 COUPLED = [name for name in RULES_BY_TOKEN if RULES[name].siblings is not Siblings.IN_TURN or name == "threshold"]
 
 
-def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Tensor) -> Tensor:
-    """The token after each node in each of C trials, [C, N + 1]; u [C, N + 1, 3]: a node has uniforms of its own.
+def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: Tensor, noise: Tensor) -> Tensor:
+    """The token after each node in each of C trials, [C, N + 1]; coin [C, N + 1], noise [C, N + 1, V]: a node has its own.
 
     All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow each other (the token
     after a leaf means nothing there).
     """
-    count, nodes = len(u), draft.size + 1
-    q, ids, u = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count), u.reshape(-1, 3)
+    count, nodes = len(coin), draft.size + 1
+    q, ids = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count)
+    coin, noise = coin.reshape(-1), noise.reshape(-1, V)
     if draft.is_chain:
         assert draft.distribution is not None
         distribution = torch.cat([draft.distribution[:1], draft.distribution]).repeat(count, 1)
@@ -55,8 +57,10 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Ten
         parents = torch.cat([torch.zeros(count, 1, dtype=torch.long), draft.parents + offsets], 1).reshape(-1)
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
-        first, z, u = 1, torch.cat([logits[:1], logits.repeat(count, 1)]), torch.cat([u[:1], u])
-    answer = judge(z, many, RULES[rule], values_of(rule), sampling, RULES[rule].modes[0], u, False)
+        first, z = 1, torch.cat([logits[:1], logits.repeat(count, 1)])
+        coin, noise = torch.cat([coin[:1], coin]), torch.cat([noise[:1], noise])
+    u = Chance(coin, noise if sampling.temperature else None, None)
+    answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
     rows = walk(answer.tolist()).nodes
     kept, token, after = (
         torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes) for name in ("keep", "id", "emit")
@@ -68,11 +72,10 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Ten
 
 
 class Cell(NamedTuple):
-    """An interval of the drawing uniform in which nothing changes."""
+    """Noise with which these tokens are the first of a node, in this order, and how probable that is."""
 
     node: int
-    own: int
-    u: float
+    first: tuple[int, ...]
     weight: float
 
 
@@ -93,36 +96,39 @@ class Piece(NamedTuple):
     at_high: int
 
 
-def cells(node: int, p: Tensor, drafted: list[int], redrawn: bool) -> list[Cell]:
-    """The tokens' shares of p; where a token is redrawn, cut at those of p without the children, too."""
-    distributions = [p]
+def cells(node: int, p: Tensor, drafted: list[int]) -> list[Cell]:
+    """The target's own token, and if it is drafted also the first one that is not: a rule may replace it by that."""
     rest = p.clone()
     rest[drafted] = 0
-    if redrawn and rest.sum() > 1e-12:
-        distributions.append(rest / rest.sum())
-    borders = sorted({0.0, *(border for distribution in distributions for border in distribution.cumsum(-1).tolist())})
-    middles = [((a + b) / 2, b - a) for a, b in pairwise(borders) if b - a > 1e-13]
-    return [Cell(node, int((p.cumsum(-1) <= u).sum()), u, weight) for u, weight in middles]
+    others = [(b, float(rest[b] / rest.sum())) for b in range(V) if rest[b] > 0]
+    found = []
+    for own, weight in enumerate(p.tolist()):
+        if own not in drafted or not others:
+            found.append(Cell(node, (own,), weight))
+        else:
+            found += [Cell(node, (own, other), weight * share) for other, share in others]
+    return [cell for cell in found if cell.weight > 1e-13]
 
 
 def tokens_at(
     points: list[tuple[Cell, float]], logits: Tensor, draft: Draft, rule: str, sampling: Sampling
 ) -> list[int]:
-    """The token after the cell's node for each (drawing, accepting) pair of uniforms."""
+    """The token after the cell's node for each pair of noise and accepting uniform."""
     trials = [0] * (draft.size + 1)
     places = []
     for cell, _ in points:
         places.append((trials[cell.node], cell.node))
         trials[cell.node] += 1
-    u = torch.full((max(trials), draft.size + 1, 3), 0.5, dtype=torch.float64)
+    coin = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
+    noise = torch.ones(*coin.shape, V, dtype=torch.float64)
     for (cell, accept), (trial, node) in zip(points, places, strict=True):
-        u[trial, node, 0], u[trial, node, 1] = cell.u, accept
-    after = outcomes(logits, draft, rule, sampling, u).tolist()
+        coin[trial, node], noise[trial, node] = accept, picked(cell.first).noise
+    after = outcomes(logits, draft, rule, sampling, coin, noise).tolist()
     return [int(after[trial][node]) for trial, node in places]
 
 
 def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:
-    """For each node with children what the code does, integrated over both uniforms."""
+    """For each node with children what the code does, integrated over noise and accepting uniform."""
     logits, draft = case(tree, seed)
     p = target_distribution(logits, sampling)
     children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
@@ -131,7 +137,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     points = [
         (cell, end)
         for node, drafted in children.items()
-        for cell in cells(node, p[node], draft.ids[drafted].tolist(), rule == "mars-reference")
+        for cell in cells(node, p[node], draft.ids[drafted].tolist())
         for end in ends
     ]
     found = tokens_at(points, logits, draft, rule, sampling)
@@ -146,7 +152,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
             if piece.at_low == piece.at_high or piece.high - piece.low < NARROW:
                 weight = piece.cell.weight * (piece.high - piece.low)
                 distributions[piece.cell.node][piece.at_low] += weight
-                changed[piece.cell.node] += weight * (piece.at_low != piece.cell.own)
+                changed[piece.cell.node] += weight * (piece.at_low != piece.cell.first[0])
             else:
                 unsure.append(piece)
         middles = [(piece.cell, (piece.low + piece.high) / 2) for piece in unsure]
@@ -197,7 +203,10 @@ def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_not
         u = chance(draft, seed)
         rows = columns(logits.float(), draft, rule, sampling, u)  # as the models give them
         assert column(rows, "tv") == column(rows, "kl") == column(rows, "forgiveness") == [0] * (draft.size + 1)
-        own = draw(target_distribution(logits.float(), sampling), u[draft.depths, 0]).ids.tolist()
+        p = target_distribution(logits.float(), sampling)
+        own = (
+            draw(p, u.noise[draft.depths]).ids if sampling.temperature and u.noise is not None else p.argmax(-1)
+        ).tolist()
         assert column(rows, "emit") == column(rows, "own") == own
 
 

@@ -117,7 +117,7 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
     flat = flat_of(
         TRACES["chain"] if name in ("token.start", "token.end") else real
     )  # the words of ``real`` lack their spaces
-    found = np.count_nonzero(kept(flat, name))
+    found = np.count_nonzero(np.nan_to_num(kept(flat, name)))  # of u, which only older runs have, nothing but nan
     whole = name in ("token.edge", "token.p", "node.p", "node.q", "token.own", "node.token", "node.outcome")
     assert found == 0 or (whole and found < len(flat[name]))
 

@@ -27,7 +27,7 @@ from ui.tabs.sweep.form import SweepForm
 from ui.token_view.whatif import codes
 
 FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3,
+    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3, mode="greedy",
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
 )  # fmt: skip
 SWEEP = SweepForm(

@@ -167,7 +167,7 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
     assert set(rules) == {*RULES, "none"}
     (theta,) = rules["mars"]["parameters"]
     assert (theta["name"], theta["default"], theta["low"], theta["high"]) == ("theta", 0.9, 0, 1)
-    assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["greedy"]
+    assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["coupled", "greedy"]
     pairs = client.predict(api_name="/pairs")
     assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
     assert pairs[0]["drafters"] == ["model", "ngram", "none"]

@@ -12,6 +12,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
@@ -28,7 +29,7 @@ from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
 from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
-from ui.tabs.history.detail import few
+from ui.tabs.history.detail import few, open_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import MEASURES, MOST_RUNS, RATIOS, TOO_MANY, RunRow, RunTable, run_table, signed, with_run
 from ui.tabs.history.tab import History
@@ -249,6 +250,13 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
         stored_form(replace(stored, runs=(later,)), ())
 
 
+def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(store: RunStore) -> None:
+    """Those of the traces here have none in their environment."""
+    for temperature, note in ((1.0, OTHER_SAMPLER), (0.0, "")):
+        kept = Address(comparison=keep(store, "a lantern", temperature=temperature))
+        assert open_form(place_of(store), kept)[1] == note
+
+
 @pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])
 def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
     store: RunStore, thinking: bool | None, word: str
@@ -384,7 +392,10 @@ def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(store: RunSto
     assert result.details is not None and result.details.plots["ratio"] is not None
     tiles = {name: value for name, value, *_ in lane["tiles"]}
     assert tiles == {"Speed": "–", "τ": "2.00", "First token": "–", "Latency": "–", "Relaxed": "1", "Shift": "–"}
-    assert settings_line(stored.runs[0].trace.config) == "temperature 0 · seed – · K 2 · EAGLE-3 drafts · head → target"
+    assert (
+        settings_line(stored.runs[0].trace.config)
+        == "temperature 0 · seed – · K 2 · greedy EAGLE-3 drafts · head → target"
+    )
     assert "Not known: prompt, text, times." in stored.comment
 
 

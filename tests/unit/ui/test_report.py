@@ -57,8 +57,8 @@ def test_ratios_are_those_of_the_summaries_and_carry_a_verdict() -> None:
 
 
 def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
-    assert "tree of 24, depth 6, top-k 4 · EAGLE-3 drafts" in settings_line(make_tree_trace().config)
-    assert "K 5 · greedy drafts" in settings_line(RUNS[0].config) and "drafts" not in settings_line(RUNS[3].config)
+    assert "tree of 24, depth 6, top-k 4 · coupled EAGLE-3 drafts" in settings_line(make_tree_trace().config)
+    assert "K 5 · coupled drafts" in settings_line(RUNS[0].config) and "drafts" not in settings_line(RUNS[3].config)
     assert rule_title("made-up") == "made-up"
     configs = [run.config for run in RUNS]
     assert run_names(configs[:2]) == ("Strict", "MARS")

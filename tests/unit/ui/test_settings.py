@@ -146,12 +146,13 @@ EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        (FORM, DrafterConfig("model", k=4)),
+        (FORM, DrafterConfig("model", k=4, mode=DraftMode.GREEDY)),
+        (replace(FORM, mode="coupled"), DrafterConfig("model", k=4)),
         (replace(FORM, mode="sampled"), DrafterConfig("model", k=4, mode=DraftMode.SAMPLED)),
-        (replace(FORM, drafter="ngram", mode="sampled"), DrafterConfig("ngram", k=4)),
+        (replace(FORM, drafter="ngram", mode="sampled"), DrafterConfig("ngram", k=4, mode=DraftMode.GREEDY)),
         (replace(FORM, drafter="none", k=None), DrafterConfig("none", k=0)),
-        (replace(EAGLE, k=None), DrafterConfig("eagle3", tree=TreeShape(24, 5, 8))),
-        (replace(EAGLE, shape="chain", tree_tokens=None), DrafterConfig("eagle3", k=4)),
+        (replace(EAGLE, k=None), DrafterConfig("eagle3", tree=TreeShape(24, 5, 8), mode=DraftMode.GREEDY)),
+        (replace(EAGLE, shape="chain", tree_tokens=None, mode="coupled"), DrafterConfig("eagle3", k=4)),
     ],
 )
 def test_each_drafter_reads_its_own_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
@@ -162,8 +163,8 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert taken("model", "tree") == {"k", "mode"}
     assert taken("ngram", "chain") == {"k"}
     assert taken("none", "tree") == set()
-    assert taken("eagle3", "chain") == {"shape", "k"}
-    assert taken("eagle3", "tree") == set(FIELDS) - {"k", "mode"}
+    assert taken("eagle3", "chain") == {"shape", "k", "mode"}
+    assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = CATALOG[0]
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]

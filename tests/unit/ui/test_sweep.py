@@ -122,7 +122,15 @@ def test_a_run_that_breaks_ends_the_sweep_with_its_reason(services: Services, mo
 
 def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(services: Services, head: PairSpec) -> None:
     form = replace(
-        FORM, prompts="Once", pair="eagle", drafter="eagle3", tree_tokens=6, tree_depth=3, tree_top_k=2, ks="no matter"
+        FORM,
+        prompts="Once",
+        pair="eagle",
+        drafter="eagle3",
+        tree_tokens=6,
+        tree_depth=3,
+        tree_top_k=2,
+        ks="no matter",
+        mode="greedy",
     )
     place = replace(services, catalog=(head,))
     frames = list(run(place, form, "visitor"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import count, displayable
 from storage import StoredComparison
 from ui.jobs.services import Services
@@ -118,10 +119,11 @@ def _note(label: str, placeholder: str, elem_id: str, **more: Any) -> gr.Textbox
     return gr.Textbox(label=label, placeholder=placeholder, elem_id=elem_id, min_width=200, **more)
 
 
-def open_form(services: Services, view: Address) -> Form:
-    """The fields of Compare that ask for the open comparison again. Raises StorageError and ValueError."""
+def open_form(services: Services, view: Address) -> tuple[Form, str]:
+    """The fields of Compare that ask for the open comparison again, and why its texts will differ. Raises StorageError and ValueError."""
     store = services.store.through(view.share) if view.share else services.store
-    form = stored_form(few(store.load(view.comparison), view.runs), services.catalog)
+    stored = few(store.load(view.comparison), view.runs)
+    form = stored_form(stored, services.catalog)
     if form.pair == CUSTOM and not services.own_models:
         raise ValueError(LIST_ONLY)
-    return form
+    return form, OTHER_SAMPLER if any(run.trace.config.draws_otherwise for run in stored.runs) else ""

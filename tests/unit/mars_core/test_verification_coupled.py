@@ -1,0 +1,192 @@
+"""Coupled drafts: the joint law of draft and own token, what is kept of it, and the meter as the distance of the emitted token's law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.rules import RULES, Reach
+from mars_core.sampling import Chance, Use, draw, noise, target_distribution, words
+from mars_core.types import DraftMode, Sampling
+from mars_core.verification import chain_draft, walk
+from mars_core.verification.coupled import CELLS, joint_integral
+from tests.unit.mars_core.published import after_node
+from tests.unit.mars_core.test_verification import (
+    SAMPLINGS,
+    TREES,
+    V,
+    case,
+    chance,
+    column,
+    columns,
+    decide,
+    divergence,
+    takes,
+    total_variation,
+)
+
+ERROR = 6 / CELLS**2  # of the integral
+METERED = ("strict", "block", "mars", "mars-gap", "mars-algorithm1", "topk-delta", "topk-ratio")
+COUPLED = [name for name, rule in RULES.items() if rule.modes]
+BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
+
+
+def joint(p: list[float], q: list[float]) -> list[list[float]]:
+    """P(x = a, y = b): q_a·p_b·∫ dρ/M(ρ)² over p_a/q_a < ρ < p_b/q_b with M(ρ) = Σ max(q·ρ, p), which is linear between the ratios; the
+    diagonal is 1/Σ_i max(p_i/p_a, q_i/q_a)."""
+    ratio = [a / b if b else math.inf for a, b in zip(p, q, strict=True)]
+
+    def mass(at: float) -> float:
+        return sum(max(b * at, a) for a, b in zip(p, q, strict=True))
+
+    def integral(low: float, high: float) -> float:
+        points = [low, *sorted(each for each in ratio if low < each < high), high]
+        return sum((b - a) / (mass(a) * mass(b)) if b < math.inf else 1 / mass(a) for a, b in pairwise(points))
+
+    def both(a: int) -> float:
+        return 1 / sum(max(p[i] / p[a], q[i] / q[a]) for i in range(len(p))) if p[a] and q[a] else 0.0
+
+    return [
+        [both(a) if a == b else q[a] * p[b] * integral(ratio[a], ratio[b]) if ratio[a] < ratio[b] and q[a] * p[b] else 0.0
+         for b in range(len(p))]
+        for a in range(len(p))
+    ]  # fmt: skip
+
+
+def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
+    """z [1, V], p, and the q of a drafter, which excludes other tokens than p."""
+    logits, draft = case("chain of 1", seed)
+    assert draft.distribution is not None
+    q = target_distribution(draft.distribution.log(), replace(sampling, top_k=4))
+    return logits[:1], target_distribution(logits[:1], sampling)[0].tolist(), q[0].tolist()
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(seed: int, sampling: Sampling) -> None:
+    _, p, q = laws(seed, sampling)
+    law = torch.tensor(joint(p, q), dtype=torch.float64)
+    assert law.sum(-1).tolist() == pytest.approx(q, abs=1e-12)
+    assert law.sum(0).tolist() == pytest.approx(p, abs=1e-12)
+    integral = joint_integral(torch.tensor([p], dtype=torch.float64), torch.tensor([q], dtype=torch.float64))[0]
+    for a in range(V):
+        for b in range(V):
+            if a != b and q[a] and p[b]:
+                found = q[a] * p[b] * max(0.0, float(integral[b] - integral[a]))
+                assert found == pytest.approx(float(law[a, b]), abs=ERROR)
+    count = 100_000
+    drawn = noise(torch.tensor(words(seed, 0, count)).view(-1, len(Use))[:, Use.DRAW], V)
+    x, y = (draw(torch.tensor([each]).expand(count, -1), drawn).ids for each in (q, p))
+    found = torch.bincount(x * V + y, minlength=V * V).view(V, V) / count
+    assert ((found - law).abs() < 5 * (law * (1 - law) / count).sqrt() + 1e-5).all()
+
+
+@pytest.mark.parametrize("size", [2, 2000])
+def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_elsewhere(size: int) -> None:
+    source = torch.Generator().manual_seed(size)
+    p, q = (torch.randn(2, size, generator=source, dtype=torch.float64).mul_(2).softmax(-1) for _ in range(2))
+    assert joint_integral(p, p).amax(-1).tolist() == joint_integral(p, p).amin(-1).tolist()
+    order = (p / (p + q)).argsort(-1)
+    w, above, below = ((each).gather(-1, order) for each in (p / (p + q), p, q))
+    at = w * below.cumsum(-1) + (1 - w) * (1 - above.cumsum(-1))
+    exact = torch.nn.functional.pad((w.diff() / (at[:, :-1] * at[:, 1:])).cumsum(-1), (1, 0))
+    found = joint_integral(p, q).gather(-1, order)
+    assert (found - found[:, :1] - exact).abs().max() < ERROR
+
+
+def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
+    """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no place for y."""
+    found, law = [0.0] * V, joint(p, q)
+    for a in range(V):
+        if not q[a]:
+            continue
+        alone = after_node(rule, z, p, [a], [q[a]], None, False)  # with a greedy draft of this token
+        if RULES[rule].emits_top1:
+            for b in range(V):
+                found[b] += q[a] * alone[b]
+            continue
+        relaxed = max(0.0, (alone[a] - p[a]) / (1 - p[a])) if p[a] < 1 else 0.0
+        for b in range(V):
+            found[a] += law[a][b] * (relaxed if a != b else 1)
+            found[b] += law[a][b] * (1 - relaxed) * (a != b)
+    return found
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rule", BY_TOKEN)
+def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_missing(
+    rule: str, seed: int, sampling: Sampling
+) -> None:
+    """A chain of equal places, each with noise of its own."""
+    count = 20_000
+    z, p, q = laws(seed, sampling)
+    given = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
+    drawn = noise(given[:, Use.DRAW], V)
+    coin = torch.rand(count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    distribution = torch.tensor([q], dtype=torch.float64).expand(count, -1)
+    x = draw(distribution, drawn[:count]).ids
+    draft = chain_draft(torch.cat([x[:1], x]), distribution.gather(-1, x[:, None])[:, 0], distribution)
+    u = Chance(coin, drawn, None)
+    rows = columns(z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, meter=False)
+    nodes = walk(rows.tolist()).nodes
+    kept, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
+    tokens = torch.where(kept[1:] > 0, x, emit[:-1].long())
+    expected = torch.tensor(after(rule, z[0].tolist(), p, q))
+    found = torch.bincount(tokens, minlength=V) / count
+    assert ((found - expected).abs() < 5 * (expected * (1 - expected) / count).sqrt() + 1e-4).all()
+    one = chain_draft(draft.ids[:2], draft.q[:1], distribution[:1])
+    place = decide(
+        z.expand(2, -1), one, rule, sampling, Chance(coin[:2], drawn[:2], None), mode=DraftMode.COUPLED
+    ).nodes[0]
+    tv, kl = place.tv, place.kl
+    if rule not in METERED:
+        assert math.isnan(tv) and math.isnan(kl)
+        return
+    assert tv == pytest.approx(total_variation(expected.tolist(), p), abs=ERROR)
+    assert kl == pytest.approx(divergence(expected.tolist(), p), abs=1e-5)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("tree", TREES)
+def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, sampling: Sampling) -> None:
+    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is missing."""
+    for seed in range(10):
+        logits, draft = case(tree, seed)
+        u = chance(draft, seed)
+        own = None
+        for rule in (each for each in COUPLED if takes(each, tree)):
+            rows = columns(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
+            own = own or column(rows, "own")
+            assert column(rows, "own") == own
+            if RULES[rule].emits_top1 or not sampling.temperature:
+                continue
+            assert column(rows, "emit") == own
+            told = decide(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
+            for number, node in enumerate(told.nodes):
+                drafted = [told.nodes[child] for child in told.children[number]]
+                matching = [child for child in drafted if child.id == own[number]]
+                assert [child.keep for child in matching[:1]] == [1] * len(matching[:1])
+                if RULES[rule].reach is not Reach.WINDOW:
+                    assert all(child.forgiveness > 0 for child in drafted if child.keep and child.id != own[number])
+                if RULES[rule].relaxes == 0:
+                    assert (node.tv, node.kl) == (0, 0)
+                elif not draft.is_chain or RULES[rule].reach is Reach.WINDOW:
+                    assert math.isnan(node.tv) and math.isnan(node.kl)
+                elif not drafted:
+                    assert (node.tv, node.kl) == (0, 0)
+
+
+def test_coupled_drafts_are_greedy_ones_at_temperature_0_and_from_drafters_without_probabilities() -> None:
+    logits, draft = case("chain of 3", 0)
+    for each, sampling in ((draft, Sampling(0.0)), (chain_draft(draft.ids, torch.ones(3)), Sampling(1.0))):
+        rows = [
+            columns(logits, each, "mars", sampling, chance(each, 0), mode=mode)
+            for mode in (DraftMode.COUPLED, DraftMode.GREEDY)
+        ]
+        assert torch.equal(*rows)
