@@ -90,6 +90,8 @@ def _report(traces: list[Trace]) -> str:
     """Both texts and a table of their numbers."""
     first_speed = traces[0].summary.tokens_per_s or math.nan
     lines = [f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n" for trace in traces]
+    if (exact := traces[0].config.environment.get("exact", "")).startswith("no"):
+        lines.append(f"not exact{exact[2:]}: strict can differ from none by rounding\n")
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"

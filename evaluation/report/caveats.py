@@ -115,7 +115,7 @@ def _rounding(grid: Grid) -> Iterator[str]:
         if differ and grid.plan.baseline(lane) is None and settings.drafter.mode is not DraftMode.SAMPLED:
             yield (
                 f"{lane_name(grid.plan, lane)} differs from none in {differ:,} of {known:,} runs though "
-                "both must produce the same tokens: rounding differs between passes of different width and affects recovery over strict."
+                "both must produce the same tokens: rounding differs between passes of different shapes and affects recovery over strict."
             )
     if ties := grid.causes.count(Cause.NUMERIC):
         yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline do so at a numeric tie: by rounding, not the rule."

@@ -77,7 +77,7 @@ RUN = {
     "python -m evaluation run --pair bundled --suite demo_arithmetic --rules none,strict,mars,typical,topk-delta,lenience,entropy "
     "--set mars.theta=0.84,0.88,0.9,0.94,0.98 --set typical.epsilon=0.09 --set typical.delta=0.3 --set topk-delta.n=10 "
     "--set topk-delta.delta=0.6 --set lenience.lenience=0.5 --set entropy.alpha=0.4 --set entropy.limit=0.95 --drafter model,eagle3 "
-    "--k 5 --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
+    "--k 5 --draft-mode greedy --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
     "--name 'Bundled pair, arithmetic'": "--plan-only",
     "python -m evaluation run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
     "--concurrency 1,4,16": SMALL,
@@ -102,6 +102,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"docker .+": "needs a container engine",
     r"(cp|cd|nginx|systemctl|systemd-analyze|journalctl|jq|createdb|pg_dump) .+": "needs root, a service or PostgreSQL's own role",
     r".*\bvllm (serve|/).*|vllm serve.*|python -m vllm\..+|integrations/vllm/try .+": "needs vLLM; make vllm runs it",
+    r"python serve\.py MODEL\.gguf KIND": "needs xllamacpp; make llama runs it",
     r"\.ci/build-in-chroot FOLDER": "needs root and Debian packages",
 }
 EXAMPLES = {  # pages with examples in Python, and the tests that run them

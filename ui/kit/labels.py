@@ -123,5 +123,5 @@ def _draft(drafter: DrafterConfig) -> list[str]:
 
 def _machine(config: RunConfig) -> list[str]:
     exact = exact_text(config)
-    known = ["not exact" if exact.startswith("no") else "exact"] if exact else []
+    known = [f"not exact{exact[2:]}" if exact.startswith("no") else "exact"] if exact else []
     return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + known

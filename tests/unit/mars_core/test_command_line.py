@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from mars_core.__main__ import main
+from mars_core.decoder import ModelCache, PassShapes
 from mars_core.rules import RULES
 from mars_core.verification import judge
 from tests.checkpoints import tiny_checkpoint
@@ -79,6 +80,19 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call)
     (row,) = (line.split() for line in out.splitlines() if line.startswith("none "))
     assert row[7] == "–"  # nothing was drafted, so that no share of it was kept
     assert "\x1b" not in out
+
+
+def test_a_pair_that_is_not_exact_is_said_to_be_so(
+    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "not exact" not in call("run", "--prompt", "abc", *folders)[1]
+    monkeypatch.setattr("mars_core.models.exactness.CANDIDATES", (PassShapes(2, 64, 128),))
+    product = ModelCache.forward
+    monkeypatch.setattr(
+        ModelCache, "forward", lambda self, ids, *rest, **more: product(self, ids, *rest, **more) + 1e-5 * len(ids)
+    )
+    _, out, _ = call("run", "--prompt", "abc", *folders)
+    assert "not exact: its logits near position " in out
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_strict_with_chains_is_the_target_alone(pair: Pair, written: Callable[[D
     loose = replace(pair, shapes=ANY_SHAPE, inexact="a test")
     trace = decoded(loose, config_for(loose, CHAINS["draft model"], 1.0))
     assert trace.config.environment["exact"] == "no: a test"
-    if pair.target.config.model_type == "llama":
+    if pair.dtype is torch.float32:
         assert numbers(trace) != numbers(alone), "else nothing is tested"
 
 

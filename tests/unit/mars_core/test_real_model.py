@@ -78,7 +78,7 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
 
 def test_a_server_of_it_that_speculates_is_lossless(loaded: Callable[[str], Pair], tmp_path: Path) -> None:
     prompts, found = tmp_path / "prompts.txt", tmp_path / "found.json"
-    prompts.write_text(PROMPTS[3])
+    prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[3]}")
     with serve_models(Session(loaded("bfloat16")), drafter=NGRAMS) as server:
         asked = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
         assert main([*asked, "--json", str(found)]) == 0
