@@ -68,7 +68,7 @@ def read_trees(pair: Pair, prompt: Sequence[int], text: Sequence[int], nodes: No
         nodes.differ += int((found != wanted).any(-1).sum())
         nodes.changed += int((found.argmax(-1) != wanted.argmax(-1)).sum())
         nodes.largest = max(nodes.largest, float((found - wanted).abs().max()))
-        cache.read(ids[root : root + len(PATH)], root)
+        cache.read(ids[root : root + max(APART, len(PATH))], root)
 
 
 def report(found: Differences, nodes: Nodes, facts: Mapping[str, str]) -> Report:
