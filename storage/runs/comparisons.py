@@ -86,7 +86,6 @@ class StoredComparison:
     tags: tuple[str, ...] = ()
     comment: str = ""
     source: Source = Source.COMPARE
-    sweep_id: str | None = None
     repeats: tuple[Repeat, ...] = ()
 
 
@@ -119,7 +118,7 @@ class Comparisons(Connected):
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
                 else:
                     first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
-        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source", "sweep_id")}
+        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
         runs = tuple(first[lane] for lane in sorted(first))
         return StoredComparison(
             **own, prompt=read_prompt(row), runs=runs, repeats=tuple(repeats), tags=tuple(row["tags"])
