@@ -114,7 +114,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             raise ValueError("Only the objects of one owner can be deleted together.")
         with self._write(_NOT_DELETED) as connection:
             connection.execute(delete(Link).where(*self.scope.of(Link)))
-        removed = self._remove(Comparison, _NOT_DELETED)
+        removed = self._remove(_NOT_DELETED)
         self._remove_studies(_NOT_DELETED)
         return removed
 
@@ -128,7 +128,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
 
         self._remove_studies(_NOT_EXPIRED, *old(Study))
-        return self._remove(Comparison, _NOT_EXPIRED, *old(Comparison))
+        return self._remove(_NOT_EXPIRED, *old(Comparison))
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
         """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
@@ -139,7 +139,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
                 return 0
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
             found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-            remove(connection, Comparison, [id_ for row in found for id_ in row.comparison_ids])
+            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)
             connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
             if len(found) < TASKS_A_WRITE:

@@ -21,8 +21,8 @@ def upgrade() -> None:
     connection = op.get_bind()
     if connection.scalar(sa.text("SELECT count(*) FROM sweeps")):
         raise StorageError(
-            "The database has sweeps of a development version, which this version cannot read: "
-            "remove them with release 0.1.0, or choose another database; nothing was changed."
+            "The database has sweeps of a development version, which this version of MARS Playground cannot read; "
+            "choose another database; nothing was changed."
         )
     for run in connection.execute(_EXACT).all():
         said = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}

@@ -192,7 +192,7 @@ def test_two_pages_that_push_lose_nothing(
     save(one.store, "of one")
     save(other.store, "of the other")
     other.store.annotate(shared, comment="by the other")
-    one.store._remove(Comparison, "not removed", Comparison.id == gone)
+    one.store._remove("not removed", Comparison.id == gone)
     commit = repository.Repository.commit
 
     def late(self: Any, *args: Any, **more: Any) -> None:
