@@ -80,7 +80,7 @@ class Invented:
         tags = sorted({f"tag {self.rng.randint(1, 30)}" for _ in range(2)}) if number % 20 == 0 else []
         created = self.start + timedelta(seconds=60 * number)
         row = {"id": new_id(), "created_at": created, "chat": False, "prompt": prompt, "system": "", "stop": []}
-        row |= {"name": name, "tags": tags, "comment": "", "source": self.rng.choice(SOURCES), "sweep_id": None}
+        row |= {"name": name, "tags": tags, "comment": "", "source": self.rng.choice(SOURCES)}
         row |= {"owner": self.rng.choice(OWNERS)}
         return row | {"deleted_at": created if number % 100 == 99 else None}
 

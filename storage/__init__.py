@@ -14,11 +14,11 @@ from storage.shares import Share
 from storage.store import Counts, RunStore
 from storage.studies.claims import Claim
 from storage.studies.results import StoredJudgement, StoredResult
-from storage.studies.studies import StoredStudy, StoredSweep, StudyHead, StudyProgress, WorkerProgress
+from storage.studies.studies import StoredStudy, StudyHead, StudyProgress, WorkerProgress
 
 __all__ = [
     "EVERYBODY", "Choice", "Choices", "Claim", "ClaimLost", "Counts", "Found", "Preferred", "Repeat", "RunRecord", "RunStore",
     "Search", "Share", "Shared", "Sort", "Source", "StorageError", "StoredComparison", "StoredJudgement", "StoredResult",
-    "StoredRun", "StoredStudy", "StoredSweep", "StoredVote", "StudyHead", "StudyProgress", "TemporaryStore", "VoteCount",
+    "StoredRun", "StoredStudy", "StoredVote", "StudyHead", "StudyProgress", "TemporaryStore", "VoteCount",
     "WorkerProgress", "database_file", "open_or_set_aside", "write_csv", "write_everything", "write_parquet",
 ]  # fmt: skip

@@ -131,12 +131,7 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
                 own = f"it.[{key.elements[0].parent.name}]"
                 pairs = (f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements)
                 parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
-                change = (
-                    f"UPDATE [{name}] AS it SET {own[3:]} = NULL"
-                    if key.ondelete == "SET NULL"
-                    else f"DELETE FROM [{name}] AS it"
-                )
-                run.execute(f"{change} WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})")
+                run.execute(f"DELETE FROM [{name}] AS it WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})")
         run.execute("COMMIT")
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused
 
@@ -159,7 +154,12 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
                     continue
                 names = [each for each in batch.schema.names if each in _TABLES[name].c]
                 into, values = (", ".join(form.format(each) for each in names) for form in ("[{}]", ":{}"))
-                yield f"INSERT OR REPLACE INTO [{name}] ({into}) VALUES ({values})", batch.to_pylist()
+                rows = batch.to_pylist()
+                for row in rows:
+                    if row.get("pass_rows") is not None:  # of schema 0007: as its migration
+                        said = {"exact": f"{row['pass_rows']} rows, {row['pass_width']} positions"}
+                        row["environment"] = json.dumps(json.loads(row["environment"]) | said, ensure_ascii=False)
+                yield f"INSERT OR REPLACE INTO [{name}] ({into}) VALUES ({values})", rows
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise StorageError(f"The backup cannot be read: the file {path.name} of {name} is damaged.") from error
 

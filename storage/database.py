@@ -8,12 +8,11 @@ anything is written.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -27,11 +26,11 @@ from storage.errors import StorageError, explained
 from storage.journal import set_journal
 from storage.runs.index import create_index
 from storage.schema.columns import Base, UtcTime
-from storage.turns import Turns, patiently, turns_of
+from storage.turns import Turns, patiently
 
-LOG = logging.getLogger("mars.storage")
 BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
 UNTIL = "mars_until"  # execution option: the end of the waits of a writing transaction, by the monotonic clock
+REBUILDS = "mars_rebuilds"  # execution option: a migration, in which SQLite replaces tables that others refer to
 CONNECTIONS = {
     "pool_size": 20,
     "max_overflow": 20,
@@ -39,7 +38,6 @@ CONNECTIONS = {
 }  # of 100 that PostgreSQL allows; threads wait for one
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
-EARLIER = ("0006", "0006-0007")  # schemas that migrations/carry_over.py migrates, the latter one partly migrated
 _VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) CONSTRAINT alembic_version_pkc PRIMARY KEY NOT NULL)"  # alembic's
 _MIGRATING = Turns()  # alembic's `op` and `context` belong to the process
 
@@ -136,7 +134,9 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    until, cursor = connection.get_execution_options().get(UNTIL), connection.connection.cursor()
+    options, cursor = connection.get_execution_options(), connection.connection.cursor()
+    until = options.get(UNTIL)
+    cursor.execute(f"PRAGMA foreign_keys = {REBUILDS not in options}")
     cursor.execute(f"PRAGMA busy_timeout = {0 if until else int(1000 * BUSY_TIMEOUT_S)}")
     patiently(partial(cursor.execute, "BEGIN IMMEDIATE" if until else "BEGIN"), until or 0.0)
 
@@ -163,25 +163,8 @@ def _prepare(engine: Engine, location: str) -> None:
     if current:
         return
     with _migrating(engine) as connection:
-        earlier = set(_versions(connection)) & set(EARLIER)
-    if earlier:
-        from storage.migrations.carry_over import carry_over  # imported here, as alembic, because it is rarely needed
-
-        carry_over(partial(_migrating, engine))
-        if path is not None:
-            _vacuum(engine, path)
-    with _migrating(engine) as connection:
         if not _is_current(connection, location):
             _upgrade(connection)
-
-
-def _vacuum(engine: Engine, path: Path) -> None:
-    """Frees disk space, which may fail."""
-    try:
-        with turns_of(path).taken(time.monotonic() + BUSY_TIMEOUT_S), closing(engine.raw_connection()) as raw:
-            raw.cursor().execute("VACUUM")
-    except sqlite3.OperationalError as error:
-        LOG.warning("vacuum", exc_info=error)
 
 
 @contextmanager
@@ -190,7 +173,7 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
     until = time.monotonic() + BUSY_TIMEOUT_S
     with (
         _MIGRATING.taken(until),
-        engine.connect().execution_options(**{UNTIL: until}) as connection,
+        engine.connect().execution_options(**{UNTIL: until, REBUILDS: True}) as connection,
         connection.begin(),
     ):
         if engine.dialect.name == "postgresql":
@@ -206,15 +189,11 @@ def _versions(connection: Connection) -> Sequence[str]:
 def _is_current(connection: Connection, location: str) -> bool:
     """Whether the schema is current. Raises StorageError for an unknown revision."""
     present = _versions(connection)
-    if unknown := sorted(set(present) - {*known_schemas(), *EARLIER}):
-        if unknown[0] < EARLIER[0]:
-            raise StorageError(
-                f"The database has the schema {unknown[0]!r} of an early version ({location}). Open it once with the version "
-                "of 22 November 2026 (schema 0006), then with this one; nothing was changed."
-            )
+    if unknown := sorted(set(present) - {*known_schemas()}):
+        by = "a newer" if unknown[0] > known_schemas()[0] else "a development"
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
-            f"made by a newer version ({location}). Update the app or choose another database; nothing was changed."
+            f"made by {by} version ({location}). Update the app or choose another database; nothing was changed."
         )
     return list(present) == [known_schemas()[-1]]
 

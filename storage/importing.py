@@ -1,7 +1,7 @@
 """Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data"; and runs of servers,
 from their records. Exact and idempotent.
 
-Runs with known ids are not changed. Votes, sweeps, studies and links are not imported.
+Runs with known ids are not changed. Votes, studies and links are not imported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from storage.traces.flat import STEP, read_row
 RUNS_A_READ = 100
 MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
-_VERSIONS = ("6", str(SCHEMA_VERSION))  # of files; in 6 these columns were maps
 _JSON = ("rule_parameters", "environment")
 _DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
 
@@ -115,7 +114,7 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
         for path in files["runs"]:
             with pq.ParquetFile(path) as runs:
                 for batch in runs.iter_batches(RUNS_A_READ):
-                    for row in batch.to_pylist(maps_as_pydicts="strict"):
+                    for row in batch.to_pylist():
                         values = mapped(row, decode)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
                         added = _add(store, values, steps, archived.get(values["comparison_id"], {}))
@@ -167,10 +166,10 @@ def _kind(path: Path) -> str:
         schema = file.schema_arrow
     version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     for kind in KINDS:
-        if schema.names == EXPORTS[kind].schema.names and version in _VERSIONS:
+        if schema.names == EXPORTS[kind].schema.names and version == str(SCHEMA_VERSION):
             return kind
     raise ValueError(
-        f"schema_version is {version}; it must be {' or '.join(_VERSIONS)}, with all columns of runs, tokens or nodes"
+        f"schema_version is {version}; it must be {SCHEMA_VERSION}, with all columns of runs, tokens or nodes"
     )
 
 
@@ -222,7 +221,7 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived
         _comparison(connection, store.scope.owner, row, archived)
         run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
         run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
-        run |= {name: json.loads(row[name], strict=False) for name in _JSON if isinstance(row[name], str)}
+        run |= {name: json.loads(row[name], strict=False) for name in _JSON}
         add_run(connection, row["comparison_id"], {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])})
         return True
 

@@ -1,4 +1,4 @@
-"""The comparisons, sweeps and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
+"""The comparisons and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
 
 Every connection of a store has its scope, and every statement on these tables uses it: objects outside the scope do not exist. Runs,
 steps, tokens and votes are read through their comparison, tasks and results through their study. And how rows are looked up by their id.
@@ -16,14 +16,14 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, false, fun
 from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.errors import StorageError
-from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask, Sweep
+from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
 Item = TypeVar("Item")
 Conditions = tuple[ColumnElement[bool], ...]
-Table = type[Comparison | Sweep | Study]
+Table = type[Comparison | Study]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +62,20 @@ class Linked:
     votes: ClassVar[Conditions] = (false(),)
 
     def of(self, table: Table | type[Link | Facet]) -> Conditions:
-        if table is Sweep:
-            return (Sweep.id.in_(self._shown(Link.sweep_id)),)
         if table is Study:
             return (Study.id.in_(self._shown(Link.study_id)),)
         return self._comparisons() if table is Comparison else (false(),)
 
     def _comparisons(self) -> Conditions:
         there = Comparison.deleted_at.is_(None)
-        match self.kind:
-            case Shared.COMPARISON:
-                return there, Comparison.id.in_(self._shown(Link.comparison_id))
-            case Shared.SWEEP:
-                return there, Comparison.sweep_id.in_(self._shown(Link.sweep_id))
-            case Shared.STUDY:
-                each = func.json_each(StudyTask.comparison_ids).table_valued("value")
-                if self.dialect != "sqlite":
-                    ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
-                    each = ids.table_valued("value").render_derived()
-                tasks = select(each.c.value).select_from(StudyTask).join(each, true())
-                return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
+        if self.kind is Shared.COMPARISON:
+            return there, Comparison.id.in_(self._shown(Link.comparison_id))
+        each = func.json_each(StudyTask.comparison_ids).table_valued("value")
+        if self.dialect != "sqlite":
+            ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
+            each = ids.table_valued("value").render_derived()
+        tasks = select(each.c.value).select_from(StudyTask).join(each, true())
+        return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
 
     def _shown(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
         """The shown id; no row after the link is removed."""
@@ -119,7 +113,7 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 
 
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
-    """``columns`` of the comparison, sweep or study with this id. Raises StorageError if it is not in the scope."""
+    """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the scope."""
     noun = table.__name__.lower()
     check_id(id_, noun)
     statement = select(*(columns or (table.id,))).where(table.id == id_, *scope_of(connection).of(table))

@@ -1,4 +1,4 @@
-"""Links that give read access to a comparison, sweep or study.
+"""Links that give read access to a comparison or a study, which may be a sweep.
 
 The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain hash is sufficient.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -19,7 +18,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import comparison_row
-from storage.schema import Comparison, Link, Shared, Study, Sweep
+from storage.schema import Comparison, Link, Shared, Study
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import Linked, Table, row_of
@@ -29,7 +28,7 @@ TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
 ENDED = "This link is not valid any more: its content is no longer shared."
 _TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
-_OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.SWEEP: Link.sweep_id, Shared.STUDY: Link.study_id}
+_OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.STUDY: Link.study_id}
 _LIVE = Link.comparison_id.is_(None) | Comparison.deleted_at.is_(None)
 
 
@@ -47,7 +46,7 @@ class Shares(Connected):
     """Every method with an id raises StorageError for an unknown object."""
 
     def through(self, token: str) -> Self:
-        """A read-only store of what a link shows: one comparison, or a sweep or a study with its comparisons.
+        """A read-only store of what a link shows: one comparison, or a study with its comparisons.
 
         Name, tags and comment of a comparison are shared with it; votes are not. Access ends immediately with the link. Raises
         StorageError for an invalid or expired token.
@@ -107,18 +106,12 @@ class Shares(Connected):
 
 
 def _place(connection: Connection, kind: Shared, object_id: str) -> tuple[Table, InstrumentedAttribute[str | None]]:
-    """The table of this object, and its column in a link: a sweep is a study unless it is of an earlier release.
-
-    Raises StorageError for an unknown object.
-    """
+    """The table of this object, and its column in a link. Raises StorageError for an unknown object."""
     if kind is Shared.COMPARISON:
         comparison_row(connection, object_id)
         return Comparison, Link.comparison_id
-    with suppress(StorageError) if kind is Shared.SWEEP else nullcontext():
-        row_of(connection, Study, object_id)
-        return Study, Link.study_id
-    row_of(connection, Sweep, object_id)
-    return Sweep, Link.sweep_id
+    row_of(connection, Study, object_id)
+    return Study, Link.study_id
 
 
 def _hash(token: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, up
 from storage.runs.comparisons import Comparisons, remove
 from storage.runs.search import Lists
 from storage.runs.votes import Votes
-from storage.schema import Comparison, Facet, Link, Study, StudyTask, Sweep, Vote
+from storage.schema import Comparison, Facet, Link, Study, StudyTask, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.claims import Claims
@@ -81,7 +81,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             number(Comparison, live).label("comparisons"),
             number(Comparison, live, what=runs).label("runs"),
             number(Comparison, live, *voted).label("votes"),
-            (number(Sweep) + number(Study, is_sweep())).label("sweeps"),
+            number(Study, is_sweep()).label("sweeps"),
             number(Study, not_(is_sweep())).label("studies"),
             number(Comparison, not_(live)).label("deleted"),
         )
@@ -100,7 +100,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         with self._write("Nothing was moved") as connection:
             moved = [
                 connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
-                for table in (Comparison, Facet, Sweep, Study, Link)
+                for table in (Comparison, Facet, Study, Link)
             ]
             return moved[0]
 
@@ -114,8 +114,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             raise ValueError("Only the objects of one owner can be deleted together.")
         with self._write(_NOT_DELETED) as connection:
             connection.execute(delete(Link).where(*self.scope.of(Link)))
-        removed = self._remove(Comparison, _NOT_DELETED)
-        self._remove(Sweep, _NOT_DELETED)
+        removed = self._remove(_NOT_DELETED)
         self._remove_studies(_NOT_DELETED)
         return removed
 
@@ -129,9 +128,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
 
         self._remove_studies(_NOT_EXPIRED, *old(Study))
-        removed = self._remove(Comparison, _NOT_EXPIRED, *old(Comparison))
-        self._remove(Sweep, _NOT_EXPIRED, *old(Sweep))
-        return removed
+        return self._remove(_NOT_EXPIRED, *old(Comparison))
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
         """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
@@ -142,7 +139,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
                 return 0
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
             found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-            remove(connection, Comparison, [id_ for row in found for id_ in row.comparison_ids])
+            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)
             connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
             if len(found) < TASKS_A_WRITE:

@@ -1,25 +1,17 @@
-"""The results of a sweep: paired runs of the rule at each setting and of strict.
-
-``load_sweep`` and ``latest_sweeps`` also read the sweeps of earlier releases, which had a separate table and ran strict once per pair.
-"""
+"""The results of a sweep: paired runs of the rule at each setting and of strict."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
 
 from evaluation.scoring.names import ANSWER
 from evaluation.statistics import over
-from evaluation.study.plan import Models, Plan, Task, read_plan
+from evaluation.study.plan import Plan, Task, read_plan
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.stored import read, readable
-from evaluation.study.sweep import Case, Cell, Grid, cell_of, pairs_planned, sweep_name, sweep_plan
-from mars_core.types import ModelRef, Status
-from storage import RunStore, StorageError, StoredResult, StoredStudy, StoredSweep
+from evaluation.study.sweep import Cell, cell_of, pairs_planned
+from mars_core.types import Status
+from storage import RunStore, StoredResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +19,7 @@ class Paired:
     """The rule at one setting on one prompt and seed, paired with strict. Counts are sums, so that they can be pooled."""
 
     comparison: str  # id in the store
-    runs: tuple[str, ...]  # ids of strict's run and the rule's; empty for a sweep of an earlier release
+    runs: tuple[str, ...]  # ids of strict's run and the rule's
     case: int
     repeat: int
     temperature: float
@@ -75,17 +67,6 @@ class Sweep:
         return pairs_planned(self.plan)
 
 
-class SweepHead(NamedTuple):
-    """A sweep in a list. ``done`` and ``total``: number of tasks (pairs for sweeps of earlier releases, see ``unit``)."""
-
-    id: str
-    created_at: datetime
-    name: str
-    done: int
-    total: int
-    unit: str
-
-
 def pairs_of(plan: Plan, results: Iterable[StoredResult]) -> tuple[Paired, ...]:
     """All pairs with two completed runs, by task, then setting. Raises ValueError for results of another version."""
     by_place = {(stored.task, stored.lane): stored for stored in results}
@@ -111,18 +92,9 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     )  # fmt: skip
 
 
-def find_sweep(store: RunStore, sweep_id: str) -> StoredStudy | StoredSweep:
-    """A sweep of this release, or of an earlier one. Raises StorageError where there is none."""
-    with suppress(StorageError):
-        return store.study(sweep_id)
-    return store.sweep(sweep_id)
-
-
 def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
     """Raises StorageError where there is none, and ValueError where another version of this program saved it."""
-    study = find_sweep(store, sweep_id)
-    if isinstance(study, StoredSweep):
-        return _read_old(study)
+    study = store.study(sweep_id)
     plan = read_plan(study.plan)
     if plan.varied is None:
         raise ValueError("This is a study, not a sweep; it is shown in the tab Quality.")
@@ -131,34 +103,3 @@ def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
     ended = Status.COMPLETED if study.done == study.tasks else Status.CANCELLED
     status, error = (ended, "") if failed is None else (Status.FAILED, str(failed.data.get("error", "")))
     return Sweep(sweep_id, plan, pairs_of(plan, results), status, error)
-
-
-def latest_sweeps(store: RunStore, limit: int = 50) -> tuple[SweepHead, ...]:
-    """Sweeps, latest first, including those of earlier releases; without those that this version cannot read."""
-    found = store.studies(limit, sweeps=True)
-    heads = [SweepHead(head.id, head.created_at, head.name, head.done, head.tasks, "task") for head in found]
-    for stored in store.sweeps(limit):
-        with suppress(ValueError, TypeError, KeyError):
-            plan = _old_plan(stored.plan)
-            own = (stored.id, stored.created_at, plan.name, stored.results)
-            heads.append(SweepHead(*own, pairs_planned(plan), "comparison"))
-    return tuple(sorted(heads, key=lambda head: head.created_at, reverse=True)[:limit])
-
-
-@readable("sweep")
-def _read_old(stored: StoredSweep) -> Sweep:
-    measured = ("strict_tokens_per_s", "tokens_per_s", "tv_sum")
-    rows: list[dict[str, Any]] = [
-        {name: math.nan if value is None and name in measured else value for name, value in pair.items()}
-        for pair in stored.results
-    ]
-    return Sweep(stored.id, _old_plan(stored.plan), tuple(Paired(runs=(), **row) for row in rows), stored.status)
-
-
-def _old_plan(stored: Mapping[str, Any]) -> Plan:
-    given = dict(stored)
-    cases = [Case(**case) for case in given.pop("cases")]
-    grid = read(Grid, {name: given.pop(name) for name in ("rule", "parameter", "values", "ks", "drafter", "others")})
-    models = Models(given["pair"], ModelRef(given.pop("pair")))
-    given |= {name: tuple(given[name]) for name in ("temperatures", "stop")}
-    return sweep_plan(models, cases, grid, sweep_name(grid, cases), **given)

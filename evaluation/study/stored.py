@@ -21,12 +21,12 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def readable(what: str = "study") -> Iterator[None]:
+def readable() -> Iterator[None]:
     """Raises ValueError where this version cannot read what is stored."""
     try:
         yield
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"The {what} was saved by another version of this program; {error} does not fit.") from None
+        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
 
 
 @readable()

@@ -18,7 +18,6 @@ from storage.export.columns import described
 VIEWS = ("runs", "tokens", "nodes")  # for dataset viewers; a restore needs only data/
 _CARD, _BESIDE = "README.md", (".gitattributes", "README.md")
 _FILE = re.compile(rf"(?:data/\w+|{'|'.join(VIEWS)})/(\d{{8}})-(\d{{8}}T\d{{6}}Z)\.parquet")
-_EARLIER = re.compile(r"manifest\.json|snapshots/\d{8}-[0-9a-f]{12}\.db\.gz")  # whole databases of earlier releases
 
 
 class BackupError(Exception):
@@ -31,7 +30,6 @@ class Snapshot(NamedTuple):
     commit: str
     files: Mapping[str, str]
     pushes: list[tuple[int, datetime, str]]
-    earlier: list[str]  # newest database last
 
 
 class Repository:
@@ -46,15 +44,14 @@ class Repository:
         self.api.create_repo(**self.where, private=True, exist_ok=True)
         info = self.api.dataset_info(self.name, files_metadata=True, timeout=20.0)
         files = {each.rfilename: each.lfs.sha256 if each.lfs else "" for each in info.siblings or ()}
-        earlier = sorted(filter(_EARLIER.fullmatch, files))
         if not info.private:
             raise BackupError(f"{self.place} is public, but backups contain prompts and texts; make it private.")
-        if not all(_FILE.fullmatch(path) or path in (*_BESIDE, *earlier) for path in files):
+        if not all(_FILE.fullmatch(path) or path in _BESIDE for path in files):
             raise BackupError(f"{self.place} holds other files than backups; use a separate repository for backups.")
         found = ((match, path) for path in files if path.startswith("data/") and (match := _FILE.fullmatch(path)))
         pushes = [(int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path) for match, path in found]
         pushes.sort(key=lambda each: (each[0], "/deleted/" in each[2]))
-        return Snapshot(str(info.sha), files, pushes, earlier)
+        return Snapshot(str(info.sha), files, pushes)
 
     def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""

@@ -5,7 +5,6 @@ A push is one commit with a new file for each changed table. At times all files 
 
 from __future__ import annotations
 
-import gzip
 import logging
 import os
 import shutil
@@ -124,7 +123,7 @@ class Backup(CommitScheduler):
     def _push(self) -> None:
         if not self._compared:
             seen = self._repository.look()
-            follow(self._store, self._repository.name, everything=not (seen.pushes or seen.earlier))
+            follow(self._store, self._repository.name, everything=not seen.pushes)
             self._compared = True
         while True:
             with self._work() as folder:
@@ -141,7 +140,7 @@ class Backup(CommitScheduler):
         seen = self._repository.look()
         deleted = any("/deleted/" in path for *_, path in seen.pushes)
         aged = len({number for number, *_ in seen.pushes}) > 1 and datetime.now(UTC) - seen.pushes[0][1] > WEEK
-        due = bool(deleted or aged or seen.earlier or len(seen.pushes) > MAX_FILES)
+        due = deleted or aged or len(seen.pushes) > MAX_FILES
         if due:
             with self._work() as folder, self._assembled(seen, folder) as store:
                 follow(store, "", everything=True)
@@ -157,7 +156,7 @@ class Backup(CommitScheduler):
             try:
                 with self._work() as folder:
                     seen = self._repository.look()
-                    if seen.pushes or seen.earlier:
+                    if seen.pushes:
                         with self._assembled(seen, folder) as store:
                             follow(store, self._repository.name, fresh=True)
                             count = store.count()
@@ -185,15 +184,8 @@ class Backup(CommitScheduler):
 
     def _assembled(self, seen: Snapshot, folder: Path) -> RunStore:
         """Builds the database runs.db in ``folder`` from the repository. Raises BackupError, StorageError."""
-        paths, snapshots = [path for *_, path in seen.pushes], seen.earlier[-1:]
-        self._repository.fetch(seen, [*paths, *snapshots], folder)
-        for name in snapshots:
-            most = shutil.disk_usage(folder).free // 2
-            with gzip.open(folder / name) as packed, (folder / "runs.db").open("wb") as plain:
-                while chunk := packed.read(2**20):
-                    plain.write(chunk)
-                    if plain.tell() > most:
-                        raise BackupError(f"{name} has more than {most:,} bytes unpacked, half of the free space")
+        paths = [path for *_, path in seen.pushes]
+        self._repository.fetch(seen, paths, folder)
         store = RunStore(f"sqlite:///{folder / 'runs.db'}")
         read_changes(store, ((Path(path).parent.name, folder / path) for path in paths))
         return store

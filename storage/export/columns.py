@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 7  # incremented when a column changes its name, type or meaning
+SCHEMA_VERSION = 8  # incremented when a column changes its name, type or meaning
 _GIVEN = [("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
 TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
@@ -63,7 +63,6 @@ name | text | | of the comparison, given by the user
 tags | texts | | of the comparison
 comment | text | | on the comparison
 source | text | | origin of the comparison: compare, sweep, vote, study, server (a record of a server)
-sweep_id | text | | sweep of an earlier release
 lane | int | | column on the page, from 0
 execution_order | int | | place in the order in which the runs of the comparison were executed, from 0
 created_at | time | UTC | when the run was saved
@@ -87,8 +86,6 @@ top_p | float | | share of probability kept before sampling
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
 thinking | bool | | thinking switch of the chat template; empty: its default
-pass_rows | int | rows | of every target pass of an exact run; empty where the run was not exact
-pass_width | int | rows | of its cache
 new_tokens | int | tokens | generated
 prompt_tokens | int | tokens | of the prompt
 steps | int | | drafts with their target passes, without the prefill

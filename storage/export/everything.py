@@ -17,7 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
 from storage.export.tables import EXPORTS, in_order
-from storage.schema import Comparison, Study, Sweep
+from storage.schema import Comparison, Study
 from storage.scope import Table
 from storage.store import RunStore
 
@@ -33,8 +33,7 @@ runs.csv          one row per run: settings, output text, status, measurements.
 tokens.csv        one row per token, including rejected ones, with the values that decided it.
 nodes.csv         one row per drafted token.
 votes.csv         one row per blind vote.
-sweeps.json       each sweep of an earlier release: its plan and its results.
-studies.json      each study, and each sweep of this release: its name and its plan. Its runs are in the tables.
+studies.json      each study and each sweep: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
 runs, tokens, nodes and votes are also included as .parquet, bit-exact: `python -m storage import` reads these, with
@@ -51,7 +50,6 @@ def write_everything(store: RunStore, path: Path) -> None:
         archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
         for name, values in (
             ("comparisons", _rows(store, Comparison, *DERIVED, "owner")),
-            ("sweeps", _rows(store, Sweep, "owner")),
             ("studies", _rows(store, Study, "owner")),
             ("shares", ({key: getattr(share, key) for key in SHARE} for share in store.shares())),
         ):

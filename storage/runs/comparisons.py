@@ -24,7 +24,7 @@ from storage.runs.records import (
 )
 from storage.schema import Comparison, Run, RunTrace, Source
 from storage.schema.trace import CONFIG, SUMMARY
-from storage.scope import Table, batches, check_id, new_id, row_of, unknown
+from storage.scope import batches, check_id, new_id, row_of, unknown
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MAX_TAGS = 20
@@ -86,7 +86,6 @@ class StoredComparison:
     tags: tuple[str, ...] = ()
     comment: str = ""
     source: Source = Source.COMPARE
-    sweep_id: str | None = None
     repeats: tuple[Repeat, ...] = ()
 
 
@@ -119,7 +118,7 @@ class Comparisons(Connected):
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
                 else:
                     first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
-        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source", "sweep_id")}
+        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
         runs = tuple(first[lane] for lane in sorted(first))
         return StoredComparison(
             **own, prompt=read_prompt(row), runs=runs, repeats=tuple(repeats), tags=tuple(row["tags"])
@@ -201,19 +200,19 @@ class Comparisons(Connected):
 
     def purge(self, before: datetime) -> int:
         """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes; returns their number."""
-        return self._remove(Comparison, "Deleted comparisons were not all removed", Comparison.deleted_at < before)
+        return self._remove("Deleted comparisons were not all removed", Comparison.deleted_at < before)
 
     def remove_unfinished(self, before: datetime) -> int:
         """Permanently remove comparisons created before that have no run because their process ended; returns their number."""
         without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
         failure = "Unfinished comparisons were not all removed"
-        return self._remove(Comparison, failure, Comparison.created_at < before, without_run)
+        return self._remove(failure, Comparison.created_at < before, without_run)
 
-    def _remove(self, table: Table, failure: str, *which: ColumnElement[bool]) -> int:
-        """Permanently remove rows in the scope, a few at a time so that others can write; returns their number."""
-        few = select(table.id).where(*which, *self.scope.of(table)).limit(ROWS_A_WRITE)
-        removed = self._until_none(failure, lambda connection: remove(connection, table, connection.scalars(few).all()))
-        if removed and table is Comparison and self._engine.dialect.name == "sqlite":
+    def _remove(self, failure: str, *which: ColumnElement[bool]) -> int:
+        """Permanently remove comparisons in the scope, a few at a time so that others can write; returns their number."""
+        few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(ROWS_A_WRITE)
+        removed = self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
+        if removed and self._engine.dialect.name == "sqlite":
             with self._write(failure) as connection:
                 forget_texts(connection, begin=True)
             self._until_none(failure, forget_texts)
@@ -229,9 +228,9 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
     return comparison_id
 
 
-def remove(connection: Connection, table: Table, ids: Sequence[str]) -> int:
-    """Permanently remove comparisons with their runs, or sweeps without their comparisons; returns their number."""
-    return connection.execute(delete(table).where(table.id.in_(ids))).rowcount
+def remove(connection: Connection, ids: Sequence[str]) -> int:
+    """Permanently remove comparisons with their runs; returns their number."""
+    return connection.execute(delete(Comparison).where(Comparison.id.in_(ids))).rowcount
 
 
 def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:

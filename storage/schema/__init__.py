@@ -1,9 +1,9 @@
-"""The tables: sweep → comparisons; comparison → runs → their traces; comparison → vote, facets; study → tasks → results → judgements; and
+"""The tables: comparison → runs → their traces; comparison → vote, facets; study → tasks → results → judgements; and
 links to what is shared.
 
 A new database has them as they are here; an older one is changed by a migration, so a change here needs a new file in migrations/versions.
 
-A nan is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCADE); a comparison is kept when its sweep is deleted.
+A nan is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCADE).
 Tasks and results store ids of comparisons and runs without foreign keys: either may be deleted without the other.
 """
 
@@ -60,20 +60,6 @@ class Shared(StrEnum):
     STUDY = "study"
 
 
-class Sweep(Base):
-    """Many runs over a grid of settings. ``plan`` and ``results`` are defined by evaluation."""
-
-    __tablename__ = "sweeps"
-    __table_args__ = (sa.Index(None, "created_at", "id"), sa.Index(None, "owner", "created_at", "id"))
-
-    id: Mapped[Id]
-    created_at: Mapped[datetime]
-    status: Mapped[Status]
-    plan: Mapped[Exact]  # an object
-    results: Mapped[Exact]  # list of objects
-    owner: Mapped[Owner]
-
-
 _LISTED = ("created_at", "id", "source", "owner", "deleted_at")
 _DELETED = sa.text("deleted_at IS NOT NULL")
 
@@ -93,7 +79,6 @@ class Comparison(Base):
         ),
         sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
         sa.Index(None, "number", unique=True),
-        sa.Index(None, "sweep_id"),
     )
 
     id: Mapped[Id]
@@ -106,7 +91,6 @@ class Comparison(Base):
     tags: Mapped[list[Any]] = mapped_column(server_default="[]")  # list of strings, sorted
     comment: Mapped[str] = mapped_column(server_default=EMPTY)
     source: Mapped[Source] = mapped_column(server_default=Source.COMPARE.value)
-    sweep_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Sweep.id, ondelete="SET NULL"))
     deleted_at: Mapped[datetime | None]  # NULL: not deleted
     owner: Mapped[Owner]
     number: Mapped[int | None] = mapped_column(
@@ -195,7 +179,7 @@ class Vote(Base):
 
 
 _OPEN = sa.text("done_at IS NULL")
-_OBJECTS = ("comparison_id", "sweep_id", "study_id")
+_OBJECTS = ("comparison_id", "study_id")
 
 
 class Study(Base):
@@ -270,7 +254,7 @@ class Judgement(Base):
 
 
 class Link(Base):
-    """Read access by link to a comparison, a sweep or a study. One link per object; deleted with it.
+    """Read access by link to a comparison or a study. One link per object; deleted with it.
 
     Only a hash of the token is stored, so that links cannot be reconstructed from the database.
     """
@@ -286,5 +270,4 @@ class Link(Base):
     owner: Mapped[str] = mapped_column(sa.String(64))  # owner of the object
     created_at: Mapped[datetime]
     comparison_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
-    sweep_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Sweep.id, ondelete="CASCADE"))
     study_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"))

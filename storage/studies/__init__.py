@@ -1,1 +1,1 @@
-"""Studies: their plans, tasks, results and judgements, and the sweeps of earlier releases."""
+"""Studies: their plans, tasks, results and judgements."""

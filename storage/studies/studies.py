@@ -1,4 +1,4 @@
-"""Studies: plans, progress and deletion; and read access to the sweeps of earlier releases."""
+"""Studies: plans, progress and deletion."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, delete, func, insert, literal, not_, select, type_coerce, update
 
-from mars_core.types import Status
 from storage.connection import Connected
 from storage.database import clock
 from storage.errors import StorageError
 from storage.runs.comparisons import checked
 from storage.runs.index import reindex
-from storage.schema import Comparison, Study, StudyResult, StudyTask, Sweep
+from storage.schema import Comparison, Study, StudyResult, StudyTask
 from storage.scope import batches, check_page, new_id, row_of
 from storage.studies.claims import lock_study
 
 MAX_TASKS = 1_000_000
 COMPARISONS_A_WRITE = 500
-_SWEEP = (Sweep.id, Sweep.created_at, Sweep.status, Sweep.plan, Sweep.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +46,6 @@ class StoredStudy:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSweep:
-    """A sweep as last saved. ``status`` is cancelled unless it was completed or failed."""
-
-    id: str
-    created_at: datetime
-    status: Status
-    plan: dict[str, Any]
-    results: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class OldSweep:
-    """A sweep of an earlier release in a list. ``results``: number of results."""
-
-    id: str
-    created_at: datetime
-    plan: dict[str, Any]
-    results: int
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerProgress:
     """Progress of one worker. ``results``: lanes of tasks; ``claimed``: whether it has a valid claim on a task."""
 
@@ -90,7 +67,7 @@ class StudyProgress:
 
 
 class Studies(Connected):
-    """Every method is one short transaction, and raises StorageError for an unknown study or sweep."""
+    """Every method is one short transaction, and raises StorageError for an unknown study."""
 
     def new_study(self, name: str, plan: Mapping[str, Any], tasks: int) -> str:
         """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name has at most 200 characters."""
@@ -153,19 +130,6 @@ class Studies(Connected):
                 connection.execute(mark.where(Comparison.id.in_(some)))
                 reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))
-
-    def sweep(self, sweep_id: str) -> StoredSweep:
-        """A sweep of an earlier release. Raises StorageError for an unknown id."""
-        with self.read() as connection:
-            return StoredSweep(**row_of(connection, Sweep, sweep_id, *_SWEEP))
-
-    def sweeps(self, limit: int = 50) -> tuple[OldSweep, ...]:
-        """The latest sweeps of earlier releases, latest first, without their results; sweeps of this release are studies."""
-        check_page(limit)
-        latest = select(Sweep.id, Sweep.created_at, Sweep.plan, func.json_array_length(Sweep.results))
-        latest = latest.where(*self.scope.of(Sweep)).order_by(Sweep.created_at.desc(), Sweep.id.desc())
-        with self.read() as connection:
-            return tuple(OldSweep(*row) for row in connection.execute(latest.limit(limit)))
 
 
 def is_sweep() -> ColumnElement[bool]:

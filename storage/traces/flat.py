@@ -43,7 +43,7 @@ def numbers(kind: type, *without: str) -> dict[str, Any]:
 TOKEN = numbers(Token, "step", "id", "own")
 STEP = numbers(Step, "index")
 NODE = numbers(DraftNode, "id")
-RENAMED = {"id": "token_id", "start": "char_start", "end": "char_end"}  # field → column where it has a row per token
+RENAMED = {"id": "token_id", "start": "char_start", "end": "char_end"}  # field → column of exports
 ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
 
 
@@ -135,7 +135,7 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
 
 
 def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
-    """A Token or DraftNode from a row of an export, or of a database with a row per token."""
+    """A Token or DraftNode from a row of an export."""
     values = {each.name: row[RENAMED.get(each.name, each.name)] for each in fields(kind)}
     values["outcome"] = Outcome(values["outcome"])
     if "top" in values:

@@ -16,7 +16,7 @@ LOG = logging.getLogger("mars.faults")
 _PATH = re.compile(
     r"""(?<![\w.:/])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'"()<>,;:]+){2,}[/\\]?|sqlite:\S+|postgresql\S*://[^\s)]+"""
 )
-_UNKNOWN = re.compile(r"There is no (?:comparison|sweep|study|run|vote) with the id [^\n]{0,80}")
+_UNKNOWN = re.compile(r"There is no (?:comparison|study|run|vote) with the id [^\n]{0,80}")
 SHAREABLE = ", or it is not yours; its owner can share it."
 CALLS = ("/gradio_api/call/", "/gradio_api/run/", "/gradio_api/api/", "/gradio_api/queue/join")
 NO_CALL = "There is no endpoint of this name or fn_index that takes these values; /gradio_api/info lists the endpoints."

@@ -21,12 +21,12 @@ from hosting.backup.service import Backup
 from storage import RunStore
 from storage.changes import follow
 from storage.schema import Base
+from tests.data.release import SQLITE
 from tests.traces import make_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub
 from tests.unit.storage.exports import save
 
 REPO = "mars/backup"
-EVERY_KIND = Path(__file__).parents[2] / "data" / "before-columns.db"
 
 
 class Page:
@@ -94,7 +94,7 @@ def every_kind(tmp_path: Path) -> Path:
     """A database with every kind of thing, which knows of no backup."""
     path = tmp_path / "first" / "runs.db"
     path.parent.mkdir()
-    shutil.copy(EVERY_KIND, path)
+    shutil.copy(SQLITE, path)
     return path
 
 

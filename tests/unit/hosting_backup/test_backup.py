@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import shutil
 import threading
@@ -23,8 +22,8 @@ from hosting.backup import repository, service
 from storage import RunStore, Search
 from storage.export.columns import NODES, RUNS, TOKENS
 from storage.schema import Comparison
-from tests.data.before_columns import OWNER, said
-from tests.traces import make_trace
+from tests.data.release import OWNER, said
+from tests.traces import ENVIRONMENT, make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
 from tests.unit.storage.exports import save as save_traces
@@ -193,7 +192,7 @@ def test_two_pages_that_push_lose_nothing(
     save(one.store, "of one")
     save(other.store, "of the other")
     other.store.annotate(shared, comment="by the other")
-    one.store._remove(Comparison, "not removed", Comparison.id == gone)
+    one.store._remove("not removed", Comparison.id == gone)
     commit = repository.Repository.commit
 
     def late(self: Any, *args: Any, **more: Any) -> None:
@@ -366,20 +365,18 @@ def test_a_restore_that_was_given_up_touches_nothing(
     assert second.store.count() == 1 and hub.asked
 
 
-def test_a_snapshot_of_an_earlier_release_is_restored_and_replaced(
-    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
-) -> None:
-    earlier = Repo()
-    older = {f"snapshots/0000000{n}-0123456789a{n}.db.gz": gzip.compress(b"older") for n in range(1, 3)}
-    newest = {"snapshots/00000003-0123456789a3.db.gz": gzip.compress(every_kind.read_bytes()), "manifest.json": b"{}"}
-    earlier.commit(older | newest)
-    hub.repos[REPO] = earlier
-    first = page(tmp_path / "second" / "runs.db")
-    assert "comparisons: 20." in first.told
-    assert first.push() == "" and first.tidy() == ""
-    assert not [path for path in hub.repos[REPO].files if path.startswith(("snapshots", "manifest"))]
-    assert len(hub.repos[REPO].commits) == 1
-    assert rows(page(tmp_path / "third" / "runs.db").store) == rows(page(every_kind, repo="mars/other").store)
+@pytest.mark.usefixtures("first")
+def test_a_backup_of_release_0_1_0_says_what_was_exact_as_later_ones(tmp_path: Path, hub: Hub, page: Open) -> None:
+    repo = hub.repos[REPO]
+    (path,) = (path for path in repo.files if path.startswith("data/runs/"))
+    runs = pq.read_table(io.BytesIO(repo.files[path]))
+    for name, value in (("pass_rows", 6), ("pass_width", 192)):
+        runs = runs.append_column(name, pa.array([value] * len(runs)))
+    pq.write_table(runs.replace_schema_metadata({"mars_schema": "0007"}), tmp_path / "runs.parquet")
+    repo.commit(repo.files | {path: (tmp_path / "runs.parquet").read_bytes()})
+    store = page(tmp_path / "second" / "runs.db").store
+    (run,) = store.load(str(store.comparisons()["id"][0])).runs
+    assert run.trace.config.environment == ENVIRONMENT | {"exact": "6 rows, 192 positions"}
 
 
 @pytest.mark.usefixtures("first")

@@ -12,17 +12,15 @@ from zipfile import ZipFile
 import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import PromptConfig, Status
+from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError, write_everything
-from tests.old_sweeps import add_old_sweep
 from tests.traces import make_trace
 from tests.unit.storage.exports import file_limit, nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
 from tests.unit.storage.test_owners import make
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
 FILES = {
-    "README.txt", "comparisons.json", "runs.csv", "tokens.csv", "nodes.csv", "votes.csv", "sweeps.json", "studies.json",
-    "shares.json",
+    "README.txt", "comparisons.json", "runs.csv", "tokens.csv", "nodes.csv", "votes.csv", "studies.json", "shares.json",
 }  # fmt: skip
 TABLES = ("runs", "tokens", "nodes", "votes")
 
@@ -31,7 +29,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     anna, boris = (make(store.of(name), f"{name}s own") for name in ("anna", "boris"))
     mine = store.of("anna")
     mine.annotate(anna.comparison, comment=HOSTILE)
-    add_old_sweep(mine, {"x": "plan annas own"}, [{"tau": math.inf, "kl": math.nan, "x": HOSTILE}], Status.COMPLETED)
+    mine.new_study("hostile", {"tau": math.inf, "kl": math.nan, "x": HOSTILE}, 1)
     token = mine.share(Shared.COMPARISON, anna.comparison)
     path = tmp_path / "mine.zip"
     write_everything(mine, path)
@@ -57,10 +55,10 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
     assert comparisons[anna.comparison]["deleted_at"] is None
     assert comparisons[anna.deleted]["deleted_at"] is not None
-    _, sweep = json.loads(found["sweeps.json"])
-    assert (sweep["plan"], sweep["results"]) == ({"x": "plan annas own"}, [{"tau": "inf", "kl": None, "x": HOSTILE}])
-    (study,) = json.loads(found["studies.json"])
+    sweep, study, hostile = json.loads(found["studies.json"])
     assert (study["id"], study["name"]) == (anna.study, "study annas own")
+    assert (sweep["id"], sweep["plan"]) == (anna.sweep, {"varied": "plan annas own"})
+    assert hostile["plan"] == {"tau": "inf", "kl": None, "x": HOSTILE}
     assert [item["object_id"] for item in json.loads(found["shares.json"])] == [anna.comparison]
     assert all(name in found["README.txt"] for name in FILES - {"README.txt"})
     assert path.stat().st_mode & 0o077 == 0

@@ -49,7 +49,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     for row, trace in zip(rows, traces, strict=True):
-        assert row["schema_version"] == "7"
+        assert row["schema_version"] == "8"
         assert row["comparison_id"] == comparison_id
         assert row["text"] == guarded(trace.text)
         assert row["prompt"] == trace.config.prompt.text
@@ -108,7 +108,7 @@ def test_tokens_say_what_was_saved(store: RunStore, tmp_path: Path, monkeypatch:
     with pq.ParquetFile(tmp_path / "tokens.parquet") as file:
         assert file.schema_arrow.names == list(rows[0])
         assert (file.metadata.num_rows, file.num_row_groups) == (len(rows), 3)
-        assert file.schema_arrow.metadata[b"schema_version"] == b"7"
+        assert file.schema_arrow.metadata[b"schema_version"] == b"8"
 
 
 def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
         judged = any(token.node == at for token in trace.steps[step].tokens)
-        assert tuple(exact.values()) == (7, *place, node.piece, node.p, node.q, node.outcome, judged)
+        assert tuple(exact.values()) == (8, *place, node.piece, node.p, node.q, node.outcome, judged)
         *head, piece, p, q, outcome, seen = row.values()
-        assert head == ["7", *map(str, place)]
+        assert head == ["8", *map(str, place)]
         assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
         assert (outcome, seen) == (node.outcome, str(judged).lower())
     assert list(rows[0]) == [
@@ -187,7 +187,7 @@ def test_formula_is_guarded(sqlite_store: RunStore) -> None:
     for run, text in zip(runs.values(), DANGEROUS, strict=True):
         assert [run[name] for name in ("prompt", "system", "error", "rule", "comment")] == ["'" + text] * 5
         assert (run["name"], json.loads(run["tags"])) == ("'" + text.strip(), [text.strip()])
-        assert (run["source"], run["sweep_id"]) == ("compare", "")
+        assert run["source"] == "compare"
         assert run["text"] == "'" + text * (len(run["text"]) // len(text))
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
         assert {"'" + json.loads(row["piece"]) for row in rows} == {run["prompt"] for run in runs.values()}

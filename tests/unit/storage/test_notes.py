@@ -20,7 +20,7 @@ def notes(comparison: StoredComparison) -> tuple[str, tuple[str, ...], str]:
 def test_what_is_not_given_is_left(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))
     loaded = store.load(comparison_id)
-    assert (notes(loaded), loaded.source, loaded.sweep_id) == (("", (), ""), Source.COMPARE, None)
+    assert (notes(loaded), loaded.source) == (("", (), ""), Source.COMPARE)
     store.annotate(comparison_id, name=" A name ", tags=["b", " a ", "b", "", "  ", "B"], comment="Why?\n")
     assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "Why?\n")
     store.annotate(comparison_id, comment="")

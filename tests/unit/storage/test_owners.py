@@ -23,14 +23,12 @@ from storage import (
     RunStore,
     Search,
     Shared,
-    Source,
     StorageError,
     write_csv,
     write_parquet,
 )
 from storage.export.tables import EXPORTS
 from storage.schema import Base
-from tests.old_sweeps import add_old_sweep, belongs_to_sweep
 from tests.traces import make_trace
 from tests.unit.storage.studying import DATA, claimed, worked_off
 
@@ -61,11 +59,9 @@ class Things:
 
 
 def make(store: RunStore, mark: str) -> Things:
-    def saved(prompt: str, source: Source = Source.COMPARE, sweep: str | None = None) -> tuple[str, str]:
+    def saved(prompt: str) -> tuple[str, str]:
         traces = [make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}") for rule in ("strict", "mars")]
-        made = store.new_comparison(traces[0].config.prompt, source=source)
-        if sweep is not None:
-            belongs_to_sweep(store, made, sweep)
+        made = store.new_comparison(traces[0].config.prompt)
         runs = [store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)]
         store.annotate(made, name=f"name {mark}", tags=[f"tag {mark}"], comment=f"comment {mark}")
         return made, runs[0]
@@ -74,8 +70,9 @@ def make(store: RunStore, mark: str) -> Things:
     vote = store.add_vote(comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}")
     deleted, deleted_run = saved("deleted")
     store.delete(deleted)
-    sweep = add_old_sweep(store, {"x": f"plan {mark}"}, [])
-    swept, _ = saved("swept", Source.SWEEP, sweep)
+    sweep = store.new_study(f"sweep {mark}", {"varied": f"plan {mark}"}, 1)
+    worked_off(store, sweep)
+    swept = store.results(sweep)[0].comparison_ids[0]
     study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
     worked_off(store, study)
     store.add_judgement(study, 0, 0, swapped=False, judge=f"judge {mark}", choice=Preferred.TIE)
@@ -101,7 +98,6 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "delete": (lambda s, t: s.delete(t.comparison),),
     "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
     "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
-    "sweep": (lambda s, t: s.sweep(t.sweep),),
     "add_vote": (lambda s, t: s.add_vote(t.swept, left_lane=0, right_lane=1, choice=Choice.TIE),),
     "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
     "study": (lambda s, t: s.study(t.study),),
@@ -136,7 +132,6 @@ LISTS: dict[str, Call] = {
     "count": lambda s, _: s.count(),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
-    "sweeps": lambda s, _: s.sweeps(),
     "votes": lambda s, _: (s.votes(), s.vote_counts()),
     "vote_counts": lambda s, _: s.vote_counts(),
     "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
@@ -183,7 +178,7 @@ def test_what_is_anothers_is_unknown(world: World, asked: str) -> None:
     nowhere = Things((asked,), *8 * [asked], elsewhere, asked, asked)
     things = {"annas": anna, "everybodys": everybodys}.get(asked, nowhere)
     for call in (call for calls in UNKNOWN.values() for call in calls):
-        with pytest.raises(StorageError, match=r"^There is no (comparison|run|sweep|vote|study) with the id .*\.$"):
+        with pytest.raises(StorageError, match=r"^There is no (comparison|run|vote|study) with the id .*\.$"):
             call(store.of("boris"), things)
     for call in LOST.values():
         with pytest.raises(ClaimLost):
@@ -206,7 +201,7 @@ def test_lists_have_nothing_of_another(world: World) -> None:
 def test_lists_have_ones_own(world: World) -> None:
     store, _, boris, _ = world
     mine = store.of("boris")
-    for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "sweeps", "votes", "studies"):
+    for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "votes", "studies"):
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
     counts = mine.counts()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared
-from storage.schema import Comparison, Study, Sweep
+from storage.schema import Comparison, Study
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.studying import counts, worked_off
@@ -21,13 +21,13 @@ from tests.unit.storage.test_owners import everything_of, make
 
 NOW = datetime.now(UTC)
 TOMORROW = NOW + timedelta(days=1)
-OWNED = ("comparisons", "sweeps", "studies", "shares")
+OWNED = ("comparisons", "studies", "shares")
 
 
 def made_at(store: RunStore, at: datetime, *things: str) -> None:
-    """Let these comparisons, sweeps and studies have been made then."""
+    """Let these comparisons and studies have been made then."""
     with store._write("not changed") as connection:
-        for table in (Comparison, Sweep, Study):
+        for table in (Comparison, Study):
             value = at.replace(tzinfo=None) if connection.dialect.name == "sqlite" else at
             names = ", ".join(f"'{thing}'" for thing in things)
             change = f"UPDATE {table.__tablename__} SET created_at = :at WHERE id IN ({names})"
@@ -98,7 +98,7 @@ def test_everything_is_given(store: RunStore) -> None:
         assert sorted(rows, key=repr) == after[name]
     assert set(astuple(store.of("browser:anna").counts())) == {0}
     assert store.of("account:anna").counts().shares == 1
-    assert store.through(token).sweep(anna.sweep).plan == {"x": "plan annas own"}
+    assert store.through(token).study(anna.sweep).plan == {"varied": "plan annas own"}
     assert store.of("boris").load(boris.comparison).name == "name boris own"
     assert store.of("boris").give("boris", "account:boris") == 4
     for wrong in ("", "x" * 65):
@@ -114,33 +114,23 @@ def test_old_things_expire(store: RunStore) -> None:
     everybodys = make(store, "everybodys own")
     for things in (old, everybodys):
         made_at(store, NOW - timedelta(days=31), *(mark for mark in things.marks[1:]))
-    assert store.expire(NOW - timedelta(days=30)) == 3  # and one that went with its study
+    assert store.expire(NOW - timedelta(days=30)) == 2  # and those that went with their study
     left = repr(everything_of(store))
     assert not [mark for mark in old.marks if mark in left]
     assert all(mark in left for mark in (*new.marks, *everybodys.marks))
-    assert store.expire(NOW - timedelta(days=30), everybodys=True) == 3
+    assert store.expire(NOW - timedelta(days=30), everybodys=True) == 2
     assert not [mark for mark in everybodys.marks if mark in repr(everything_of(store))]
     boris = make(store.of("boris"), "boris own")
     assert mine.purge(TOMORROW) == 1
     assert store.of("boris").counts().deleted == 1
-    assert mine.expire(TOMORROW) == 2
+    assert mine.expire(TOMORROW) == 1
     left = repr(everything_of(store))
     assert not [mark for mark in new.marks if mark in left]
     assert all(mark in left for mark in boris.marks)
 
 
-def test_new_comparison_of_an_old_sweep_stays(sqlite_store: RunStore) -> None:
-    mine = sqlite_store.of("anna")
-    things = make(mine, "annas own")
-    made_at(sqlite_store, NOW - timedelta(days=31), things.sweep)
-    assert sqlite_store.expire(NOW - timedelta(days=30)) == 0
-    assert (mine.sweeps(), mine.load(things.swept).sweep_id) == ((), None)
-
-
 def test_lists_of_one_owner_read_their_index(sqlite_store: RunStore) -> None:
     mine = sqlite_store.of("anna")
     save(mine, make_trace(new_tokens=1))
-    (found,) = plans_of(mine, lambda: mine.sweeps(limit=5))
-    assert found == ["SEARCH sweeps USING INDEX ix_sweeps_owner_created_at_id (owner=?)"]
     (count,) = plans_of(mine, mine.count)
     assert "COVERING INDEX ix_comparisons_by_owner" in " ".join(count)

@@ -46,12 +46,11 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
         assert seen.comparisons()["id"].tolist() == [thing]
         assert seen.find(Search()).total == seen.count() == 1
         assert same(seen.load(thing), store.load(thing))
-        assert [len(found) for found in (seen.sweeps(), seen.studies())] == [kind is Shared.SWEEP, kind is Shared.STUDY]
-        if kind is Shared.SWEEP:
-            assert seen.sweep(anna.sweep) == store.sweep(anna.sweep)
-        if kind is Shared.STUDY:
+        lists = (seen.studies(sweeps=True), seen.studies())
+        assert [len(found) for found in lists] == [kind is Shared.SWEEP, kind is Shared.STUDY]
+        for head in (head for found in lists for head in found):
             for read in (RunStore.study, RunStore.results, RunStore.judgements, RunStore.study_progress):
-                assert read(seen, anna.study) == read(store, anna.study)
+                assert read(seen, head.id) == read(store, getattr(anna, OBJECTS[kind]))
         for other in {*shown.values(), anna.deleted, boris.comparison} - {thing}:
             with pytest.raises(StorageError, match="There is no comparison with the id"):
                 seen.load(other)
@@ -109,7 +108,7 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         begun = [export.tables(seen, seen.comparisons()["id"].tolist()) for export in EXPORTS.values()]
         mine.unshare(kind, thing)
         assert [table for exported in begun for table in exported] == []
-        assert (seen.count(), seen.sweeps(), seen.studies(), mine.shares()) == (0, (), (), ())
+        assert (seen.count(), seen.studies(sweeps=True), seen.studies(), mine.shares()) == (0, (), (), ())
         with pytest.raises(StorageError, match="There is no comparison"):
             seen.load(anna.comparison)
         for ended in (before, token):
@@ -172,14 +171,14 @@ def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore
     mine.share(Shared.STUDY, things.study)
     mine.share(Shared.SWEEP, things.sweep)
     titles = [share.title for share in mine.shares()]
-    assert titles == ["", "study annas own", "a\\u0000b", "prompt of annas own"]
+    assert titles == ["sweep annas own", "study annas own", "a\\u0000b", "prompt of annas own"]
 
 
 def test_table_takes_no_link_to_two_things(store: RunStore) -> None:
     things = make(store, "x")
-    columns = "token_hash, owner, created_at, comparison_id, sweep_id"
-    values = f"'h', '', '2026-01-01', '{things.comparison}', '{things.sweep}'"
-    for row in (values, values.replace(f"'{things.comparison}', '{things.sweep}'", "NULL, NULL")):
+    columns = "token_hash, owner, created_at, comparison_id, study_id"
+    values = f"'h', '', '2026-01-01', '{things.comparison}', '{things.study}'"
+    for row in (values, values.replace(f"'{things.comparison}', '{things.study}'", "NULL, NULL")):
         with (
             pytest.raises(StorageError, match=r"(?i)check constraint"),
             store._write("Nothing was written") as connection,

@@ -7,11 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import ClaimLost, Preferred, RunStore, Search, Source, StorageError, StudyHead, WorkerProgress
-from tests.traces import make_trace
+from tests.traces import make_trace, same
 from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, run_out, worked_off
 from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT
-from tests.unit.storage.test_sweeps import ANY_JSON, equal
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def equal(left: object, right: object) -> bool:
+    """JSON need not keep the sign of zero, nor the order of names."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
+    return type(left) is type(right) and (left == right or same(left, right))
 
 
 @settings(max_examples=30)

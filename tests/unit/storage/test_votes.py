@@ -87,7 +87,7 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
     assert [decode(row["prompt"]) for row in exact] == prompts
     assert [row["prompt"] for row in rows] == ["'=1+1", "\\u0000", "c", "d"]
     assert {(row["schema_version"], row["comment"], row["left_rule"]) for row in rows} == {
-        ("7", "'@x", "mars(theta=0.9)")
+        ("8", "'@x", "mars(theta=0.9)")
     }
     assert [row["created_at"] for row in exact] == [vote.created_at for vote in store.votes()[::-1]]
     assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [pairs[2][0]]

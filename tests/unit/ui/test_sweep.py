@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,14 +19,14 @@ from evaluation.study.points import LEAST_PAIRS, PAIR_HEADS, POINT_HEADS, Cost, 
 from evaluation.study.sweep import Case, Grid, cells, sweep_plan, values_of
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, ModelRef, Status
+from mars_core.types import ModelRef, Status
 from storage import RunStore, Search, Source, StorageError
-from tests.old_sweeps import add_old_sweep
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import client_of, lose_device, place_of, said
 from ui.figures.plot import Plot
 from ui.figures.tradeoff import LABELLED, PUBLISHED, tradeoff_plot
 from ui.jobs.services import Services
+from ui.tabs.study import downloads
 from ui.tabs.study.lists import estimated, numbers
 from ui.tabs.study.studies import sweeps_html
 from ui.tabs.sweep.form import SweepForm, examples, other_parameters, read_cases, suggestion, write_cases
@@ -307,58 +307,34 @@ def test_hostile_prompts_are_text_and_nothing_else() -> None:
     assert not any(html.strip() for html in absent)
 
 
-OLD_PLAN = {
-    "cases": [{"prompt": case.prompt, "reference": case.reference} for case in CASES], "rule": "mars", "parameter": "theta",
-    "values": [0.8, 0.9, 0.95], "others": {}, "temperatures": [0.0, 1.0], "drafter": asdict(DrafterConfig("model")), "ks": [3, 5],
-    "max_new_tokens": 128, "seed": 0, "repeats": 1, "top_k": 0, "top_p": 1.0, "system": "", "chat": True, "thinking": None,
-    "stop": [], "pair": "Bundled pair",
-}  # fmt: skip
-
-
-def keep(store: RunStore, status: Status = Status.COMPLETED) -> str:
-    """A sweep as an earlier release stored it."""
-    results = [{name: value for name, value in asdict(pair).items() if name != "runs"} for pair in RESULTS]
-    return add_old_sweep(store, OLD_PLAN, results, status)
-
-
-def test_a_sweep_of_an_earlier_release_is_shown_as_it_was(store: RunStore) -> None:
-    sweep = load_sweep(store, keep(store))
-    assert (sweep.pairs, sweep.status, cells(sweep.plan)) == (RESULTS, Status.COMPLETED, cells(PLAN))
-    assert closing_strip(sweep).state == "done"
-    unmeasured = add_old_sweep(store, OLD_PLAN, [asdict(RESULTS[0]) | {"tv_sum": None}])
-    with pytest.raises((ValueError, StorageError)):
-        load_sweep(store, unmeasured)  # "runs" is of another version
-    results = [{name: value for name, value in asdict(RESULTS[0]).items() if name != "runs"} | {"tv_sum": None}]
-    assert math.isnan(load_sweep(store, add_old_sweep(store, OLD_PLAN, results)).pairs[0].tv_sum)
-
-
-def test_sweeps_of_this_and_of_earlier_releases_are_listed_latest_first(store: RunStore) -> None:
-    assert sweeps_html(place_of(store), "") == ""
-    first, second = keep(store), keep(store, Status.CANCELLED)
-    third = store.new_study(f"mars, θ {HOSTILE}", PLAN.as_dict(), PLAN.tasks)
-    shown = sweeps_html(place_of(store), first)
-    assert re.findall('"id": "([0-9a-f]{32})"', shown) == [third, second, first] and f'data-opened="{first}"' in shown
-    assert "24 of 24 comparisons" in shown and "0 of 4 tasks" in shown and "unfinished" in shown
-    assert "<img" not in shown
-
-
-def test_other_studies_and_a_sweep_of_another_version_are_not_listed_nor_opened_and_hide_none(store: RunStore) -> None:
+def test_sweeps_are_listed_latest_first_without_other_studies(store: RunStore) -> None:
     study = store.new_study("quality", replace(PLAN, varied=None).as_dict(), PLAN.tasks)
     assert sweeps_html(place_of(store), "") == ""
-    name, broken = keep(store), add_old_sweep(store, {"flux": 1}, [])
-    assert re.findall('"id": "([0-9a-f]{32})"', sweeps_html(place_of(store), "")) == [name]
-    for other in (study, broken):
-        with pytest.raises((ValueError, StorageError)):
-            load_sweep(store, other)
+    with pytest.raises(ValueError, match="not a sweep"):
+        load_sweep(store, study)
+    first, second = (store.new_study(f"mars, θ {HOSTILE}", PLAN.as_dict(), PLAN.tasks) for _ in range(2))
+    shown = sweeps_html(place_of(store), first)
+    assert re.findall('"id": "([0-9a-f]{32})"', shown) == [second, first] and f'data-opened="{first}"' in shown
+    assert "0 of 4 tasks" in shown and "unfinished" in shown and "<img" not in shown
+
+
+def test_a_sweep_of_another_version_is_not_opened_and_hides_none(store: RunStore) -> None:
+    broken, whole = (store.new_study("", plan, 1) for plan in ({"varied": "flux"}, PLAN.as_dict()))
+    assert re.findall('"id": "([0-9a-f]{32})"', sweeps_html(place_of(store), "")) == [whole, broken]
+    with pytest.raises(ValueError, match="saved by another version"):
+        load_sweep(store, broken)
 
 
 @pytest.fixture
-def client(store: RunStore) -> TestClient:
+def client(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """It has SHOWN."""
+    loaded = {SHOWN.id: SHOWN}
+    monkeypatch.setattr(downloads, "load_sweep", lambda own, id_: loaded.get(id_) or load_sweep(own, id_))
     return client_of(place_of(store))
 
 
-def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -> None:
-    answer = client.get(f"/downloads/sweep.csv?sweep={keep(store)}")
+def test_the_csv_has_what_the_table_shows(client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep.csv?sweep={SHOWN.id}")
     rows = parsed(answer.text)
     assert answer.headers["content-type"].startswith("text/csv") and tuple(rows[0]) == POINT_HEADS
     found = points(PLAN, RESULTS)
@@ -370,8 +346,8 @@ def test_the_csv_has_what_the_table_shows(store: RunStore, client: TestClient) -
         assert [row[f"pareto_{cost}"] == "true" for row in rows] == [at in optimal(found, cost) for at in range(12)]
 
 
-def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(store: RunStore, client: TestClient) -> None:
-    answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={keep(store)}")
+def test_the_comparisons_csv_leads_to_every_pair_and_holds_no_formula(client: TestClient) -> None:
+    answer = client.get(f"/downloads/sweep-comparisons.csv?sweep={SHOWN.id}")
     rows = parsed(answer.text)
     assert tuple(rows[0]) == PAIR_HEADS
     assert [row["comparison"] for row in rows] == [result.comparison for result in RESULTS]

@@ -10,7 +10,6 @@ import gradio as gr
 
 from evaluation.format import about, count, displayable, number, plural
 from evaluation.report.example import EXAMPLE
-from evaluation.study.pairs import SweepHead, latest_sweeps
 from evaluation.study.processes import rate
 from storage import StorageError, StudyHead, StudyProgress, WorkerProgress
 from ui.jobs.services import Services
@@ -54,7 +53,7 @@ def sweeps_html(place: Services, selected: str, share: str = "") -> str:
     """The latest sweeps. ``share``: token of the link through which the selected one is read."""
 
     def rows() -> list[Row]:
-        return [_row(head, head.total, head.unit) for head in latest_sweeps(place.store)]
+        return [_row(head) for head in place.store.studies(sweeps=True)]
 
     return _listed(place, "Earlier sweeps", rows, selected, share)
 
@@ -66,17 +65,17 @@ def studies_html(place: Services, selected: str, share: str = "") -> str:
         heads = place.store.studies()
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
         active = {study_id: len(at_work(place.store.study_progress(study_id))) for study_id in unfinished}
-        return [*(_row(head, head.tasks, "task", active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
+        return [*(_row(head, active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
 
     return _listed(place, "Studies", rows, selected, share, "" if place.public else COMMAND)
 
 
-def _row(head: SweepHead | StudyHead, total: int, unit: str, active: int = 0) -> Row:
+def _row(head: StudyHead, active: int = 0) -> Row:
     """``active``: how many workers it has."""
-    state = "done" if head.done == total else "running" if active else "stopped"
+    state = "done" if head.done == head.tasks else "running" if active else "stopped"
     badge = plural(active, "worker") if active else BADGES[state]
-    done = f"{count(head.done)} of {plural(total, unit)}"
-    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / total)
+    done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
+    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks)
 
 
 def _listed(

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.study.pairs import Sweep, find_sweep, load_sweep
+from evaluation.study.pairs import Sweep, load_sweep
 from evaluation.study.points import Cost, points
 from storage import Shared
 from ui.figures.tradeoff import COSTS, tradeoff_plot
@@ -113,7 +113,7 @@ class SweepTab(StoredTab):
 
     def load(self, request: gr.Request, sweep_id: str, token: object) -> tuple[Sweep, str]:
         """A stored sweep, and the token of the link it is read through, if it is. Raises StorageError and ValueError."""
-        store, share = reading(self.services, request, token, lambda own: find_sweep(own, sweep_id))
+        store, share = reading(self.services, request, token, lambda own: own.study(sweep_id))
         return load_sweep(store, sweep_id), share
 
     def open_sweep(self, cost: str, event: gr.EventData, request: gr.Request) -> Updates:

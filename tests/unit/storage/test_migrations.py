@@ -1,0 +1,105 @@
+"""A database of release 0.1.0 is migrated with every value, as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from storage import RunStore, Search, StorageError
+from storage.database import known_schemas, parse_url
+from storage.schema import Base
+from tests.data.release import POSTGRES, SQLITE
+from tests.postgres import connection_to
+from tests.unit.children import Child, dies_at
+from tests.unit.storage.test_schema import differences
+
+GONE = ("pass_rows", "pass_width", "sweep_id")
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def released(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database that release 0.1.0 left."""
+    if request.param == "sqlite":
+        return f"sqlite:///{shutil.copy(SQLITE, tmp_path / 'runs.db')}"
+    url: str = request.getfixturevalue("postgres_url")
+    with connection_to(request.getfixturevalue("postgres_folder")) as connection:
+        connection.execute(POSTGRES.read_text())
+    return url
+
+
+def rows(url: str) -> Rows:
+    """Every row of every table but those of the full-text index, as the database has it."""
+    engine = create_engine(parse_url(url))
+    with engine.connect() as connection:
+        names = [name for name in inspect(connection).get_table_names() if not name.startswith("comparison_")]
+        found = {
+            name: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1").mappings()]
+            for name in names
+        }
+    engine.dispose()
+    return found
+
+
+def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
+    before = rows(released)
+    with RunStore(released) as store:
+        assert differences(store, Base.metadata) == []
+        after = rows(released)
+        for id_ in store.comparisons()["id"]:
+            assert store.load(str(id_)).runs
+        store.annotate(str(id_), name="found again")
+        assert store.find(Search(text="FOUND again")).frame["id"].tolist() == [id_]  # the index is kept up to date
+        if store.path:
+            with store.read() as connection:
+                assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+                assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+                assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+    assert before.pop("sweeps") == [] and after.pop("alembic_version") == [{"version_num": known_schemas()[-1]}]
+    exact = [run["id"] for run in before["runs"] if run["pass_rows"] is not None]
+    assert len(exact) == 1 < len(before["runs"]) and before.pop("alembic_version")
+    for found, known in ((before, True), (after, False)):
+        for row in (row for each in found.values() for row in each):
+            gone = [row.pop(name, None) for name in GONE]
+            if "environment" in row:
+                environment = row["environment"]
+                row["environment"] = json.loads(environment) if isinstance(environment, str) else environment
+                if known and row["id"] in exact:
+                    row["environment"]["exact"] = f"{gone[0]} rows, {gone[1]} positions"
+    assert after == before
+
+
+def migrate_and_die(_pipe: object, url: str, statement: str) -> None:
+    dies_at(statement, 1)
+    RunStore(url)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE runs SET environment", "\nDROP TABLE shares", "\nDROP TABLE sweeps"])
+def test_a_migration_that_was_killed_is_made_at_the_next_start(released: str, statement: str) -> None:
+    before = rows(released)
+    child = Child(migrate_and_die, released, statement)
+    assert (child.rest(), child.process.exitcode) == ([], -signal.SIGKILL)
+    assert rows(released) == before
+    with RunStore(released) as store:
+        assert store.counts().runs and "sweeps" not in rows(released)
+
+
+def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchanged(released: str) -> None:
+    engine = create_engine(parse_url(released))
+    with engine.begin() as connection:
+        columns = "id, created_at, status, plan, results, owner"
+        values = "'s', '2026-11-20 00:00:00', 'completed', '{}', '[]', ''"
+        connection.exec_driver_sql(f"INSERT INTO sweeps ({columns}) VALUES ({values})")
+    engine.dispose()
+    before = rows(released)
+    with pytest.raises(
+        StorageError, match=r"^The database has sweeps of a development version, .*; nothing was changed\.$"
+    ):
+        RunStore(released)
+    assert rows(released) == before
