@@ -56,10 +56,10 @@ class Shares(Connected):
             if _TOKEN.fullmatch(token) is not None:
                 shown = select(*_OBJECT.values()).outerjoin(Comparison, Comparison.id == Link.comparison_id)
                 row = connection.execute(shown.where(Link.token_hash == _hash(token), _LIVE)).one_or_none()
-            if row is None:
+            kinds = [kind for kind, object_id in zip(_OBJECT, row or (), strict=False) if object_id is not None]
+            if len(kinds) != 1:
                 raise StorageError(ENDED)
-            kind = Shared.STUDY if row.comparison_id is None else Shared.COMPARISON
-            return self.scoped(Linked(_hash(token), kind, connection.dialect.name))
+            return self.scoped(Linked(_hash(token), kinds[0], connection.dialect.name))
 
     def share(self, kind: Shared, object_id: str) -> str:
         """Share an object by link; returns the token of the link, once. Replaces an earlier link to it."""
