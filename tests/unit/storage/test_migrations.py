@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from storage import RunStore, Search, StorageError
+from storage.changes import follow, write_changes
 from storage.database import known_schemas, parse_url
 from storage.schema import Base
 from tests.data.release import POSTGRES, SQLITE
 from tests.postgres import connection_to
 from tests.unit.children import Child, dies_at
+from tests.unit.storage.studying import counts
 from tests.unit.storage.test_schema import differences
 
 GONE = ("pass_rows", "pass_width", "sweep_id")
@@ -103,3 +107,19 @@ def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchange
     ):
         RunStore(released)
     assert rows(released) == before
+
+
+def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copy(SQLITE, path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TABLE backup_changes (seq INTEGER PRIMARY KEY, name TEXT, key TEXT, UNIQUE (name, key))"
+        )
+        for name, key in {"comparisons": "id", "runs": "id", "shares": "token_hash", "sweeps": "id"}.items():
+            change = f"INSERT OR REPLACE INTO backup_changes (name, key) VALUES ('{name}', json_array(NEW.{key}))"
+            connection.execute(f"CREATE TRIGGER backup_{name}_UPDATE AFTER UPDATE ON {name} BEGIN {change}; END")
+    with RunStore(f"sqlite:///{path}") as store:
+        follow(store, "owner/name")
+        changes = write_changes(store, tmp_path)
+        assert changes and changes.rows == sum(counts(store).values())
