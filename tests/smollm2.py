@@ -35,13 +35,13 @@ def smollm2(folder: Path) -> Path:
         if not model.is_dir():
             with TemporaryDirectory(dir=folder) as temporary:
                 place = Path(temporary)
-                _convert(_fetch(place), place / "model")
+                _convert(fetch(place), place / "model")
                 (place / "model").rename(model)
     return model
 
 
-def _fetch(place: Path) -> Path:
-    """The GGUF file, in ``place``."""
+def fetch(place: Path) -> Path:
+    """The GGUF file, in ``place``; its hash is checked. Raises ModelError."""
     command = [
         sys.executable,
         "-m",
