@@ -12,7 +12,7 @@ from operator import mul
 from statistics import median
 from typing import NamedTuple
 
-from mars_core.types import Outcome, Step, Trace
+from mars_core.types import DraftMode, Outcome, Step, Trace
 
 MOST = 16  # the largest K that is planned
 BUDGET = 256  # tokens of a pass up to which it costs the same, unless another value is given
@@ -61,7 +61,10 @@ class Planned(NamedTuple):
 
 
 def acceptance_of(trace: Trace) -> Acceptance | None:
-    """None for a run that drafted nothing."""
+    """None for a run that drafted nothing, and for coupled trees: a trace does not tell which of their nodes a smaller one would have."""
+    drafter = trace.config.drafter
+    if drafter.tree is not None and drafter.mode is DraftMode.COUPLED and trace.config.sampling.temperature > 0:
+        return None
     steps = [step for step in trace.steps if step.nodes]
     deepest = max((_depth(step) for step in steps), default=0)
     if not deepest:

@@ -157,8 +157,8 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
                 rows = batch.to_pylist()
                 for row in rows:
                     if row.get("pass_rows") is not None:  # of schema 0007: as its migration
-                        said = {"exact": f"{row['pass_rows']} rows, {row['pass_width']} positions"}
-                        row["environment"] = json.dumps(json.loads(row["environment"]) | said, ensure_ascii=False)
+                        exact = {"exact": f"{row['pass_rows']} rows, {row['pass_width']} positions"}
+                        row["environment"] = json.dumps(json.loads(row["environment"]) | exact, ensure_ascii=False)
                 yield f"INSERT OR REPLACE INTO [{name}] ({into}) VALUES ({values})", rows
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise StorageError(f"The backup cannot be read: the file {path.name} of {name} is damaged.") from error

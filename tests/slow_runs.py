@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -52,4 +53,5 @@ if __name__ == "__main__":
     import mars_core.jobs.accelerators
 
     mars_core.jobs.accelerators.Local = SlowLocal  # type: ignore[misc]
+    del sys.argv[1:]  # the port, which PORT says too
     runpy.run_path(str(Path(__file__).parents[1] / "app.py"), run_name="__main__")

@@ -167,4 +167,4 @@ def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixtu
     assert completed("mars", "ru") == {"run", "rules"}
     assert completed("mars", "eval", "re") == {"report", "resume"}
     assert completed("mars", "run", "--the") == {"--theta"}
-    assert completed("mars", "models", "--exact", "o") == {"on", "off"}
+    assert completed("mars", "run", "--thinking", "o") == {"on", "off"}

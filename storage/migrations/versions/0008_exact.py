@@ -1,4 +1,4 @@
-"""What shape the passes of an exact run had is said in its environment; the table of sweeps, which no release wrote, goes."""
+"""What shape the passes of an exact run had is exact in its environment; the table of sweeps, which no release wrote, goes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ revision = "0008"
 down_revision = "0007"
 _RUNS = sa.table("runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON))
 _EXACT = sa.select(_RUNS).where(_RUNS.c.pass_rows.is_not(None))
-_SAY = sa.update(_RUNS).where(_RUNS.c.id == sa.bindparam("at")).values(environment=sa.bindparam("said", type_=sa.JSON))
+_SAY = sa.update(_RUNS).where(_RUNS.c.id == sa.bindparam("at")).values(environment=sa.bindparam("exact", type_=sa.JSON))
 _OBJECTS = {"comparison_id": "comparisons.id", "study_id": "studies.id"}
 _SHARES = sa.table("shares", *map(sa.column, ("token_hash", "owner", "created_at", *_OBJECTS)))
 _TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'comparisons'"
@@ -25,8 +25,8 @@ def upgrade() -> None:
             "choose another database; nothing was changed."
         )
     for run in connection.execute(_EXACT).all():
-        said = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
-        connection.execute(_SAY, {"at": run.id, "said": run.environment | said})
+        exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
+        connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
     triggers = connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()

@@ -22,7 +22,7 @@ from evaluation.planner import (
 )
 from mars_core.models import CATALOG
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 from tests.traces import make_trace, make_tree_trace
 
 CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
@@ -127,12 +127,15 @@ def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Se
         assert expected is not None and dict(expected.sizes)[12] == small.steps[0].kept
         kept.add((large.steps[0].kept, small.steps[0].kept))
     assert len(kept) > 2 and any(less < more for more, less in kept)
+    assert acceptance_of(_with_tree(bundled_session, 12, (), mode=DraftMode.COUPLED)) is None
 
 
-def _with_tree(session: Session, size: int, prefix: tuple[int, ...], new: int = 8) -> Trace:
+def _with_tree(
+    session: Session, size: int, prefix: tuple[int, ...], new: int = 8, mode: DraftMode = DraftMode.GREEDY
+) -> Trace:  # fmt: skip
     config = run_config(
         session.pair, prompt=PromptConfig(CATALOG[0].prompts[0]), rule=RuleConfig("strict"),
-        drafter=DrafterConfig("eagle3", tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=new, seed=0,
+        drafter=DrafterConfig("eagle3", mode=mode, tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=new, seed=0,
     )  # fmt: skip
     run = session.start(replace(config, prefix=prefix))
     assert list(run)

@@ -71,7 +71,7 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
         ("pair=mine", "pair is 'mine'; it must be one of bundled"),
         ("rule=strict,theta=0.9", "theta is not an argument of the model mars with rule strict"),
         ("k=2.5", "k is 2.5; it must be a whole number."),
-        ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of greedy, sampled."),
+        ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of coupled, greedy, sampled."),
         ("max_new_tokens=0", "max_new_tokens is 0; it must be at least 1."),
         ("device=abacus", "device is 'abacus'"),
         ("k=65", "K is 65; it must be 1 to 64"),

@@ -19,8 +19,10 @@ from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
-from mars_core.types import DrafterConfig, RuleConfig
+from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from tests.served_server import MODEL, Fault, Serving
+
+GREEDY = DrafterConfig("model", k=5, mode=DraftMode.GREEDY)  # with which rules change more than with coupled drafts
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
     assert run(*asked, json_file=tmp_path / "strict.json") == 0
     assert "Verdict  lossless as far as tested" in capsys.readouterr().out
     assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {"lossless as far as tested"}
-    serving.rule = RuleConfig("mars", {"theta": 0.5})
+    serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
     assert run(*asked, json_file=tmp_path / "mars.json") == 1
     assert "Verdict  not lossless" in capsys.readouterr().out
     found = by_check(tmp_path / "mars.json")
@@ -108,7 +110,7 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_without_counters_and_echo_the_other_checks_decide(serving: Serving, prompts: str, tmp_path: Path) -> None:
     path = tmp_path / "found.json"
-    serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}))
+    serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
     assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
     found = by_check(path)
     assert found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
