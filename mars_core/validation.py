@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from mars_core.decoder import input_embedding
+from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.sampling import LEAST_TEMPERATURE
-from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
+from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RunConfig, Sampling
 
-MAX_DRAFT = 64
+MAX_DRAFT = MAX_WORDS = 64
+MAX_BIAS = 1000
 LARGEST_SEED = 2**63 - 1
 DRAFTERS = ("model", "eagle3", "ngram", PLAIN)
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
@@ -17,6 +19,7 @@ TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 def validate(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError for the first invalid field. ``validate_length`` checks the length of the prompt."""
     _sampling(config.sampling)
+    _processors(config.sampling.processors, pair)
     _drafter(config.drafter, pair)
     _require(config.rule.name in RULES, f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
     rule = RULES[config.rule.name]
@@ -56,6 +59,20 @@ def _sampling(sampling: Sampling) -> None:
     _require(fits, f"temperature is {temperature:g}; it must be 0 (greedy) or {LEAST_TEMPERATURE:g} to 100.")
     _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
     _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
+
+
+def _processors(processors: Processors, pair: Pair) -> None:
+    for name, (low, high, _) in PROCESSORS.items():
+        value = getattr(processors, name)
+        _require(low <= value <= high, f"{name} is {value:g}; it must be {low:g} to {high:g}.")
+    rows = input_embedding(pair.target).num_embeddings
+    words = processors.logit_bias
+    _require(len(words) <= MAX_WORDS, f"{len(words)} words have a bias; {MAX_WORDS} are the most.")
+    for word, bias in words:
+        _require(bias <= MAX_BIAS, f"The bias of {word!r} is {bias:g}; {MAX_BIAS} is the most, and -inf bans the word.")
+        ids = word_ids(pair.tokenizer, word)
+        fits = max(ids, default=rows) < rows
+        _require(fits, f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.")
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:

@@ -4,13 +4,13 @@ which is the comparison's."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import starmap
 from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from mars_core.types import Exchange, Given, RunConfig, Summary, Trace
+from mars_core.types import Exchange, Given, Processors, RunConfig, Summary, Trace
 
 COLUMNS = {
     "config.prompt.text": "prompt",
@@ -33,8 +33,21 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[float, ...]: lambda values: tuple(map(float, values)),
     tuple[Given, ...]: lambda values: tuple(starmap(Given, values)),
     tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
+    Processors: lambda values: processors_of(values),
     Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},
 }
+
+
+def processors_of(chosen: Mapping[str, Any]) -> Processors:
+    """From ``chosen_processors``, also after conversion to JSON. Raises TypeError for another name."""
+    bias = dict(chosen.get("logit_bias", ())).items()
+    return Processors(**{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)})
+
+
+def chosen_processors(processors: Processors) -> dict[str, Any]:
+    """The processors that are not switched off, by name."""
+    values = {each.name: (getattr(processors, each.name), each.default) for each in fields(processors)}
+    return {name: value for name, (value, off) in values.items() if value != off}
 
 
 class Field:
@@ -45,7 +58,8 @@ class Field:
         self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         self.place, self.optional = place.split("."), optional or bool(none)
         self.column = COLUMNS.get(place, self.place[-1])
-        hints = get_type_hints(self.kind) if is_dataclass(self.kind) or hasattr(self.kind, "_fields") else {}
+        parts = self.kind not in _READ and (is_dataclass(self.kind) or hasattr(self.kind, "_fields"))
+        hints = get_type_hints(self.kind) if parts else {}
         self._fields = [Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()]
         self.read: Callable[[Mapping[Any, Any]], Any] = self._read if hints else itemgetter(self.column)
         if (convert := _READ.get(self.kind)) is not None:
@@ -63,7 +77,7 @@ class Field:
         value: Any = trace
         for name in self.place:
             value = getattr(value, name, None)
-        return value
+        return chosen_processors(value) if isinstance(value, Processors) else value
 
     def _read(self, row: Mapping[Any, Any]) -> Any:
         values = [each.read(row) for each in self._fields]
