@@ -78,9 +78,9 @@ SAMPLING_OPTIONS: Options = {
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
     **{
-        f"--{name.replace('_', '-')}": {"type": type(off), "default": off, "help": f"{about}; {off:g} is off (default)"}
+        f"--{name.replace('_', '-')}": {"type": type(off := getattr(Processors(), name)), "default": off,
+                                        "help": f"{about}; {off:g} is off (default)"}
         for name, (_, _, about) in PROCESSORS.items()
-        for off in (getattr(Processors(), name),)
     },
     "--logit-bias": {"action": "append", "type": _bias, "default": [], "metavar": "WORD=VALUE",
                      "help": "added to the logit that completes a word: a text, or ids such as [42, 7]; may be repeated"},

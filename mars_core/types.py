@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SAMPLER = "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
@@ -47,6 +47,11 @@ class Processors:
     logit_bias: tuple[
         tuple[str, float], ...
     ] = ()  # words with what is added to the logit that completes them; -inf: banned
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Those that are not switched off, by name."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
 
 @dataclass(frozen=True, slots=True)

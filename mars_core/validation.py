@@ -19,7 +19,8 @@ TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 def validate(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError for the first invalid field. ``validate_length`` checks the length of the prompt."""
     _sampling(config.sampling)
-    _processors(config.sampling.processors, pair)
+    rows = input_embedding(pair.target).num_embeddings
+    _processors(config.sampling.processors, pair, rows)
     _drafter(config.drafter, pair)
     _require(config.rule.name in RULES, f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
     rule = RULES[config.rule.name]
@@ -27,7 +28,6 @@ def validate(config: RunConfig, pair: Pair) -> None:
     _combination(rule, config.drafter)
     _require(0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
     _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
-    rows = input_embedding(pair.target).num_embeddings
     for position, token in enumerate(config.prefix):
         place = f"Token {position} of the given beginning"
         _require(0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}.")
@@ -61,14 +61,14 @@ def _sampling(sampling: Sampling) -> None:
     _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
 
 
-def _processors(processors: Processors, pair: Pair) -> None:
+def _processors(processors: Processors, pair: Pair, rows: int) -> None:
     for name, (low, high, _) in PROCESSORS.items():
         value = getattr(processors, name)
         _require(low <= value <= high, f"{name} is {value:g}; it must be {low:g} to {high:g}.")
-    rows = input_embedding(pair.target).num_embeddings
-    words = processors.logit_bias
-    _require(len(words) <= MAX_WORDS, f"{len(words)} words have a bias; {MAX_WORDS} are the most.")
-    for word, bias in words:
+    _require(
+        (count := len(processors.logit_bias)) <= MAX_WORDS, f"{count} words have a bias; {MAX_WORDS} are the most."
+    )
+    for word, bias in processors.logit_bias:
         _require(bias <= MAX_BIAS, f"The bias of {word!r} is {bias:g}; {MAX_BIAS} is the most, and -inf bans the word.")
         ids = word_ids(pair.tokenizer, word)
         fits = max(ids, default=rows) < rows

@@ -7,7 +7,6 @@ Runs with known ids are not changed. Votes, sweeps, studies and links are not im
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -45,7 +44,6 @@ MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
 _VERSIONS = ("6", str(SCHEMA_VERSION))  # of files; in 6 these columns were maps
 _JSON = ("rule_parameters", "environment", "processors")
-_ADDED: dict[str, Any] = {"processors": "{}", "raw_z1": math.nan, "raw_z2": math.nan}  # columns that older files lack
 _DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
 
 
@@ -118,7 +116,7 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
             with pq.ParquetFile(path) as runs:
                 for batch in runs.iter_batches(RUNS_A_READ):
                     for row in batch.to_pylist(maps_as_pydicts="strict"):
-                        values = _ADDED | mapped(row, decode)
+                        values = mapped(row, decode)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
                         added = _add(store, values, steps, archived.get(values["comparison_id"], {}))
                         new, known = new + added, known + (not added)
@@ -169,8 +167,7 @@ def _kind(path: Path) -> str:
         schema = file.schema_arrow
     version = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     for kind in KINDS:
-        added = [name for name in EXPORTS[kind].schema.names if name in schema.names or name not in _ADDED]
-        if schema.names == added and version in _VERSIONS:
+        if schema.names == EXPORTS[kind].schema.names and version in _VERSIONS:
             return kind
     raise ValueError(
         f"schema_version is {version}; it must be {' or '.join(_VERSIONS)}, with all columns of runs, tokens or nodes"
@@ -194,7 +191,7 @@ class _Rows:
         file, groups = self._at.get(run_id, (None, ()))
         tables = (self._read(file, group) for group in groups)
         found = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
-        return [_ADDED | mapped(row, decode) for table in found for row in table.to_pylist()]
+        return [mapped(row, decode) for table in found for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:

@@ -25,10 +25,7 @@ _IDS = re.compile(r"\[\d+(, *\d+)*\]")
 
 def word_ids(tokenizer: PreTrainedTokenizerBase, word: str) -> list[int]:
     """The ids of a word of ``Processors``."""
-    ids: list[int] = (
-        json.loads(word) if _IDS.fullmatch(word) else tokenizer.encode(clean(word), add_special_tokens=False)
-    )
-    return ids
+    return [*json.loads(word)] if _IDS.fullmatch(word) else tokenizer.encode(clean(word), add_special_tokens=False)
 
 
 class Processor:
@@ -76,7 +73,7 @@ class Processor:
         def count(marks: Tensor) -> Tensor:
             """How many of a text's latest ids are marked, by id: [N, V] from bool [N, ≤ T]."""
             counts = z.new_zeros(len(z), size + 1)
-            return counts.scatter_add_(-1, ids[:, : marks.shape[-1]], marks.to(z.dtype))[:, :size]
+            return counts.scatter_add_(-1, ids[:, : marks.shape[-1]], marks.float())[:, :size]
 
         for before, last, value in self._biases:
             if last < size:

@@ -4,7 +4,7 @@ which is the comparison's."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from itertools import starmap
 from operator import itemgetter
 from types import UnionType
@@ -39,15 +39,9 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
 
 
 def processors_of(chosen: Mapping[str, Any]) -> Processors:
-    """From ``chosen_processors``, also after conversion to JSON. Raises TypeError for another name."""
+    """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another name."""
     bias = dict(chosen.get("logit_bias", ())).items()
     return Processors(**{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)})
-
-
-def chosen_processors(processors: Processors) -> dict[str, Any]:
-    """The processors that are not switched off, by name."""
-    values = {each.name: (getattr(processors, each.name), each.default) for each in fields(processors)}
-    return {name: value for name, (value, off) in values.items() if value != off}
 
 
 class Field:
@@ -77,7 +71,7 @@ class Field:
         value: Any = trace
         for name in self.place:
             value = getattr(value, name, None)
-        return chosen_processors(value) if isinstance(value, Processors) else value
+        return value.chosen if isinstance(value, Processors) else value
 
     def _read(self, row: Mapping[Any, Any]) -> Any:
         values = [each.read(row) for each in self._fields]
