@@ -9,8 +9,7 @@ from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RunConfig, Sampling
 
-MAX_DRAFT = MAX_WORDS = 64
-MAX_BIAS = 1000
+MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
 DRAFTERS = ("model", "eagle3", "ngram", PLAIN)
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
@@ -65,11 +64,9 @@ def _processors(processors: Processors, pair: Pair, rows: int) -> None:
     for name, (low, high, _) in PROCESSORS.items():
         value = getattr(processors, name)
         _require(low <= value <= high, f"{name} is {value:g}; it must be {low:g} to {high:g}.")
-    _require(
-        (count := len(processors.logit_bias)) <= MAX_WORDS, f"{count} words have a bias; {MAX_WORDS} are the most."
-    )
+    _require(len(processors.logit_bias) <= 64, "More than 64 words have a bias; 64 are the most.")
     for word, bias in processors.logit_bias:
-        _require(bias <= MAX_BIAS, f"The bias of {word!r} is {bias:g}; {MAX_BIAS} is the most, and -inf bans the word.")
+        _require(bias <= 1000, f"The bias of {word!r} is {bias:g}; 1000 is the most, and -inf bans the word.")
         ids = word_ids(pair.tokenizer, word)
         fits = max(ids, default=rows) < rows
         _require(fits, f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.")

@@ -63,6 +63,14 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
     assert document["runs"][0]["divergence"] is None
 
 
+def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
+    options = [*folders, "--max-new-tokens", "8", "--json"]
+    first = json.loads(call("run", "--prompt", "abc", *options)[1])["token_ids"][0]
+    out = json.loads(call("run", "--prompt", "abc", *options, "--ban", f"[{first}]", "--repetition-penalty", "1.2")[1])
+    assert first not in out["token_ids"]
+    assert out["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
+
+
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
 def test_run_without_a_draft_model(folders: list[str], call: Call, rule: str, drafter: str) -> None:
     options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", rule, "--json"]
@@ -85,6 +93,8 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call)
     ("arguments", "message"),
     [
         (["--k", "0"], "K is 0"),
+        (["--min-p", "2"], "min_p is 2; it must be 0 to 1."),
+        (["--ban", "[99999]"], "The ids of the word '[99999]' are [99999]; there must be some"),
         (["--theta", "nan"], "theta is nan"),
         (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
         (
