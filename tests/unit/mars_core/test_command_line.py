@@ -65,10 +65,11 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
 
 def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
     options = [*folders, "--max-new-tokens", "8", "--json"]
-    first = json.loads(call("run", "--prompt", "abc", *options)[1])["token_ids"][0]
-    out = json.loads(call("run", "--prompt", "abc", *options, "--ban", f"[{first}]", "--repetition-penalty", "1.2")[1])
-    assert first not in out["token_ids"]
-    assert out["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
+    (run,) = json.loads(call("run", "--prompt", "abc", *options)[1])["runs"]
+    more = ["--ban", f"[{run['token_ids'][0]}]", "--repetition-penalty", "1.2"]
+    document = json.loads(call("run", "--prompt", "abc", *options, *more)[1])
+    assert run["token_ids"][0] not in document["runs"][0]["token_ids"]
+    assert document["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
 
 
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
