@@ -21,6 +21,7 @@ from mars_core.arguments import (
     add_options,
     own_drafter,
     read_numbers,
+    read_processors,
     read_rules,
     read_thinking,
 )
@@ -127,10 +128,13 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
 
 def read_served_options(options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]) -> Plan:
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is given. Raises ValueError."""
-    for name in ("target", "draft", "head", "drafter", "tree", "skip_long"):
+    chosen = read_processors(options).chosen
+    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
-            raise ValueError(f"--{option} cannot be used with --server, which has models and a drafter of its own.")
+            raise ValueError(
+                f"--{option} cannot be used with --server, which has models, a drafter and processors of its own."
+            )
     if not options.server:
         raise ValueError(
             "--baseline is given without --server; it is the server of the lane strict beside another one."
@@ -161,6 +165,7 @@ def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], 
         thinking=read_thinking(options),
         stop=tuple(options.stop),
         served=served,
+        processors=read_processors(options),
         **{name: getattr(options, name) for name in _SAME},
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, RunConfig
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, Processors, PromptConfig, RuleConfig, RunConfig
 
 PROGRAM = "python -m mars_core"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
@@ -51,6 +51,7 @@ def study_command(plan: Plan) -> str | None:
         "margin": f"{plan.margin:g}",
         "top_k": plan.top_k or None,
         "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
+        **_processors(plan.processors),
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
@@ -143,11 +144,17 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
+        **_processors(sampling.processors),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
         **_machine(config),
     }
     return f"{PROGRAM} {name} {shlex.join(_words(options))}"
+
+
+def _processors(processors: Processors) -> Options:
+    chosen = processors.chosen
+    return chosen | {"logit_bias": [f"{word}={value!r}" for word, value in chosen.get("logit_bias", ())]}
 
 
 def _machine(config: RunConfig) -> Options:

@@ -6,6 +6,7 @@ Used by ``mars_core``, ``evaluation`` and lm-eval's ``--model_args``.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from mars_core.types import (
+    PROCESSORS,
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    TreeShape,
+)
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -55,13 +66,29 @@ RULE_OPTIONS: Options = {
     "--set": {"action": "append", "default": [], "metavar": "[RULE.]NAME=V1,V2",
               "help": "values of any parameter of a rule; may be repeated"},
 }  # fmt: skip
+
+
+def _bias(text: str) -> tuple[str, float]:
+    word, _, value = text.rpartition("=")
+    return word, float(value)
+
+
 SAMPLING_OPTIONS: Options = {
     "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
+    **{
+        f"--{name.replace('_', '-')}": {"type": type(off := getattr(Processors(), name)), "default": off,
+                                        "help": f"{about}; {off:g} is off (default)"}
+        for name, (_, _, about) in PROCESSORS.items()
+    },
+    "--logit-bias": {"action": "append", "type": _bias, "default": [], "metavar": "WORD=VALUE",
+                     "help": "added to the logit that completes a word: a text, or ids such as [42, 7]; may be repeated"},
+    "--ban": {"action": "append", "type": lambda word: (word, -math.inf), "dest": "logit_bias", "metavar": "WORD",
+              "help": "never complete a word: a bias of -inf; may be repeated"},
     "--max-new-tokens": {"type": int, "default": 128, "help": "maximum number of new tokens (default 128)"},
     "--seed": {"type": int, "default": 0, "help": "random seed (default 0)"},
-}
+}  # fmt: skip
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -177,6 +204,12 @@ def read_numbers(name: str, text: str) -> tuple[float, ...]:
         raise ValueError(f"{name} is {text!r}; it takes numbers separated by commas.") from None
 
 
+def read_processors(options: argparse.Namespace) -> Processors:
+    """The further processors of SAMPLING_OPTIONS."""
+    numbers = {name: getattr(options, name) for name in PROCESSORS}
+    return Processors(**numbers, logit_bias=tuple(options.logit_bias))
+
+
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
     """One RunConfig for each rule and combination of its parameters; for ``compare`` the strict one first. Raises ValueError."""
     names = list(dict.fromkeys(options.rule or ["mars"]))
@@ -198,7 +231,7 @@ def _config(options: argparse.Namespace, pair: Pair, rule: RuleConfig) -> RunCon
         ),
         rule=rule,
         drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else read_drafter(options, pair),
-        sampling=Sampling(options.temperature, options.top_k, options.top_p),
+        sampling=Sampling(options.temperature, options.top_k, options.top_p, read_processors(options)),
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,
     )

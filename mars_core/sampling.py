@@ -94,8 +94,8 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from raw logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p. Temperature 0 is one-hot p,
-    at the lowest of equal maxima. The largest logit is subtracted first, so that no temperature overflows."""
+    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p, min-p, typical-p.
+    Temperature 0 is one-hot p, at the lowest of equal maxima. The largest logit is subtracted first, so that no temperature overflows."""
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
     logits = (logits - logits.amax(-1, keepdim=True)).div_(sampling.temperature)
@@ -107,6 +107,16 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
         dropped = ordered.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
         dropped[:, -1].fill_(False)
         logits = logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
+    if (least_share := sampling.processors.min_p) > 0:
+        p = logits.softmax(-1)
+        logits = logits.masked_fill(p < least_share * p.amax(-1, keepdim=True), -torch.inf)
+    if (mass := sampling.processors.typical_p) < 1:
+        logarithms = logits.log_softmax(-1)
+        p = logarithms.exp()
+        distance = (logarithms - (p * logarithms).nansum(-1, keepdim=True)).abs()  # of −ln p from the entropy
+        ordered, ids = distance.sort(-1)
+        last = (p.gather(-1, ids).cumsum(-1) < mass).sum(-1, keepdim=True).clamp(max=ids.shape[-1] - 1)
+        logits = logits.masked_fill(distance > ordered.gather(-1, last), -torch.inf)
     return logits.softmax(-1)
 
 

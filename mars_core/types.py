@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SAMPLER = "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
@@ -20,13 +20,49 @@ class DraftMode(StrEnum):
     SAMPLED = "sampled"
 
 
+PROCESSORS = {  # name → least and largest value, and what the processor does
+    "min_p": (0, 1, "keep tokens of at least this share of the largest probability"),
+    "typical_p": (0.001, 1, "keep the most typical tokens of this total probability"),
+    "repetition_penalty": (
+        0.01,
+        100,
+        "divides positive logits of tokens of prompt and output, multiplies negative ones",
+    ),
+    "presence_penalty": (-100, 100, "taken from the logits of tokens of the output"),
+    "frequency_penalty": (-100, 100, "the same, times their number"),
+    "no_repeat_ngram_size": (0, 100, "no n-gram of this size occurs twice in prompt and output"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """Further logits processors; a default switches one off. A word is a text that is encoded as it is, or ids: ``[42, 7]``."""
+
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0  # of prompt and output, as in transformers
+    presence_penalty: float = 0.0  # of the output, as in vLLM
+    frequency_penalty: float = 0.0
+    no_repeat_ngram_size: int = 0
+    logit_bias: tuple[
+        tuple[str, float], ...
+    ] = ()  # words with what is added to the logit that completes them; -inf: banned
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Those that are not switched off, by name."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The warpers of the target, in the order temperature, top-k, top-p. ``top_k=0`` and ``top_p=1`` switch them off."""
+    """The warpers of the target, in the order temperature, top-k, top-p, min-p, typical-p; before them penalties and biases.
+    ``top_k=0`` and ``top_p=1`` switch them off."""
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+    processors: Processors = Processors()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +212,13 @@ class Alternative(NamedTuple):
 class Token:
     """One emitted token, or (``outcome=rejected``) the drafted token that the recovered token after it replaces.
 
-    ``z1 >= z2`` are the target's two best raw logits, ``r = z2/z1`` (nan where z1 <= 0: such a position counts as decisive) and
-    ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was drafted;
-    1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with which the
-    rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the distribution
-    P of the token emitted here, given the context and a greedy draft, nan where P is not known; ``logprob`` is ln softmax(z) of this token:
-    always at temperature 1 and unfiltered.
+    ``z1 >= z2`` are the target's two best logits after penalties and biases, ``r = z2/z1`` (nan where z1 <= 0: such a position counts
+    as decisive) and ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was
+    drafted; 1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with
+    which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the
+    distribution P of the token emitted here, given the context and a greedy draft, nan where P is not known; ``logprob`` is ln
+    softmax(z) of this token:
+    always at temperature 1, of raw logits. ``raw_z1``, ``raw_z2``: the raw logits of ``id1``, ``id2``; nan without penalties and biases.
     """
 
     position: int  # output position, 0-based; a rejected token has that of the token emitted instead
@@ -196,6 +233,8 @@ class Token:
     end: int
     z1: float
     z2: float
+    raw_z1: float
+    raw_z2: float
     id1: int
     id2: int
     r: float

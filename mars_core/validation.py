@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mars_core.decoder import input_embedding
+from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.sampling import LEAST_TEMPERATURE
-from mars_core.types import DrafterConfig, DraftMode, RunConfig, Sampling
+from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RunConfig, Sampling
 
 MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
@@ -17,6 +18,8 @@ TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 def validate(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError for the first invalid field. ``validate_length`` checks the length of the prompt."""
     _sampling(config.sampling)
+    rows = input_embedding(pair.target).num_embeddings
+    _processors(config.sampling.processors, pair, rows)
     _drafter(config.drafter, pair)
     _require(config.rule.name in RULES, f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.")
     rule = RULES[config.rule.name]
@@ -24,7 +27,6 @@ def validate(config: RunConfig, pair: Pair) -> None:
     _combination(rule, config.drafter)
     _require(0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}.")
     _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
-    rows = input_embedding(pair.target).num_embeddings
     for position, token in enumerate(config.prefix):
         place = f"Token {position} of the given beginning"
         _require(0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}.")
@@ -56,6 +58,18 @@ def _sampling(sampling: Sampling) -> None:
     _require(fits, f"temperature is {temperature:g}; it must be 0 (greedy) or {LEAST_TEMPERATURE:g} to 100.")
     _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
     _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
+
+
+def _processors(processors: Processors, pair: Pair, rows: int) -> None:
+    for name, (low, high, _) in PROCESSORS.items():
+        value = getattr(processors, name)
+        _require(low <= value <= high, f"{name} is {value:g}; it must be {low:g} to {high:g}.")
+    _require(len(processors.logit_bias) <= 64, "More than 64 words have a bias; 64 are the most.")
+    for word, bias in processors.logit_bias:
+        _require(bias <= 1000, f"The bias of {word!r} is {bias:g}; 1000 is the most, and -inf bans the word.")
+        ids = word_ids(pair.tokenizer, word)
+        fits = max(ids, default=rows) < rows
+        _require(fits, f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.")
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:

@@ -42,7 +42,7 @@ from storage.traces.flat import STEP, read_row
 RUNS_A_READ = 100
 MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
-_JSON = ("rule_parameters", "environment")
+_JSON = ("rule_parameters", "environment", "processors")
 _DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
 
 

@@ -169,7 +169,7 @@ def _token(place: _Place, token: int, outcome: Outcome, base: Token, words: Sequ
 
 
 _BLANK = Token(
-    0, 0, 0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0, "",
+    0, 0, 0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, NAN, NAN, 0, 0, 0.0, 0.0, 0, "",
     0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (),
 )  # fmt: skip
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
 from mars_core.arguments import Options as Table
 from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import RuleConfig, Sampling
+from mars_core.types import PROCESSORS, Processors, RuleConfig, Sampling
 
 # Options specific to lm-eval; the others are those of ``python -m mars_core``, with _ instead of -.
 _TABLE: Table = PAIR_OPTIONS | DRAFTER_OPTIONS | MACHINE_OPTIONS | {
@@ -36,12 +37,11 @@ _MAY_BE_NONE = ("rule", "drafter")  # lm-eval parses the word none as None
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "num_beams": (1,),
     "num_return_sequences": (1,),
-    "repetition_penalty": (1,),
-    "min_p": (0,),
     "use_cache": (True,),
     "early_stopping": (True, False),
 }
-_KNOWN = "until, do_sample, temperature, top_k, top_p, max_gen_toks"
+_WORDS = ("sequence_bias", "bad_words_ids")
+_KNOWN = ", ".join(("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS))
 
 
 class OptionError(ValueError):
@@ -129,11 +129,28 @@ def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: i
     samples = bool(named.pop("do_sample"))
     temperature = float(named.pop("temperature", 1.0))
     top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
+    numbers = {name: getattr(Processors(), name) for name in PROCESSORS}
+    with checked():
+        numbers |= {name: type(numbers[name])(named.pop(name)) for name in PROCESSORS if named.get(name) is not None}
+        words = _biases(*(named.pop(name, None) or () for name in _WORDS))
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
             raise OptionError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
+    processors = Processors(**numbers, logit_bias=words)
     sampling = Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p)) if samples else Sampling()
-    return Generation(sampling, length, tuple(stop for stop in until if stop))
+    return Generation(replace(sampling, processors=processors), length, tuple(stop for stop in until if stop))
+
+
+def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:
+    """As ``generate`` takes them. Raises ValueError for something else."""
+    pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
+    try:
+        found = [*((ids, float(bias)) for ids, bias in pairs), *((ids, -math.inf) for ids in bad_words_ids)]
+        return tuple((str(list(map(int, ids))), bias) for ids, bias in found)
+    except TypeError:
+        raise ValueError(
+            "sequence_bias is a list of pairs [ids, bias] and bad_words_ids one of lists of ids."
+        ) from None
 
 
 def seed_of(seed: int, request: Any, repeat: int) -> int:

@@ -164,6 +164,7 @@ def _generation(answered: Answered) -> dict[str, Any]:
     """lm-eval's ``generation_kwargs``."""
     plan, temperature = answered.plan, answered.temperature
     sampling = {"do_sample": temperature > 0, "temperature": temperature, "top_k": plan.top_k, "top_p": plan.top_p}
+    sampling |= plan.processors.chosen
     return {"until": list(plan.stop), "max_gen_toks": plan.max_new_tokens, **sampling}
 
 

@@ -196,7 +196,8 @@ def _token(
     return Token(
         position=position, step=index, draft_position=max(place, 0) + 1, node=place + 1 if drafted else 0,
         parent=max(place, 0), outcome=outcome, id=token.id, piece=token.piece, start=span[0], end=span[1],
-        z1=z1, z2=z2, id1=id1, id2=id2, r=z2 / z1 if z1 > 0 else NAN, gap=gap, own=id1 if greedy else UNKNOWN, own_piece="",
-        p=NAN, q=NAN, rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN, entropy=NAN, forgiveness=NAN,
-        u=NAN, coin=NAN, edge=gap if greedy else NAN, tv=NAN, kl=NAN, logprob=token.logprob, top=(),
+        z1=z1, z2=z2, raw_z1=NAN, raw_z2=NAN, id1=id1, id2=id2, r=z2 / z1 if z1 > 0 else NAN, gap=gap,
+        own=id1 if greedy else UNKNOWN, own_piece="", p=NAN, q=NAN,
+        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN, entropy=NAN, forgiveness=NAN, u=NAN, coin=NAN,
+        edge=gap if greedy else NAN, tv=NAN, kl=NAN, logprob=token.logprob, top=(),
     )  # fmt: skip

@@ -7,13 +7,13 @@ same prompt and seed, so every number of a lane is paired with its baseline's. A
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, Processors, PromptConfig, RuleConfig, Sampling
 
 BASELINE = "strict"
 SERVER = "server"  # the drafter of served runs, and their rule where none was requested or it is not known
@@ -113,6 +113,7 @@ class Plan:
     seed: int = 0
     top_k: int = 0
     top_p: float = 1.0
+    processors: Processors = field(default_factory=Processors)
     max_new_tokens: int = 256
     system: str = ""
     chat: bool = True
@@ -167,7 +168,7 @@ class Plan:
         return self.seed + task.repeat * self.items + before + task.item
 
     def sampling(self, task: Task) -> Sampling:
-        return Sampling(task.temperature, self.top_k, self.top_p)
+        return Sampling(task.temperature, self.top_k, self.top_p, self.processors)
 
     def baseline(self, lane: int) -> int | None:
         """The number of the lane strict with the same drafter; of ``none`` the first strict one. None for a baseline itself."""

@@ -129,6 +129,7 @@ _PLAN: dict[str, Callable[[Plan], Any]] = {
     "max_new_tokens": lambda plan: plan.max_new_tokens,
     "sampling_top_k": lambda plan: plan.top_k,
     "sampling_top_p": lambda plan: plan.top_p,
+    "processors": lambda plan: ", ".join(f"{name}={value}" for name, value in plan.processors.chosen.items()),
 }
 _POINT = {  # column → attribute of a Point
     "temperature": "cell.temperature", "k": "cell.k", "value": "cell.value", "comparisons": "n",

@@ -1,6 +1,6 @@
 """A small language model as drafter: K forward passes without a transfer to the host.
 
-Greedy drafts take its most likely token; others are drawn from its distribution q.
+Greedy drafts take its most likely token; others are drawn from its distribution q. Both are processed as the target's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Inputs
+from mars_core.engine.processors import Processor
 from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft
@@ -26,12 +27,13 @@ class ModelDrafter:
     computes = True
 
     def __init__(
-        self, model: PreTrainedModel, tokens: int, k: int, sampling: Sampling, vocabulary: int, *, whole: bool = False
-    ) -> None:
+        self, model: PreTrainedModel, tokens: int, k: int, sampling: Sampling, vocabulary: int,
+        processor: Processor | None = None, *, whole: bool = False,
+    ) -> None:  # fmt: skip
         self.longest = k
         self._cache = open_cache(model, CacheSize(tokens, k, whole=whole))
         self._rows = input_embedding(model).num_embeddings
-        self._sampling, self._vocabulary, self._whole = sampling, vocabulary, whole
+        self._sampling, self._vocabulary, self._whole, self._processor = sampling, vocabulary, whole, processor
         self._length = 0  # ids that are cached
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
@@ -45,10 +47,12 @@ class ModelDrafter:
         return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
 
     def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
-        fed, drafted, rows = numbers[1:], [numbers[:1]], []
+        fed, drafted, rows, root = numbers[1:], [numbers[:1]], [], start + len(numbers) - 2
         for depth in range(size):
             logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
             start = start + len(fed)
+            if self._processor:
+                logits = self._processor.apply(logits, self._processor.row(root, *drafted[1:]))
             q = self._distribution(logits) if noise is not None else logits
             fed = lowest_argmax(q) if noise is None else draw(q, noise[depth : depth + 1]).ids
             drafted.append(fed)

@@ -23,6 +23,7 @@ from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Start
 from mars_core.drafting.base import Drafter, Inputs
 from mars_core.engine import capture
+from mars_core.engine.processors import Processor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, words
 from mars_core.types import DraftMode, Sampling
@@ -61,6 +62,7 @@ class Verifier:
     mode: DraftMode
     meter: bool
     vocabulary: int  # number of the target's ids
+    processor: Processor | None
 
     def chance(self, words: Tensor) -> Chance:
         """The random numbers of a step; words [positions · 3]."""
@@ -69,11 +71,14 @@ class Verifier:
     def verify(self, start: Start, draft: Draft, chance: Chance) -> Tensor:
         """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root."""
         if draft.is_chain:
-            logits = self.target.forward(draft.ids, start)
+            raw = self.target.forward(draft.ids, start)
         else:
             sees = ancestors(draft.parents, draft.depth)
-            logits = self.target.forward_tree(draft.ids, start, draft.depths, sees)
-        return judge(logits, draft, self.rule, self.parameters, self.sampling, self.mode, chance, self.meter)
+            raw = self.target.forward_tree(draft.ids, start, draft.depths, sees)
+        given = draft, self.rule, self.parameters, self.sampling, self.mode, chance, self.meter
+        if self.processor is None:
+            return judge(raw, *given)
+        return judge(self.processor.apply(raw, self.processor.rows(start, draft)), *given, raw)
 
 
 class Engine:
@@ -100,6 +105,8 @@ class Engine:
         """Starts a run: reads the prompt, given tokens included, except its last token, which is the root of the first step. Tokens
         that the original run read in steps (the last ``given`` ones) are read in passes of the same shape."""
         self._unmoved = ()
+        if self._verifier.processor:
+            self._verifier.processor.prompt = len(prompt) - given
         ids, begun = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device), len(prompt) - 1 - given
         features = self._target.read(ids[:begun])
         if given:
@@ -143,6 +150,8 @@ class Engine:
         rows = [root - len(self._unmoved) + node for node in self._unmoved]
         sent = self._numbers.send([root, inputs.start, *numbers, *words, *rows, *range(root - len(rows), root)])
         sent_numbers, sent_words, moved = sent[2:].split((len(numbers), len(words), 2 * len(rows)))
+        if self._verifier.processor:
+            self._verifier.processor.load(ids)
         if rows:
             self._target.move(*moved.chunk(2))
         usual = size == self.drafter.longest or (size == 0 and not self.drafter.computes)
@@ -169,7 +178,7 @@ class Engine:
         verdict, draft_s = walk(row.tolist()), watch.seconds()
         if not all(map(math.isfinite, verdict.nodes.column("z1"))):
             raise InvalidLogitsError(
-                "The target's logits contain values that are not numbers (NaN or infinity); try another dtype."
+                "The target's logits contain values that are not numbers (NaN or infinity), or every token is banned; try another dtype."
             )
         in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
         self._unmoved = () if in_place else verdict.path

@@ -19,7 +19,7 @@ class Evidence:
     """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of the places. C = 1 candidate a row on
     greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary)."""
 
-    logits: torch.Tensor  # [P, V] z, the target's raw logits
+    logits: torch.Tensor  # [P, V] z, the target's logits after penalties and biases, before warpers
     distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
     soft: torch.Tensor  # [P, V] p; at temperature 0, where p is one-hot, softmax(z)
     drafter: torch.Tensor | None  # [P, V] q at the place, if the drafter has one and the draft is a chain

@@ -24,7 +24,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
     switch = thinking_switch(tokenizer, prompt.thinking, used=template)
     if template:
         try:
-            text = _clean(render(tokenizer, messages, add_generation_prompt=True, **switch))
+            text = clean(render(tokenizer, messages, add_generation_prompt=True, **switch))
         except TemplateError as error:
             raise ValueError(f"The chat template of this model refuses the prompt: {error}") from error
     else:
@@ -41,7 +41,7 @@ def messages_of(prompt: PromptConfig) -> list[dict[str, str]]:
     """The conversation as a list of chat messages; the last one is the user's."""
     turns = [turn for user, answer in prompt.history for turn in (("user", user), ("assistant", answer))]
     system = [("system", prompt.system)] if prompt.system else []
-    return [{"role": role, "content": _clean(content)} for role, content in (*system, *turns, ("user", prompt.text))]
+    return [{"role": role, "content": clean(content)} for role, content in (*system, *turns, ("user", prompt.text))]
 
 
 def joined(messages: list[dict[str, str]]) -> str:
@@ -73,6 +73,6 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     return next((special[name] for name in sorted(special, key=len, reverse=True) if rest.startswith(name)), None)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Tokenizers take only valid Unicode: surrogate pairs are joined, lone ones become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -36,6 +36,7 @@ class Contents(IntFlag):
     SHARES = 2  # metered, greedy draft: tv and kl follow on the host, see ``shift``
     DISTANCES = 4  # metered, sampled or coupled draft
     DRAWS = 8  # metered, temperature above 0
+    PROCESSED = 16  # metered, logits with penalties or biases
 
 
 class Column(NamedTuple):
@@ -70,6 +71,8 @@ COLUMNS = (
     Column("edge", torch.float32, Of.NODE, Contents.DRAWS),  # difference of the two best of ln p + Gumbel noise
     Column("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
     Column("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
+    Column("raw_z1", torch.float32, Of.NODE, Contents.PROCESSED),  # logits of the two best before processors
+    Column("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
     Column("tv", torch.float64, Of.NODE, Contents.DISTANCES),  # between the distribution after the node and p
     Column("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
 )

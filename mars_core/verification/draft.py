@@ -70,7 +70,7 @@ def certain(count: int, device: torch.device) -> Tensor:
 class Places(NamedTuple):
     """The target's values at each of the N + 1 nodes of a step."""
 
-    logits: Tensor  # [N + 1, V] float32, raw
+    logits: Tensor  # [N + 1, V] float32, after penalties and biases
     p: Tensor  # [N + 1, V]; one-hot at temperature 0
     soft: Tensor  # [N + 1, V] p; softmax(z) at temperature 0
     top_z: Tensor  # [N + 1, T] the largest logits, descending

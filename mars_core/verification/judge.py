@@ -21,10 +21,11 @@ _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
 
 def judge(
     logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, chance: Chance,
-    meter: bool = True,
+    meter: bool = True, raw: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32; ``chance``: of draft.depth + 1 positions from this step's
-    on. At temperature 0, and from a drafter without probabilities, every draft is greedy."""
+    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before processors, None
+    where there are none; ``chance``: of draft.depth + 1 positions from this step's on. At temperature 0, and from a drafter without
+    probabilities, every draft is greedy."""
     places = _places(logits, draft, sampling, chance)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
     coupled = mode is DraftMode.COUPLED and not places.greedy and (draft.distribution is not None or not draft.is_chain)
@@ -38,7 +39,10 @@ def judge(
     if meter:
         contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
-        columns |= _measures(places, draft, decision, sampling)
+        columns |= _measures(places, draft, decision, sampling, raw)
+        if raw is not None:
+            contents |= Contents.PROCESSED
+            columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, places.top_ids[:, :2]).T
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
 
 
@@ -70,14 +74,16 @@ def _row_sums(values: Tensor) -> Tensor:
     return (values if len(values) > 1 else values.expand(2, -1)).sum(-1)[: len(values)]
 
 
-def _measures(places: Places, draft: Draft, decision: Decision, sampling: Sampling) -> dict[str, Tensor]:
+def _measures(
+    places: Places, draft: Draft, decision: Decision, sampling: Sampling, raw: Tensor | None
+) -> dict[str, Tensor]:
     """The columns that exist only with ``meter``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
-    likelihood, numbers = logits.log_softmax(-1), chain(count, logits.device)[1]
+    likelihood, numbers = (logits if raw is None else raw).log_softmax(-1), chain(count, logits.device)[1]
     # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the flattened [N + 1, V].
     at = torch.cat([draft.ids[1:], decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
     z, before = logits.take(at)[:, None], logits[:count] if draft.is_chain else logits[draft.parents]
-    plain = sampling.temperature in (0, 1) and sampling.top_k == 0 and sampling.top_p == 1  # soft is softmax(z)
+    plain = raw is None and sampling in (Sampling(), Sampling(1.0))  # soft is softmax(z)
     logarithms = likelihood if plain else places.soft.log()
     columns = {
         "rank": torch.cat([before > z[:count], logits > z[count:]]).sum(-1).add_(1),

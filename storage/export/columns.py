@@ -83,6 +83,7 @@ target_revision | text | | its commit
 temperature | float | | of sampling; 0 is greedy
 top_k | int | | most likely tokens kept before sampling; 0: all
 top_p | float | | share of probability kept before sampling
+processors | JSON | | further logits processors of the sampling that are on, by name
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
 thinking | bool | | thinking switch of the chat template; empty: its default
@@ -138,8 +139,10 @@ token_id | int | | in the target's vocabulary
 piece | text | | its text; the pieces of the emitted tokens, joined, are the output text
 char_start | int | characters | text[char_start:char_end] becomes complete with this token
 char_end | int | characters | see char_start
-z1 | float | | largest logit of the target
+z1 | float | | largest logit of the target, after penalties and biases
 z2 | float | | second largest
+raw_z1 | float | | logit of id1 before penalties and biases; empty without them
+raw_z2 | float | | logit of id2 before them
 id1 | int | | token of z1
 id2 | int | | token of z2
 r | float | | z2 / z1; empty where z1 <= 0

@@ -22,6 +22,7 @@ from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeDecorator
 
+from mars_core.types import Processors
 from storage.schema.text import ESCAPE, decode, encode, mapped
 from storage.schema.trace import Field
 
@@ -155,8 +156,17 @@ class Base(DeclarativeBase):
 def column_of(field: Field) -> MappedColumn[Any]:
     """The column of a field of a trace."""
     kind = get_origin(field.kind) or field.kind
-    types = {tuple: ListJson, Mapping: SafeJson, int: sa.Integer, bool: sa.Boolean, str: SafeText, float: Real}
-    default = "[]" if field.column in ("prefix", "given", "history") else None  # added by later migrations
+    types = {
+        tuple: ListJson,
+        Mapping: SafeJson,
+        Processors: SafeJson,
+        int: sa.Integer,
+        bool: sa.Boolean,
+        str: SafeText,
+        float: Real,
+    }
+    # of columns added by later migrations
+    default = {"prefix": "[]", "given": "[]", "history": "[]", "processors": "{}"}.get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind), nullable=field.optional or kind is float, server_default=default
     )

@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from mars_core.types import Exchange, Given, RunConfig, Summary, Trace
+from mars_core.types import Exchange, Given, Processors, RunConfig, Summary, Trace
 
 COLUMNS = {
     "config.prompt.text": "prompt",
@@ -33,8 +33,15 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[float, ...]: lambda values: tuple(map(float, values)),
     tuple[Given, ...]: lambda values: tuple(starmap(Given, values)),
     tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
+    Processors: lambda values: processors_of(values),
     Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},
 }
+
+
+def processors_of(chosen: Mapping[str, Any]) -> Processors:
+    """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another name."""
+    bias = dict(chosen.get("logit_bias", ())).items()
+    return Processors(**{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)})
 
 
 class Field:
@@ -45,7 +52,8 @@ class Field:
         self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         self.place, self.optional = place.split("."), optional or bool(none)
         self.column = COLUMNS.get(place, self.place[-1])
-        hints = get_type_hints(self.kind) if is_dataclass(self.kind) or hasattr(self.kind, "_fields") else {}
+        parts = self.kind not in _READ and (is_dataclass(self.kind) or hasattr(self.kind, "_fields"))
+        hints = get_type_hints(self.kind) if parts else {}
         self._fields = [Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()]
         self.read: Callable[[Mapping[Any, Any]], Any] = self._read if hints else itemgetter(self.column)
         if (convert := _READ.get(self.kind)) is not None:
@@ -63,7 +71,7 @@ class Field:
         value: Any = trace
         for name in self.place:
             value = getattr(value, name, None)
-        return value
+        return value.chosen if isinstance(value, Processors) else value
 
     def _read(self, row: Mapping[Any, Any]) -> Any:
         values = [each.read(row) for each in self._fields]

@@ -81,6 +81,7 @@ def _settings(config: RunConfig) -> Document:
         "draft_mode": drafter.mode,
         "tree": asdict(tree) if tree else None,
         **asdict(config.sampling),
+        "processors": finite(config.sampling.processors.chosen),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
         "thinking": config.prompt.thinking,

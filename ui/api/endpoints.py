@@ -46,7 +46,8 @@ class Api:
         self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
         draft_mode: str = "coupled", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
-        prefix: list[int] | None = None, thinking: bool | None = None, repeats: int = 1, request: gr.Request | None = None,
+        prefix: list[int] | None = None, thinking: bool | None = None, repeats: int = 1, processors: dict[str, Any] | None = None,
+        request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
@@ -71,6 +72,9 @@ class Api:
             prefix: ids of output tokens that are given; the runs go on after them
             thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
             repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
+
+            processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias (word
+                to number; a word is a text or ids such as [42, 7]) and banned (words); null is none
 
         Returns:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,

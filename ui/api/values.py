@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
+from mars_core.types import PROCESSORS
 from ui.public.access import parse
 from ui.settings.drafters import offered, tree_shape
 from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
@@ -96,6 +97,20 @@ def _number(value: object, name: str) -> float:
         raise ValueError(f"{name[:80]} is {_shown(value)}; it must be a number.") from None
 
 
+def _processors(value: object) -> dict[str, Any]:
+    """As fields of the page. ``banned`` words are those with a bias of -inf. Raises ValueError."""
+    given = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
+    bias, banned = given.pop("logit_bias", {}), given.pop("banned", [])
+    words = bias | dict.fromkeys(banned, "-inf") if isinstance(bias, dict) and isinstance(banned, list) else {"\n": 0}
+    if set(given) - set(PROCESSORS) or any(not isinstance(word, str) or len(word.splitlines()) != 1 for word in words):
+        names = ", ".join(PROCESSORS)
+        raise ValueError(
+            f"processors is {_shown(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
+        )
+    numbers = {name: _number(number, name) for name, number in given.items()}
+    return numbers | {"logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())}
+
+
 Text = Annotated[str, Field(description="text")]
 Flag = Annotated[bool, Field(description="true or false")]
 Number = Annotated[float, BeforeValidator(_not_huge), Field(description="a number")]
@@ -139,6 +154,7 @@ class Comparison(Values):
     tree: Text
     top_k: Number
     top_p: Number
+    processors: Annotated[dict[str, Any], BeforeValidator(_processors)]
     stop: Annotated[tuple[str, ...], BeforeValidator(_a_list), Field(description="a list of texts")]
     prefix: Annotated[tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")]
     thinking: Annotated[bool | None, Field(description="true or false")]
@@ -151,6 +167,7 @@ class Comparison(Values):
             prompt=self.prompt, pair=spec.key, temperature=self.temperature, k=self.k, max_new_tokens=self.max_new_tokens,
             seed=self.seed, lanes=self.rules, system=self.system, chat=self.chat, top_k=self.top_k, top_p=self.top_p,
             mode=self.draft_mode, thinking=thinking_word(self.thinking), drafter=self._drafter(spec), **self._tree(spec),
+            **self.processors,
         )  # fmt: skip
 
     def _drafter(self, spec: PairSpec) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evaluation.format import MISSING, displayable
-from mars_core.types import UNKNOWN, DrafterConfig, RunConfig, StopReason
+from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {
@@ -90,6 +90,11 @@ def setting(value: float) -> str:
     return MISSING if math.isnan(value) or value == UNKNOWN else str(value) if isinstance(value, int) else f"{value:g}"
 
 
+def processors_text(processors: Processors) -> str:
+    """Those that are on."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in processors.chosen.items())
+
+
 def settings_line(config: RunConfig) -> str:
     """What the runs of a comparison share, in one line."""
     sampling, drafter = config.sampling, config.drafter
@@ -97,6 +102,7 @@ def settings_line(config: RunConfig) -> str:
     facts += [f"at most {config.max_new_tokens} tokens"] if config.max_new_tokens != UNKNOWN else []
     facts += [f"top-k {sampling.top_k}"] if sampling.top_k > 0 else []
     facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
+    facts += [processors_text(sampling.processors)] if sampling.processors.chosen else []
     names = [ref.name for ref in (drafter.model, config.target) if ref]
     return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
 

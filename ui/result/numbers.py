@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from evaluation.format import MISSING, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, Summary, Trace
-from ui.kit.labels import draft_length, exact_text, lane_label, parameters_text, rule_title, run_names, setting
+from ui.kit.labels import (
+    draft_length,
+    exact_text,
+    lane_label,
+    parameters_text,
+    processors_text,
+    rule_title,
+    run_names,
+    setting,
+)
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import LOSSLESS, lane_check
@@ -142,6 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
     ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),
     ("Top-k", "likeliest tokens that may be drawn", lambda c: _off(c.sampling.top_k, 0)),
     ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
+    ("More sampling", "further logits processors", lambda c: processors_text(c.sampling.processors)),
     ("Max new tokens", "at most so many are written", lambda c: setting(c.max_new_tokens)),
     ("Seed", "of all random numbers", lambda c: setting(c.seed)),
     ("Continued", "from a chosen token", lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else ""),

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter, Rule, Siblings
-from mars_core.types import DraftMode
+from mars_core.types import PROCESSORS, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
@@ -153,6 +153,18 @@ class Fields:
     def advanced(self) -> None:
         self.number("top_k", "Top-k (0: off)", 0)
         self.number("top_p", "Top-p (1: off)", 1, step=0.05)
+        for name, (low, high, about) in PROCESSORS.items():
+            off = getattr(Processors(), name)
+            title = f"{parameter_title(name).replace('_', ' ').capitalize()} ({off:g}: off)"
+            step = 1 if isinstance(off, int) else 0.01 if high - low <= 1 else 0.1
+            self.number(name, title, off, step=step, help=about, width=160)
+        self.text(
+            "logit_bias",
+            "Logit biases, WORD=VALUE a line",
+            kind="lines",
+            width=300,
+            help="-inf: never. A word is a text, or ids such as [42, 7].",
+        )
         self.text("stop", "Stop strings, one a line", kind="lines", width=200)
         self.text("system", "System prompt", kind="lines", width=300, redraws=True)
         self.check("chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True)

@@ -4,12 +4,22 @@ what cannot be run gets its sentence from the session. No gradio; the session, w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, RunConfig, Sampling, TreeShape
+from mars_core.types import (
+    PROCESSORS,
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    TreeShape,
+)
 from ui.kit.labels import parameter_title, parameters_text, rule_title
 
 if TYPE_CHECKING:
@@ -61,6 +71,13 @@ class RunForm(DraftForm):
     stop: str = ""  # one stop string a line
     top_k: float | None = 0
     top_p: float | None = 1
+    min_p: float | None = 0
+    typical_p: float | None = 1
+    repetition_penalty: float | None = 1
+    presence_penalty: float | None = 0
+    frequency_penalty: float | None = 0
+    no_repeat_ngram_size: float | None = 0
+    logit_bias: str = ""  # WORD=VALUE a line
     own_target: str = ""
     own_draft: str = ""
     own_head: str = ""
@@ -133,6 +150,24 @@ def read_stop(form: RunForm) -> tuple[str, ...]:
     return tuple(line for line in form.stop.splitlines() if line)
 
 
+def read_processors(form: RunForm) -> Processors:
+    """Raises ValueError."""
+    numbers: dict[str, Any] = {}
+    for name in PROCESSORS:
+        reader = read_whole if isinstance(getattr(Processors(), name), int) else read_number
+        numbers[name] = reader(getattr(form, name), name)
+    try:
+        pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
+        return Processors(**numbers, logit_bias=tuple((word, float(value)) for word, _, value in pairs))
+    except ValueError:
+        raise ValueError("A line of the logit biases is not WORD=VALUE; the value is a number, or -inf.") from None
+
+
+def processor_values(processors: Processors) -> dict[str, Any]:
+    """The fields that ``read_processors`` reads as this."""
+    return asdict(processors) | {"logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias)}
+
+
 def read_thinking(word: str) -> bool | None:
     """Raises ValueError."""
     if word not in THINKING:
@@ -154,6 +189,7 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         temperature=read_number(form.temperature, "temperature"),
         top_k=read_whole(form.top_k, "top-k"),
         top_p=read_number(form.top_p, "top-p"),
+        processors=read_processors(form),
     )
     prompt, seed = read_prompt(form), read_whole(form.seed, "seed")
     longest = read_whole(form.max_new_tokens, "max new tokens")

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
-from mars_core.types import TreeShape
+from mars_core.types import Processors, TreeShape
 from ui.settings.drafters import TREE_NUMBERS, offered
-from ui.settings.form import TREE
+from ui.settings.form import TREE, processor_values
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
 USUAL = {"temperature": 1.0, "drafter": "model", "k": 5, "mode": "coupled", "top_k": 0, "top_p": 1.0}
+USUAL |= processor_values(Processors())
 GREEDY = {"mode": "greedy"}
 PAPER_TREE = GREEDY | {
     "drafter": "eagle3", "shape": TREE, **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True))

@@ -11,7 +11,7 @@ from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
-from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, thinking_word
+from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, processor_values, thinking_word
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
@@ -40,6 +40,7 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         stop="\n".join(stored.prompt.stop),
         top_k=sampling.top_k,
         top_p=sampling.top_p,
+        **processor_values(sampling.processors),
         repeats=1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0,
         **asdict(draft),
         **(_own([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),

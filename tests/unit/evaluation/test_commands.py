@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from mars_core.types import (
     SAMPLER,
     DrafterConfig,
     DraftMode,
+    Processors,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -139,6 +141,13 @@ def _commands(text: str) -> list[str]:
     """The commands of a text; a quoted prompt may have lines of its own."""
     first, *others = text.split(f"\n{PROGRAM}")
     return [first, *(PROGRAM + other for other in others)]
+
+
+def test_further_processors_come_back(pair: Pair) -> None:
+    processors = Processors(0.1, 0.9, 1.2, 0.3, -0.2, 3, ((" a=b\n'", -1.5), ("[4, 5]", -math.inf)))
+    wanted = replace(config(pair), sampling=Sampling(1.0, processors=processors))
+    command = comparison_commands([wanted])
+    assert same(asked(command, pair), [wanted]) and "--no-repeat-ngram-size=3" in command
 
 
 def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:

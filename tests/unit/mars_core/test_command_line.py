@@ -64,6 +64,15 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
     assert document["runs"][0]["divergence"] is None
 
 
+def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
+    options = [*folders, "--max-new-tokens", "8", "--json"]
+    (run,) = json.loads(call("run", "--prompt", "abc", *options)[1])["runs"]
+    more = ["--ban", f"[{run['token_ids'][0]}]", "--repetition-penalty", "1.2"]
+    document = json.loads(call("run", "--prompt", "abc", *options, *more)[1])
+    assert run["token_ids"][0] not in document["runs"][0]["token_ids"]
+    assert document["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
+
+
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
 def test_run_without_a_draft_model(folders: list[str], call: Call, rule: str, drafter: str) -> None:
     options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", rule, "--json"]
@@ -99,6 +108,8 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
     ("arguments", "message"),
     [
         (["--k", "0"], "K is 0"),
+        (["--min-p", "2"], "min_p is 2; it must be 0 to 1."),
+        (["--ban", "[99999]"], "The ids of the word '[99999]' are [99999]; there must be some"),
         (["--theta", "nan"], "theta is nan"),
         (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
         (

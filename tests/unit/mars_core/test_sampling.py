@@ -8,7 +8,13 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 from torch import Tensor
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
 
 from mars_core.sampling import (
     LEAST_TEMPERATURE,
@@ -22,7 +28,7 @@ from mars_core.sampling import (
     target_distribution,
     words,
 )
-from mars_core.types import DraftMode, Sampling
+from mars_core.types import DraftMode, Processors, Sampling
 
 FIRST_WORDS = [-6436243100533299141, -5792855801218550262]  # of seed 7
 FIRST_NOISE = [[94538, 381811, 514709], [334926, 29375, 686412]]  # of ids 0 to 2, as uniforms in millionths
@@ -36,14 +42,21 @@ def column(given: list[int], use: Use) -> Tensor:
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.9])
 @pytest.mark.parametrize("top_k", [0, 1, 5, 400])
 @pytest.mark.parametrize("top_p", [1.0, 0.9, 0.3, 1e-6])
-def test_law_is_that_of_the_warpers_of_generate(temperature: float, top_k: int, top_p: float) -> None:
+@pytest.mark.parametrize(("min_p", "typical_p"), [(0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.6), (0.02, 0.9)])
+def test_law_is_that_of_the_warpers_of_generate(
+    temperature: float, top_k: int, top_p: float, min_p: float, typical_p: float
+) -> None:
     logits = torch.randn(7, 50, generator=torch.Generator().manual_seed(1)) * 3
     scores = TemperatureLogitsWarper(temperature)(None, logits)
     if top_k:
         scores = TopKLogitsWarper(top_k)(None, scores)
     if top_p < 1:
         scores = TopPLogitsWarper(top_p)(None, scores)
-    distribution = target_distribution(logits, Sampling(temperature, top_k, top_p))
+    if min_p:
+        scores = MinPLogitsWarper(min_p)(None, scores)
+    if typical_p < 1:
+        scores = TypicalLogitsWarper(typical_p)(None, scores)
+    distribution = target_distribution(logits, Sampling(temperature, top_k, top_p, Processors(min_p, typical_p)))
     assert torch.allclose(distribution, scores.softmax(-1), atol=1e-7)
 
 

@@ -18,6 +18,7 @@ from mars_core.types import (
     Exchange,
     Given,
     ModelRef,
+    Processors,
     PromptConfig,
     Status,
     Trace,
@@ -57,10 +58,15 @@ def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
     return run.trace
 
 
+PROCESSORS = Processors(0.1 + 0.2, 0.9, logit_bias=(("\x00=\ud800'", -1.5), ("[1, 2]", -math.inf)))
+
+
 def whole_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
     drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
-    sampling = replace(trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2)
+    sampling = replace(
+        trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2, processors=PROCESSORS
+    )
     target, prompt = ModelRef("org/target", "4f2a"), replace(trace.config.prompt, thinking=False)
     config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target)
     return replace(trace, config=replace(config, prompt=prompt))

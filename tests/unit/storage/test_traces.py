@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -208,7 +209,10 @@ def test_traces_of_every_version_are_read_as_they_were_written(path: Path) -> No
     """Made by the release that began it: never edit one, add one for a new version."""
     for made in json.loads(path.read_text(encoding="utf-8")):
         steps = steps_of(unpack([base64.b64decode(made["packed"])], [3]))
-        assert json.dumps([asdict(step) for step in steps]) == json.dumps(made["steps"])
+        read = [asdict(step) for step in steps]
+        for token in (token for step in read for token in step["tokens"]):
+            assert all(math.isnan(token.pop(name)) for name in ("raw_z1", "raw_z2")), "it did not have these"
+        assert json.dumps(read) == json.dumps(made["steps"])
     assert path.stem == f"traces-{VERSION}" or path != max(DATA.glob("traces-*.json"))
 
 

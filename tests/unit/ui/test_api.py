@@ -200,6 +200,9 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of .*, 4096 tokens"), ({"seed": -1}, "seed is -1"),
         ({"seed": 10**400}, "A number is too large"), ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
         ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"), ({"stop": [""]}, "stop string is empty"),
+        ({"processors": 5}, "processors is 5; it has min_p"), ({"processors": {"mirostat": 1}}, "it has min_p"),
+        ({"processors": {"min_p": "much"}}, "min_p is 'much'; it must be a number"), ({"processors": {"min_p": 2}}, "min_p is 2; it"),
+        ({"processors": {"banned": ["a\nb"]}}, "no line breaks"), ({"processors": {"logit_bias": {"a": "x"}}}, "a is 'x'; it must"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),
         ({"repeats": 21}, "repeats is 21; it must be a whole number from 1 to 20"),
         ({"prefix": ["a"]}, "prefix is \\['a'\\]; it must be a list of token ids"),
@@ -251,6 +254,14 @@ def test_a_connection_that_is_closed_ends_the_run(server: Server, saved: RunStor
         runs = saved.load(document["id"]).runs
         states = [run.trace.status for run in sorted(runs, key=lambda run: run.order)]
     assert states[-1] is Status.CANCELLED
+
+
+def test_further_processors_are_asked_for_and_said(client: Client, asked: dict[str, Any]) -> None:
+    (first, *_) = asked["runs"][0]["token_ids"]
+    chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
+    (run, _) = client.predict(**ASK, processors=chosen, api_name="/compare")["runs"]
+    assert first not in run["token_ids"] and asked["runs"][0]["processors"] == {}
+    assert run["processors"] == {"repetition_penalty": 1.5, "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]]}
 
 
 def test_a_tree_of_a_head_is_drafted(client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mars_core.models import CATALOG
 from mars_core.rules import RULES, Parameter
-from mars_core.types import DrafterConfig, DraftMode, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, place_of
@@ -19,7 +19,7 @@ from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
 from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, parse, read_form, rule_html, step_of
-from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, read_drafter
+from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, processor_values, read_drafter, read_processors
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.tabs.compare.ask import Ask
@@ -36,6 +36,9 @@ HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
 @pytest.fixture
 def place(store: RunStore) -> Services:
     return place_of(store)
+
+
+PROCESSED = Processors(0.1, 0.9, 1.3, 0.5, -0.5, 3, ((" a=b", -2.5), ("[42, 7]", float("-inf"))))
 
 
 @pytest.fixture
@@ -67,6 +70,7 @@ def shown(html: Element) -> set[str]:
         replace(FORM, drafter="eagle3", shape="chain", k=3, stop="a\nb", system="Be brief.", chat=False, thinking="off"),
         replace(FORM, lanes=(*FORM.lanes, LaneForm("typical", {"epsilon": 0.2, "delta": 0.5}, DraftForm("ngram", 2)))),
         replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c/d", k=None),
+        replace(FORM, **processor_values(PROCESSED)),
     ],
 )  # fmt: skip
 def test_a_form_survives_the_panel(panel: SettingsPanel, form: Any) -> None:
@@ -138,6 +142,16 @@ def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services
     html = fields_of(panel, {"pair": CUSTOM})
     assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
     assert panel.spec({"pair": CUSTOM}) == CATALOG[0] and not {"own_target"} & shown(html)
+
+
+def test_further_processors_are_read_from_their_fields() -> None:
+    assert read_processors(FORM) == Processors()
+    assert read_processors(replace(FORM, **processor_values(PROCESSED))) == PROCESSED
+    for wrong in ("cat", "cat=much", "=\n="):
+        with pytest.raises(ValueError, match="not WORD=VALUE"):
+            read_processors(replace(FORM, logit_bias=wrong))
+    with pytest.raises(ValueError, match=r"no_repeat_ngram_size is 2\.5; it must be a whole number"):
+        read_processors(replace(FORM, no_repeat_ngram_size=2.5))
 
 
 EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)

@@ -15,7 +15,7 @@ from mars_core.rules import RULES
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import rule_title
-from ui.settings.form import TREE, RunForm, read_number, read_stop, read_thinking, read_whole
+from ui.settings.form import TREE, RunForm, read_number, read_processors, read_stop, read_thinking, read_whole
 
 LONGEST_LIST = 200
 RULE_CHOICES = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE]
@@ -70,6 +70,7 @@ def plan_settings(form: ListsForm) -> dict[str, Any]:
         "repeats": read_whole(form.repeats, "repeats"),
         "top_k": read_whole(form.top_k, "top-k"),
         "top_p": read_number(form.top_p, "top-p"),
+        "processors": read_processors(form),
         "system": form.system,
         "chat": bool(form.chat),
         "thinking": read_thinking(form.thinking),

@@ -65,7 +65,7 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("k=5 --gen_kwargs repetition_penalty=1.3", "The task sets repetition_penalty=1.3; the model mars takes until"),
+        ("k=5 --gen_kwargs num_beams=3", "The task sets num_beams=3; the model mars takes until"),
         ("rule=mars,theta=2", "theta is 2; rule mars takes 0 to 1."),
         ("rule=marsh", "rule is 'marsh'; it must be one of none, strict"),
         ("pair=mine", "pair is 'mine'; it must be one of bundled"),

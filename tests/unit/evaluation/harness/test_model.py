@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, DraftMode, Sampling, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -62,6 +63,10 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
     assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
 
 
+PENALISED = Processors(repetition_penalty=1.3, no_repeat_ngram_size=2)
+BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
+
+
 @pytest.mark.parametrize(
     ("given", "sampling", "length"),
     [
@@ -69,6 +74,10 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         ({"do_sample": False, "temperature": 1.0, "max_gen_toks": 7}, Sampling(), 7),
         ({"temperature": 0.7, "top_p": 0.9, "top_k": 20}, Sampling(0.7, 20, 0.9), 99),
         ({"do_sample": True}, Sampling(1.0), 99),
+        ({"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "min_p": None}, Sampling(processors=PENALISED), 99),
+        ({"do_sample": True, "min_p": 0.1, "typical_p": 0.9}, Sampling(1.0, processors=Processors(0.1, 0.9)), 99),
+        ({"sequence_bias": [[[4, 5], 2]], "bad_words_ids": [[6]]}, Sampling(processors=BIASED), 99),
+        ({"sequence_bias": {(4, 5): 2.0}, "bad_words_ids": [[6]]}, Sampling(processors=BIASED), 99),
         ({"do_sample": True, "temperature": 0.5, "top_k": None, "top_p": None, "num_beams": 1}, Sampling(0.5), 99),
     ],
 )
@@ -77,9 +86,11 @@ def test_generation_is_read_as_lm_eval_means_it(given: dict[str, Any], sampling:
     assert (found.sampling, found.max_new_tokens, found.until) == (sampling, length, ("</s>",))
 
 
-@pytest.mark.parametrize("given", [{"num_beams": 4}, {"repetition_penalty": 1.1}, {"max_length": 9}])
+@pytest.mark.parametrize(
+    "given", [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}]
+)
 def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=next(iter(given))):
+    with pytest.raises(OptionError, match="could not convert" if "a" in given.values() else next(iter(given))):
         read_generation(given, None, 99)
 
 
