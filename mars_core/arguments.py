@@ -206,8 +206,7 @@ def read_numbers(name: str, text: str) -> tuple[float, ...]:
 
 def read_processors(options: argparse.Namespace) -> Processors:
     """The further processors of SAMPLING_OPTIONS."""
-    numbers = {name: getattr(options, name) for name in PROCESSORS}
-    return Processors(**numbers, logit_bias=tuple(options.logit_bias))
+    return Processors(**{name: getattr(options, name) for name in PROCESSORS}, logit_bias=tuple(options.logit_bias))
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:

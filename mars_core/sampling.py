@@ -115,7 +115,7 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
         p = logarithms.exp()
         distance = (logarithms - (p * logarithms).nansum(-1, keepdim=True)).abs()  # of −ln p from the entropy
         ordered, ids = distance.sort(-1)
-        last = (p.gather(-1, ids).cumsum(-1) < mass).sum(-1, keepdim=True).clamp(max=ids.shape[-1] - 1)
+        last = (p.gather(-1, ids).cumsum(-1)[:, :-1] < mass).sum(-1, keepdim=True)
         logits = logits.masked_fill(distance > ordered.gather(-1, last), -torch.inf)
     return logits.softmax(-1)
 

@@ -68,8 +68,10 @@ def _processors(processors: Processors, pair: Pair, rows: int) -> None:
     for word, bias in processors.logit_bias:
         _require(bias <= 1000, f"The bias of {word!r} is {bias:g}; 1000 is the most, and -inf bans the word.")
         ids = word_ids(pair.tokenizer, word)
-        fits = max(ids, default=rows) < rows
-        _require(fits, f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.")
+        _require(
+            max(ids, default=rows) < rows,
+            f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.",
+        )
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:

@@ -15,14 +15,16 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.decoder.positions import Start
 from mars_core.engine.capture import PinnedBuffer
+from mars_core.panics import contained
 from mars_core.text.prompting import clean
 from mars_core.types import Processors
 from mars_core.verification import Draft
 
 _NONE = 2**62  # an id beyond every vocabulary
-_IDS = re.compile(r"\[\d+(, *\d+)*\]")
+_IDS = re.compile(r"\[(0|[1-9]\d{0,8})(, *(0|[1-9]\d{0,8}))*\]")
 
 
+@contained()
 def word_ids(tokenizer: PreTrainedTokenizerBase, word: str) -> list[int]:
     """The ids of a word of ``Processors``."""
     return [*json.loads(word)] if _IDS.fullmatch(word) else tokenizer.encode(clean(word), add_special_tokens=False)
