@@ -1,7 +1,7 @@
 """Linear layers for the few rows of a decoding step.
 
 On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for every call. The sums of a packed
-product do not depend on its number of rows, from two rows on. The output layer of a half-precision model gives float32 logits.
+product do not depend on its number of rows, if that is even. The output layer of a half-precision model gives float32 logits.
 """
 
 from __future__ import annotations

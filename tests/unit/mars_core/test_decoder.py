@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import CacheSize, ModelCache, PassShapes, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
+from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.linear import (
     PackedLinear,
     PlainLinear,
@@ -26,6 +27,7 @@ from mars_core.decoder.linear import (
     pack,
     packable,
 )
+from mars_core.decoder.positions import Place
 from mars_core.verification import ancestors
 from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
 
@@ -228,6 +230,24 @@ def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: Cac
     assert torch.equal(read(6), alone)
     assert torch.equal(read(40), alone)
     assert torch.equal(read(2, lambda at: random_ids(9, seed=at)), alone)
+
+
+@torch.no_grad()
+def test_the_width_of_a_tokens_pass_follows_from_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is read with it; rows beyond the width are padding."""
+    computed, seen = FastCache._pass, set[tuple[int, int]]()
+
+    def passed(self: FastCache, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
+        seen.update((slot, place.width) for slot in place.slots.tolist() if slot < place.width)
+        return computed(self, ids, place, logits)
+
+    monkeypatch.setattr(FastCache, "_pass", passed)
+    cache, ids = open_cache(ready("llama"), CacheSize(100, 50, EVEN)), random_ids(100)
+    cache.read(ids[:70])
+    for start in (0, 29, 30, 31, 32, 60):
+        for count in (1, 3, 6, 40):
+            cache.forward(ids[:count], start)
+    assert seen == {(at, 32 * (at // 32 + 1)) for at in range(100)}
 
 
 @torch.no_grad()
