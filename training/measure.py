@@ -22,7 +22,6 @@ from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RuleConfig, Trace, TreeShape
 from training.tokenizer import split_document
 from training.train import Recipe
-from training.train_head import HeadRecipe
 
 log = logging.getLogger(__name__)
 K = 5
@@ -89,7 +88,7 @@ def card(
     options: dict[str, Any] = {"trim_blocks": True, "undefined": StrictUndefined, "keep_trailing_newline": True}
     template = Template((Path(__file__).parent / "card.md.jinja").read_text(encoding="utf-8"), **options)
     text: str = template.render(
-        sizes=sizes, taps=pair.head.config.taps, recipe=Recipe(), head=HeadRecipe(), rows=rows,
+        sizes=sizes, taps=pair.head.config.taps, recipe=Recipe(), rows=rows,
         examples=examples, count=count, seen=seen, provenance=provenance, k=K, theta=THETA, tree=TREE,
     )  # fmt: skip
     return text

@@ -23,7 +23,7 @@ from mars_core.types import DrafterConfig, DraftMode, ModelRef, Sampling, Step, 
 from tests.checkpoints import SPECIAL, tiny_model, tiny_tokenizer
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import config_for, decoded, pair_of
-from training.head_chain import finish, project
+from training.head.chain import finish, project
 
 TOKENIZER = tiny_tokenizer(vocabulary=(*SPECIAL, *"abcdefghi"))
 V, CONTEXT = len(TOKENIZER), 64
@@ -161,9 +161,9 @@ def distribution_after(head: Eagle3Head, hidden: Tensor, ids: list[int], path: t
     for count in range(len(ids) - 1, len(following) + 1):
         residual, q, k, v = project(head, following[None, :count], hidden[None], torch.arange(count)[None])
         attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        output, logits = finish(head, residual, attended)
+        output, normed = finish(head, residual, attended)
         hidden = torch.cat([hidden, output[0, -1:]])
-    draft = logits[0, -1].softmax(-1)
+    draft = head.lm_head(normed[0, -1]).softmax(-1)
     return {int(head.target_ids(torch.tensor(index))): float(draft[index]) for index in range(len(draft))}
 
 

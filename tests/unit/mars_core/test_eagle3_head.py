@@ -31,7 +31,7 @@ from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
-from training.head_chain import finish, project
+from training.head.chain import finish, project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DRAFT = 40  # ids of a reduced draft vocabulary
@@ -98,7 +98,8 @@ def logits(head: Eagle3Head) -> Tensor:
     ids = torch.arange(3, 7)[None]
     residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
     attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    hidden, drafted = finish(head, residual, attended)
+    hidden, normed = finish(head, residual, attended)
+    drafted = head.lm_head(normed)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
 

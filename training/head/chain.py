@@ -1,6 +1,6 @@
 """The EAGLE-3 head for training: with gradients, and with chains that feed the head's own output back.
 
-Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size, D draft vocabulary.
+Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ def project(head: Eagle3Head, ids: Tensor, hidden: Tensor, positions: Tensor) ->
 
 
 def finish(head: Eagle3Head, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention output [B, heads, N, d] → hidden states to feed back [B, N, H] and draft logits [B, N, D]."""
+    """Attention output [B, heads, N, d] → hidden states to feed back and normed ones, which ``lm_head`` reads, both [B, N, H]."""
     layer = head.layer
     hidden = residual + layer.o_proj(attended.transpose(1, 2).flatten(-2))
     hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
     normed = head.norm(hidden)
-    return (normed if head.config.norm_output else hidden), head.lm_head(normed)
+    return (normed if head.config.norm_output else hidden), normed
 
 
 def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, steps: int) -> list[Tensor]:
-    """Draft logits of each step: [B, N, D] from the target's features, then [B, R, D] with the head's own output fed back.
+    """Normed states of each step, for ``lm_head``: [B, N, H] from the target's features, then [B, R, H] with the head's own output
+    fed back.
 
     ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B, R]: entries that a chain
     continues, < N − steps + 1. Step s of anchor t reads token ids[t + s], at position t + s, and sees the entries of the
@@ -46,9 +47,9 @@ def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, ste
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
     residual, queries, keys, values = project(head, ids, head.fuse(features), positions)
     attended = nn.functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
-    hidden, logits = finish(head, residual, attended)
+    hidden, normed = finish(head, residual, attended)
     hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
-    outputs, own_keys, own_values = [logits], list[Tensor](), list[Tensor]()
+    outputs, own_keys, own_values = [normed], list[Tensor](), list[Tensor]()
     seen = positions[:, None] <= anchors[..., None]
     for step in range(1, steps):
         places = anchors + step
@@ -56,8 +57,8 @@ def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, ste
         own_keys.append(key)
         own_values.append(value)
         attended = _attend(queries, keys, values, seen, torch.stack(own_keys, -2), torch.stack(own_values, -2))
-        hidden, logits = finish(head, residual, attended)
-        outputs.append(logits)
+        hidden, normed = finish(head, residual, attended)
+        outputs.append(normed)
     return outputs
 
 

@@ -1,0 +1,187 @@
+"""The recipe for heads: values of written texts, chains, the loss and its gradient, a stopped training, both formats."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
+
+from mars_core.decoder.linear import pack
+from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models import ModelPool, custom_pair
+from mars_core.types import DrafterConfig, PromptConfig, Sampling
+from tests.checkpoints import tiny_checkpoint
+from tests.live_pairs import config_for, decoded
+from training.head import rounds
+from training.head.chain import finish, project, unroll
+from training.head.learning import Distillation, Learner, batches
+from training.head.model import frequent_ids
+from training.head.rounds import Place, Training
+from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+
+_SMALL = Synthesis(cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3)
+_HERE = Place(0, 1, torch.device("cpu"))
+_STEPS = 4
+
+
+def _tiny() -> Eagle3Head:
+    layer = LlamaConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=4,
+    )  # fmt: skip
+    torch.manual_seed(3)
+    head = Eagle3Head(HeadConfig(layer, 16, 20, 20, (0, 1, 2)))
+    for weight in head.parameters():
+        nn.init.normal_(weight, std=0.4)
+    return head
+
+
+def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> list[Tensor]:
+    """One sequence [N], one entry after the other: the prefix up to ``anchor``, then tokens given by the teacher."""
+    keys: list[Tensor] = []
+    values: list[Tensor] = []
+    states: list[Tensor] = []
+    hidden = head.fuse(features[None, :1])
+    for place in range(anchor + _STEPS):
+        if place <= anchor:
+            hidden = head.fuse(features[None, place : place + 1])
+        residual, query, key, value = project(head, ids[None, place : place + 1], hidden, torch.tensor([[place]]))
+        keys.append(key)
+        values.append(value)
+        attended = nn.functional.scaled_dot_product_attention(
+            query, torch.cat(keys, 2), torch.cat(values, 2), enable_gqa=True
+        )
+        hidden, normed = finish(head, residual, attended)
+        states.append(normed[0, 0])
+    return states
+
+
+@torch.no_grad()
+def test_unrolled_chains_equal_drafting_one_by_one() -> None:
+    head = _tiny()
+    ids, features = torch.randint(0, 20, (2, 9)), torch.randn(2, 9, 48)
+    anchors = torch.tensor([[0, 2, 5], [1, 3, 4]])
+    steps = unroll(head, ids, features, anchors, _STEPS)
+    assert [tuple(each.shape) for each in steps] == [(2, 9, 16)] + [(2, 3, 16)] * (_STEPS - 1)
+    for row in range(2):
+        for column, anchor in enumerate(anchors[row].tolist()):
+            single = _drafted(head, ids[row], features[row], anchor)
+            torch.testing.assert_close(
+                steps[0][row, : anchor + 1], torch.stack(single[: anchor + 1]), atol=1e-5, rtol=0
+            )
+            chained = torch.stack([each[row, column] for each in steps[1:]])
+            torch.testing.assert_close(chained, torch.stack(single[anchor + 1 :]), atol=1e-5, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint("llama", tmp_path_factory.mktemp("target"))
+
+
+def _open(folder: Path) -> tuple[Any, Any]:
+    source: Any = AutoModelForCausalLM
+    model = source.from_pretrained(folder, dtype=torch.float32, attn_implementation=ATTENTION)
+    return model.eval().requires_grad_(False), AutoTokenizer.from_pretrained(folder)
+
+
+@torch.inference_mode()
+def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_target_s_own(target: Path) -> None:
+    """Rows stand at positions of their own and start anew; the oracle is transformers' own attention over one text."""
+    model, tokenizer = _open(target)
+    pack(model)
+    writer = Writer(model, tokenizer, (0, 1), _SMALL, 5)
+    samples = list(writer.samples(900))
+    plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    own = 0
+    for sample in samples:
+        output = plain(sample.ids[None, :-1], output_hidden_states=True)
+        states = torch.cat([output.hidden_states[layer][0] for layer in (0, 1, -1)], -1)
+        torch.testing.assert_close(sample.values, states, atol=2e-4, rtol=0)
+        assert writer.prefix < sample.start < len(sample.ids)
+        best = output.logits[0, sample.start - 1 :].argmax(-1)
+        own += bool((best == sample.ids[sample.start :]).all())
+    assert 0.3 < own / len(samples) < 0.9  # 0.6 of them
+    assert max(len(sample.ids) for sample in samples) > _SMALL.length  # the long ones
+
+
+def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> None:
+    torch.manual_seed(0)
+    drafted, final, rows = torch.randn(300, 8), torch.randn(300, 8), torch.randn(12, 8)
+    shares = torch.rand(300)
+    one, two = drafted.clone().requires_grad_(), drafted.clone().requires_grad_()
+    loss, agreed = Distillation.apply(one, final, rows, shares)  # type: ignore[no-untyped-call]
+    aim, given = (final @ rows.T).log_softmax(-1), (two @ rows.T).log_softmax(-1)
+    expected = ((aim.exp() * (aim - given)).sum(-1) * shares).sum()
+    (3 * loss).backward()
+    (3 * expected).backward()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(one.grad, two.grad)
+    assert agreed.tolist() == (aim.argmax(-1) == given.argmax(-1)).tolist()
+
+
+def test_batches_hold_every_sample_once_and_no_more_entries_than_allowed() -> None:
+    samples = [Sample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0)) for length in (5, 9, 30, 12, 40, 7, 8)]
+    groups = list(batches(samples, 40, rounds.random.Random(1)))
+    assert sorted(map(id, samples)) == sorted(id(sample) for group in groups for sample in group)
+    assert all(len(group) * max(len(sample.ids) for sample in group) <= 40 for group in groups)
+
+
+def test_frequent_ids_are_in_order_and_ties_go_to_the_lower_id() -> None:
+    assert frequent_ids(torch.tensor([1.0, 4.0, 1.0, 0.0, 7.0]), 3).tolist() == [0, 1, 4]
+
+
+class _Stopped(Exception):
+    pass
+
+
+def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = argparse.Namespace(target=str(target), out=tmp_path, tokens=1_500, shard=500, vocabulary=40, seed=1)
+    updates: list[float] = []
+    update = Learner.update
+
+    def counted(self: Learner, samples: Sequence[Sample], scale: float, share: Any) -> Any:
+        if len(updates) == stop:
+            raise _Stopped
+        updates.append(scale)
+        return update(self, samples, scale, share)
+
+    monkeypatch.setattr(Learner, "update", counted)
+    stop = -1
+    done = Training(options, _HERE, _SMALL)
+    keep, kept = Training._keep, list[int]()
+
+    def noted(self: Training, learner: Learner) -> None:
+        nonlocal stop
+        keep(self, learner)
+        kept.append(self._progress.rounds)
+        stop = len(updates) + 1  # in the next round
+
+    monkeypatch.setattr(Training, "_keep", noted)
+    with pytest.raises(_Stopped):
+        done.run()
+    assert kept == [1]
+    stop, first = -1, len(updates)
+    monkeypatch.setattr(Training, "_keep", keep)
+    Training(options, _HERE, _SMALL).run()
+    curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["round"] for line in curve if line["visit"] == 1] == [1, 2, 3]
+    assert len(updates) > first and updates[0] < updates[first - 2] and updates[-1] < 0.5  # warmed up, then down
+    assert not list(tmp_path.glob("*.part"))
+    for form in ("specforge", "speculators"):
+        pair = ModelPool(device="cpu").get(custom_pair(str(target), None, str(tmp_path / form)))
+        assert pair.head is not None and pair.head.config.draft_vocabulary == 40
+        texts = {
+            kind: decoded(pair, config_for(pair, DrafterConfig(kind), Sampling(0.0), prompt=PromptConfig("ab", chat=False), new=24))
+            for kind in ("none", "eagle3")
+        }  # fmt: skip
+        assert texts["none"].token_ids == texts["eagle3"].token_ids
+        assert texts["eagle3"].summary.drafted > 0

@@ -1,0 +1,52 @@
+"""Trains an EAGLE-3 head for any target on texts that the target writes itself: ``python -m training.head --target TARGET --out FOLDER``.
+
+The same command goes on where it was stopped. One process a core on a CPU (``--processes``), or ``accelerate launch -m
+training.head …`` on GPUs. 2503.01840 for the head; no data set is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
+
+from training.head.rounds import member, process
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m training.head", description=__doc__)
+    parser.add_argument("--target", required=True, help="folder or Hub name of the model that the head serves")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the head, its state and its curve")
+    parser.add_argument("--tokens", type=int, default=8_000_000, help="fresh tokens in all (default 8000000)")
+    parser.add_argument(
+        "--shard", type=int, default=500_000, help="tokens of a round, of all processes (default 500000)"
+    )
+    parser.add_argument("--vocabulary", type=int, default=8_192, help="ids that the head can draft (default 8192)")
+    parser.add_argument("--processes", type=int, default=1, help="on a CPU: one a core is fastest (default 1)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if "RANK" in os.environ:  # accelerate launch, torchrun
+        dist.init_process_group()
+        number = int(os.environ.get("LOCAL_RANK", "0"))
+        device = torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
+        process(dist.get_rank(), options, dist.get_world_size(), device)
+    elif options.processes > 1:
+        spawn(member, (options, _free_port()), options.processes)
+    else:
+        process(0, options, 1, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Rounds of training: each writes a shard of fresh texts, learns from it and forgets it.
+
+What is kept is the head, its optimisers and the curve, so that training goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from mars_core.decoder import input_embedding
+from mars_core.decoder.linear import pack
+from mars_core.eagle3.head import Eagle3Head
+from training.head.learning import Learner, Learning, batches
+from training.head.model import build_head, default_taps, empty_head, frequent_ids, save_head
+from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+
+log = logging.getLogger("training.head")
+_CURVE = "curve.jsonl"
+_DECAYING = 0.3  # last share of the tokens, in which the rate falls to 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This process among all: its number, their count, and its device."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    def average(self, tensors: Sequence[Tensor]) -> None:
+        """In place, over all processes."""
+        if self.count > 1:
+            flat = torch.cat([tensor.flatten().float() for tensor in tensors])
+            dist.all_reduce(flat)
+            flat /= self.count
+            for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    def reduced(self, value: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
+        """The sum over all processes."""
+        if self.count > 1:
+            dist.all_reduce(value, how)
+        return value
+
+
+@dataclass(slots=True)
+class Progress:
+    """``tokens``: fresh ones, of all processes; ``visited``: those learnt from, every visit counted; ``seconds``: of wall time."""
+
+    rounds: int = 0
+    tokens: int = 0
+    visited: int = 0
+    updates: int = 0
+    seconds: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)  # a line a visit
+
+
+class Training:
+    def __init__(self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()) -> None:  # noqa: B008
+        self._options, self._place, self._how = options, place, Learning()
+        self._target = self._opened()
+        tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
+        self._taps = default_taps(self._target.config.num_hidden_layers)
+        stored = self._stored()
+        self._progress = Progress() if stored is None else Progress(**stored["progress"])
+        seed = options.seed + 1_000 * self._progress.rounds + place.rank
+        self._rng = random.Random(seed)
+        if place.device.type == "cpu":
+            pack(self._target)
+        self._writer = Writer(self._target, tokenizer, self._taps, texts, seed)
+        self._learner = None if stored is None else self._restored(stored)
+
+    def _opened(self) -> Any:
+        source: Any = AutoModelForCausalLM
+        model = source.from_pretrained(self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION)
+        return model.to(self._place.device).eval().requires_grad_(False)
+
+    def run(self) -> None:
+        """Rounds until the target's tokens are spent."""
+        share = self._options.shard // self._place.count
+        while self._progress.tokens < self._options.tokens:
+            began = time.monotonic()
+            samples = list(self._writer.samples(share, self._note(share)))
+            if self._learner is None:
+                self._learner = self._begun(samples)
+            written = time.monotonic() - began
+            self._learn(self._learner, samples)
+            self._progress.rounds += 1
+            self._progress.seconds += time.monotonic() - began
+            if self._place.rank == 0:
+                self._keep(self._learner)
+                rate = self._progress.tokens / self._progress.seconds
+                left = max(0, self._options.tokens - self._progress.tokens) / rate
+                log.info("round %d: %s of %s tokens, %.0f a second (%.0f s of writing), %.1f h left", self._progress.rounds,
+                         f"{self._progress.tokens:,}", f"{self._options.tokens:,}", rate, written, left / 3600)  # fmt: skip
+
+    def _begun(self, samples: list[Sample]) -> Learner:
+        """The draft vocabulary holds the ids that the first texts use most."""
+        counts = torch.zeros(self._target.config.vocab_size)
+        for sample in samples:
+            counts.index_add_(0, sample.ids[self._writer.prefix :], torch.ones(len(sample.ids) - self._writer.prefix))
+        ids = frequent_ids(
+            self._place.reduced(counts.to(self._place.device)), min(self._options.vocabulary, len(counts))
+        )
+        head = build_head(self._opened(), self._taps, ids, samples, self._options.seed)
+        self._place.average([parameter.data for parameter in head.parameters() if parameter.requires_grad])
+        return self._learner_of(head)
+
+    def _restored(self, stored: dict[str, Any]) -> Learner:
+        weights = stored["head"] | {"embed_tokens.weight": input_embedding(self._target).weight}
+        head = empty_head(self._target, self._taps, len(weights["d2t"]))
+        head.load_state_dict(weights)
+        learner = self._learner_of(head)
+        for optimiser, state in zip(learner.optimisers, stored["optimisers"], strict=True):
+            optimiser.load_state_dict(state)
+        return learner
+
+    def _learner_of(self, head: Eagle3Head) -> Learner:
+        return Learner(head, self._how, self._writer.prefix, self._options.seed + self._place.rank)
+
+    def _learn(self, learner: Learner, samples: list[Sample]) -> None:
+        """Visits the samples; the agreement of the first visit is on texts that the head has not seen."""
+        fresh = sum(len(sample.ids) - self._writer.prefix for sample in samples)
+        fresh = int(self._place.reduced(torch.tensor(fresh, device=self._place.device)))
+        for visit in range(self._how.visits):
+            groups = list(batches(samples, self._how.batch, self._rng))
+            count = int(self._place.reduced(torch.tensor(len(groups), device=self._place.device), dist.ReduceOp.MIN))
+            sums = torch.zeros(3, dtype=torch.float64, device=self._place.device)
+            for number, group in enumerate(groups[:count]):
+                done = self._progress.tokens + fresh * (visit + number / count) / self._how.visits
+                left = 1 - done / self._options.tokens
+                scale = min(1.0, (self._progress.updates + 1) / self._how.warm_up, max(0.0, left) / _DECAYING)
+                result = learner.update(group, scale, self._place.average)
+                sums += torch.tensor(
+                    [result.loss * result.tokens, result.agreement * result.tokens, result.tokens], device=sums.device
+                )
+                self._progress.updates += 1
+            loss, agreement, tokens = self._place.reduced(sums).tolist()
+            self._progress.visited += int(tokens)
+            if self._place.rank == 0:
+                line = {
+                    "round": self._progress.rounds + 1, "visit": visit + 1, "fresh": self._progress.tokens + fresh,
+                    "visited": self._progress.visited, "loss": round(loss / tokens, 4), "agreement": round(agreement / tokens, 4),
+                    "seconds": round(self._progress.seconds),
+                }  # fmt: skip
+                log.info("visit %d: loss %.4f, agreement %.4f", visit + 1, line["loss"], line["agreement"])
+                self._progress.curve.append(line)
+        self._progress.tokens += fresh
+
+    def _note(self, share: int) -> Any:
+        """Says every half minute how far the shard is."""
+        last = time.monotonic()
+
+        def note(written: int) -> None:
+            nonlocal last
+            if self._place.rank == 0 and time.monotonic() - last > 30:
+                last = time.monotonic()
+                log.info("writing: %s of %s tokens", f"{written:,}", f"{share:,}")
+
+        return note
+
+    def _state_file(self) -> Path:
+        """The rate of the last share of the tokens depends on their number: such a state serves that number only."""
+        decaying = self._progress.tokens > (1 - _DECAYING) * self._options.tokens
+        out: Path = self._options.out
+        return out / (f"state-{self._options.tokens}.pt" if decaying else "state.pt")
+
+    def _stored(self) -> dict[str, Any] | None:
+        for name in (f"state-{self._options.tokens}.pt", "state.pt"):
+            if (self._options.out / name).is_file():
+                stored: dict[str, Any] = torch.load(self._options.out / name, map_location=self._place.device)
+                return stored
+        return None
+
+    def _keep(self, learner: Learner) -> None:
+        file = self._state_file()
+        state = {
+            "progress": asdict(self._progress),
+            "head": {name: value for name, value in learner.head.state_dict().items() if not name.startswith("embed_tokens.")},
+            "optimisers": [optimiser.state_dict() for optimiser in learner.optimisers],
+        }  # fmt: skip
+        torch.save(state, file.with_suffix(".part"))
+        file.with_suffix(".part").replace(file)
+        curve = "".join(json.dumps(line) + "\n" for line in self._progress.curve)
+        (self._options.out / _CURVE).write_text(curve, encoding="utf-8")
+        for form in ("specforge", "speculators"):
+            save_head(learner.head, self._target, self._options.out / form, form)
+
+
+def member(rank: int, options: argparse.Namespace, port: int) -> None:
+    """One of ``options.processes`` on this CPU."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=options.processes)
+    process(rank, options, options.processes, torch.device("cpu"))
+
+
+def process(rank: int, options: argparse.Namespace, count: int, device: torch.device) -> None:
+    logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s")
+    Training(options, Place(rank, count, device)).run()
+    if count > 1:
+        dist.destroy_process_group()
