@@ -1,0 +1,36 @@
+"""The engine writes the tokens of the page-long reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from mars_core.reference import decode
+from mars_core.types import DrafterConfig, Sampling
+from tests.live_pairs import config_for, decoded, random_pair
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(("rule", "theta"), [("strict", 1.0), ("mars", 0.1)])
+@pytest.mark.parametrize("k", [1, 4])
+def test_the_engine_writes_the_text_of_the_reference(rule: str, theta: float, temperature: float, k: int) -> None:
+    pair, relaxed = random_pair("llama", noise=1.0), 0
+    assert pair.draft is not None
+    for seed, prompt in enumerate(("once", "twice", "A b c", "0 1 2")):
+        parameters = {"theta": theta} if rule == "mars" else {}
+        config = config_for(
+            pair,
+            DrafterConfig("model", k=k),
+            Sampling(temperature),
+            prompt=prompt,
+            rule=rule,
+            new=30,
+            seed=seed,
+            **parameters,
+        )
+        trace = decoded(pair, config)
+        text = decode(
+            pair.target, pair.draft, trace.prompt_ids, 30, k=k, theta=theta, temperature=temperature, seed=seed, ends=pair.eos_ids
+        )  # fmt: skip
+        assert list(trace.token_ids) == text
+        relaxed += trace.summary.relaxed
+    assert (relaxed > 0) is (rule == "mars")
