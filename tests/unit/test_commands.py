@@ -21,7 +21,7 @@ import pytest
 import app
 import mars
 from evaluation.harness.command import main as lm_eval
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import BUNDLED_PAIR, ModelPool
 from mars_core.session import Session
 from mars_core.types import DrafterConfig
 from tests.served_server import MODEL, serve_models
@@ -250,7 +250,7 @@ def test_every_file_that_a_command_reads_exists() -> None:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
-    session = Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+    session = Session(ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR))
     with serve_models(session) as one, serve_models(session, drafter=DrafterConfig("none")) as other:
         yield {"http://localhost:8000": one.url, "http://localhost:8001": other.url}
 
