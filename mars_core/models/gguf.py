@@ -54,6 +54,7 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             with _alone(folder), TemporaryDirectory(dir=folder.parent) as place:
                 if not (folder / WEIGHTS).is_file():
                     _convert(folder, Path(place), ref, progress)
+                    shutil.copymode(folder / "config.json", Path(place) / WEIGHTS)  # safetensors shuts other users out
                     (Path(place) / WEIGHTS).rename(folder / WEIGHTS)
         return folder, ref
 

@@ -51,21 +51,21 @@ FEW = "--draws 20 --prompts prompts.txt"
 RUN = {
     "python -m mars_core models": "",
     "python -m mars_core rules": "",
-    'python -m mars_core run --prompt "What is 17 + 25?" --rule none': "",
-    'python -m mars_core compare --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 --temperature 1 '
+    'python -m mars_core run --prompt "What is the capital of France?" --rule none': "--pair bundled",
+    'python -m mars_core compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 --temperature 1 '
     "--max-new-tokens 128 --seed 0": "",
-    'python -m mars_core compare --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" --rule mars '
+    'python -m mars_core compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" --rule mars '
     "--rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
     "python -m storage columns": "",
     "mars columns": "",
     "mars models": "",
     "mars rules": "",
-    'mars run --prompt "Tom had a red ball."': "",
+    'mars run --pair bundled --prompt "Tom had a red ball."': "",
     "mars --print-completion bash >> ~/.bash_completion": "",
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
     "mars import /tmp/mars.jsonl": "",
-    ".venv/bin/python -m evaluation run --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
+    ".venv/bin/python -m evaluation run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
     ".venv/bin/python -m evaluation report latest": "",
     "python -m evaluation run --help": "",
@@ -96,6 +96,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"python -m evaluation run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"accelerate launch.*": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
+    r"(\.venv/bin/)?(mars|python -m mars_core) fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
     r"(event=\$\()?curl .+|sed .+": "asks a page, as tests/unit/ui/test_api.py does; a server of vLLM; another machine",
     r"(\.venv/bin/)?pip .+|apt-get .+|git .+": "downloads",

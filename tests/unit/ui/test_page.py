@@ -146,7 +146,7 @@ def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other
 
 
 def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:
-    text = about_text("What the pair can do.")
+    text = about_text((replace(BUNDLED_PAIR, note="What the pair can do."),))
     assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
     assert all(f">{outcome.value}<" in text for outcome in OUTCOMES) and "What the pair can do." in text
     assert all(term.text in text and term.symbol in text for term in TERMS.values())
