@@ -52,10 +52,10 @@ RUN = {
     "python -m mars_core models": "",
     "python -m mars_core rules": "",
     'python -m mars_core run --prompt "What is the capital of France?" --rule none': "--pair bundled",
-    'python -m mars_core compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 --temperature 1 '
-    "--max-new-tokens 128 --seed 0": "",
-    'python -m mars_core compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" --rule mars '
-    "--rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
+    'python -m mars_core compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 '
+    "--temperature 1 --max-new-tokens 128 --seed 0": "",
+    'python -m mars_core compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
+    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
     "python -m storage columns": "",
     "mars columns": "",
     "mars models": "",
@@ -151,7 +151,7 @@ def everything() -> dict[str, set[str]]:
 def words(command: str, **places: str) -> list[str]:
     """With what stands for a reader's own names replaced."""
     told = {
-        "run …": "run --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "", "[": "", "]": "", "STUDY": "latest",
+        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "", "[": "", "]": "", "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}", "OLD.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
         "NEW.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
     }  # fmt: skip
