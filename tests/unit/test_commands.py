@@ -151,7 +151,8 @@ def everything() -> dict[str, set[str]]:
 def words(command: str, **places: str) -> list[str]:
     """With what stands for a reader's own names replaced."""
     told = {
-        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "", "[": "", "]": "", "STUDY": "latest",
+        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "",
+        "[": "", "]": "", "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}", "OLD.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
         "NEW.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
     }  # fmt: skip

@@ -50,7 +50,7 @@ class Ask:
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
-                self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
+            self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
             consent_line(services)
             self.panel = SettingsPanel(services, "compare", _describe, lanes=FIRST_LANES, label=self._label)
         self.inputs: list[Any] = [self.prompt, self.panel.component]
