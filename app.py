@@ -163,10 +163,12 @@ def _fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
         return pairs, ""
     except ModelError as error:
         LOG.warning(str(error))
+    if BUNDLED_PAIR not in pairs:
+        return pairs, ""
     return tuple(sorted(pairs, key=lambda pair: pair != BUNDLED_PAIR)), (
         f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which knows stories and sums only: run "
         f"{smollm2.FETCH}, which tells why, and start the page again."
-    ) if BUNDLED_PAIR in pairs else ""
+    )
 
 
 def _leave_a_core() -> None:

@@ -34,9 +34,9 @@ def tiny_llama() -> LlamaForCausalLM:
 
 
 def write_gguf(
-    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "none", architecture: str = "llama"
+    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "none", more: str = "", architecture: str = "llama",
 ) -> Path:  # fmt: skip
-    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``: a tensor."""
+    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``: a tensor; ``more``: one more."""
     model = tiny_llama()
     writer = gguf.GGUFWriter(path, architecture)
     given = {
@@ -63,6 +63,8 @@ def write_gguf(
             continue
         form = gguf.GGMLQuantizationType[kind if values.ndim == 2 else "F32"]
         writer.add_tensor(name, quantize(np.ascontiguousarray(values), form), raw_dtype=form)
+    if more:
+        writer.add_tensor(more, np.ones(4, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

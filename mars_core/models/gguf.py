@@ -32,6 +32,7 @@ SOURCE, WEIGHTS = f"source{GGUF}", "model.safetensors"
 _WAIT_S = 3600  # for another process that has the same file in hand
 _PEAK = 1.5  # memory of a conversion, in models of float32
 _MOST = {".block_count": 512, ".expert_count": 4096, "split.count": 1}  # of a file's numbers, above any real model
+_SCALED = (".rope.scaling.type", ".rope.scale_linear")
 _MOST_VALUES = 2**23  # in the lists of a file; a vocabulary of 262,144 tokens takes a fifth of them
 _DAMAGE = (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError, MemoryError)
 
@@ -158,7 +159,7 @@ def _describe(file: Path, folder: Path, name: str) -> None:
 
 
 def _check(file: Path, name: str) -> None:
-    """Raises ModelError for a file that is damaged, or would exhaust memory when it is read."""
+    """Raises ModelError for a file that is damaged, would exhaust memory when it is read, or would be read as another model."""
     from gguf import GGUFReader
 
     class Strict(GGUFReader):
@@ -174,10 +175,18 @@ def _check(file: Path, name: str) -> None:
             return found
 
     try:
-        for key, field in Strict(file).fields.items():
+        read = Strict(file)
+        for key, field in read.fields.items():
             for end, most in _MOST.items():
                 if key.endswith(end):
                     check_count(name, "GGUF file", key, int(field.contents()), most)
+        scaled = [key for key, field in read.fields.items() if key.endswith(_SCALED) and field.contents() != "none"]
+        scaled += [tensor.name for tensor in read.tensors if tensor.name.startswith("rope_f")]
+        if scaled and not scaled[0].startswith("gpt-oss"):
+            raise ModelError(
+                f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers does not read from GGUF: give the model as "
+                "a folder or a Hub id."
+            )
     except ModelError:
         raise
     except _DAMAGE as error:

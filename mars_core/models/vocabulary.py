@@ -60,10 +60,8 @@ def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds 
             f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has {rows[0]}: "
             "choose a draft model made for this target."
         )
-    ours, theirs = (
-        {
-            index: token for token, index in tokens.items() if index < size
-        }  # tokenizers from GGUF files name further ones
+    ours, theirs = (  # without tokens that have no row: tokenizers from GGUF files may name some
+        {index: token for token, index in tokens.items() if index < size}
         for tokens, size in zip((target, draft), rows, strict=True)
     )
     last = max(ours, default=-1)

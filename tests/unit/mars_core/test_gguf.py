@@ -114,6 +114,11 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
         ({"numbers": {"llama.block_count": 10**6}}, "number of llama.block_count of its GGUF file is 1000000"),
         ({"numbers": {"llama.block_count": 3}}, r"lacks \d+ of its model's tensors, e\.g\. model"),
         ({"numbers": {"split.count": 2}}, "number of split.count of its GGUF file is 2; it must be at most 1"),
+        ({"numbers": {"llama.rope.scaling.type": 2}}, r"scales its rotary positions \('llama\.rope\.scaling\.type'\)"),
+        (
+            {"more": "rope_freqs.weight"},
+            r"scales its rotary positions \('rope_freqs\.weight'\), which transformers does not read",
+        ),
         ({"without": "blk.1.attn_v.weight"}, "lacks 1 of its model's tensors"),
     ],
 )
@@ -141,6 +146,11 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
             load(file)
     assert not [*cache.rglob(gguf.WEIGHTS)]
     assert load(file).target_ref.name == str(file)
+    machine, said = tmp_path / "machine", list[str]()  # a folder that all users have, as in a container's image
+    machine.mkdir()
+    cache.rename(machine / "models")
+    monkeypatch.setattr(gguf, "site_cache_path", lambda *_, **__: machine)
+    assert load(file, said).target_ref.name == str(file) and "Converting" not in " ".join(said) and not cache.exists()
 
 
 @pytest.mark.parametrize(

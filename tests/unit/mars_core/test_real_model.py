@@ -65,7 +65,7 @@ def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pai
     trace = decoded(pair, config(pair, NGRAMS, PROMPTS[0]))
     assert trace.text == "The capital of France is Paris."
     assert trace.config.environment["gguf"] == f"{smollm2.FILE} {smollm2.SHA256}"
-    assert count_parameters(folder) == CATALOG[0].target_parameters == pair.target.num_parameters()
+    assert count_parameters(folder) == CATALOG[0].target_parameters
 
 
 def test_the_stored_example_is_what_the_engine_makes(loaded: Callable[[str], Pair]) -> None:
