@@ -34,9 +34,11 @@ def tiny_llama() -> LlamaForCausalLM:
 
 
 def write_gguf(
-    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "none", more: str = "", architecture: str = "llama",
+    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "", more: str = "",
+    architecture: str = "llama",
 ) -> Path:  # fmt: skip
-    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``: a tensor; ``more``: one more."""
+    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``, ``more``: a
+    tensor that is left out, or added."""
     model = tiny_llama()
     writer = gguf.GGUFWriter(path, architecture)
     given = {
