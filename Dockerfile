@@ -15,6 +15,11 @@ RUN python -m venv /opt/mars/venv \
     && if [ "${VARIANT}" = cpu ]; then echo "--extra-index-url ${TORCH_INDEX}" >> /locks/all.txt; fi \
     && /opt/mars/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r /locks/all.txt
 
+# The default model, converted, where every user of a machine finds it.
+WORKDIR /opt/mars/app
+COPY mars_core/ mars_core/
+RUN XDG_CACHE_HOME=/var/cache /opt/mars/venv/bin/python -m mars_core fetch
+
 
 FROM python:3.12-slim
 
@@ -23,6 +28,7 @@ RUN useradd --create-home --uid 1000 user \
 
 # Code and libraries, and the folders above them, are root's: the program cannot change or replace them.
 COPY --from=build /opt/mars/venv /opt/mars/venv
+COPY --from=build /var/cache/mars-playground /var/cache/mars-playground
 
 WORKDIR /opt/mars/app
 COPY LICENSE app.py ./
@@ -39,6 +45,7 @@ ENV HOST=0.0.0.0 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     HF_HOME=/home/user/data/huggingface \
+    XDG_CACHE_HOME=/home/user/data/cache \
     MARS_DATABASE_URL=sqlite:////home/user/data/runs.db
 
 EXPOSE 7860

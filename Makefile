@@ -3,7 +3,7 @@
 # make check  lint, format, types, import rules
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
-# make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --tasks demo_arithmetic
+# make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make vllm   the plugin in vLLM for CPUs, in .venv-vllm (VLLM_PYTHON=another environment's interpreter, ARGS="-k name")
 # make llama  checks a llama.cpp server with and without speculative decoding, in .venv-llama   (ARGS="-k name")

@@ -1,7 +1,7 @@
 """Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
 
-The page is served first. The default pair is loaded when a visitor opens the page, or after a few seconds; earlier requests
-load it themselves.
+The default model is fetched where it is missing, then the page is served. The default pair is loaded when a visitor opens the page, or
+after a few seconds; earlier requests load it themselves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from mars_core import __version__
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
 from mars_core.lazy import torch
-from mars_core.models import CATALOG, ModelError, ModelPool, PairSpec
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelError, ModelPool, PairSpec, smollm2
+from mars_core.models.gguf import fetch_default
 from mars_core.rules import RULES
 from storage import RunStore, StorageError, database_file, open_or_set_aside
 from ui.app import build_app, launch_options
@@ -75,7 +76,7 @@ class Application:
     def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
         """Raises ValueError for settings that cannot be used, StorageError for a database that cannot."""
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
-        pairs = offered(chosen, catalog)
+        pairs, absent = _fetched(offered(chosen, catalog))
         most = max(2, len(pairs)) if chosen.zero_gpu else 2
         pool = ModelPool(device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most)
         engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core)
@@ -86,8 +87,8 @@ class Application:
         metrics = Metrics(labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting))
         services = Services(
             pool, store, pairs, engine=engine, accelerator=accelerator, public=chosen.public, limits=limits,
-            sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days, notice=notice,
-            observers=(metrics.observe,),
+            sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days,
+            notice=f"{notice} {absent}".strip(), observers=(metrics.observe,),
         )  # fmt: skip
         return cls(services, metrics, PairProbe(pool.loaded), backup, Retention(store, chosen.retention_days))
 
@@ -151,6 +152,23 @@ class Application:
             return "not pushed; the log says why"
         pushed_at = self.backup.pushed_at
         return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
+
+
+def _fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
+    """The default model is fetched. Where it cannot be, the bundled pair becomes the first, and the page says so."""
+    if not pairs or pairs[0].target.name != smollm2.NAME:
+        return pairs, ""
+    try:
+        fetch_default(LOG.info)
+        return pairs, ""
+    except ModelError as error:
+        LOG.warning(str(error))
+    if BUNDLED_PAIR not in pairs:
+        return pairs, ""
+    return tuple(sorted(pairs, key=lambda pair: pair != BUNDLED_PAIR)), (
+        f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which knows stories and sums only: run "
+        f"{smollm2.FETCH}, which tells why, and start the page again."
+    )
 
 
 def _leave_a_core() -> None:

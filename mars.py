@@ -13,7 +13,7 @@ from importlib import import_module
 
 # The module that a command's main is in: only the packages that it needs are imported.
 CORE, STORAGE = "mars_core.__main__", "storage.__main__"
-MAINS = dict.fromkeys(("run", "compare", "models", "rules"), CORE) | {
+MAINS = dict.fromkeys(("run", "compare", "models", "fetch", "rules"), CORE) | {
     "columns": STORAGE,
     "check": "evaluation.cli",
     "import": "evaluation.cli",

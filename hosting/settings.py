@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mars_core.models import PairSpec
 
-PUBLIC_PAIR = "bundled"
+PUBLIC_PAIRS = ("smollm2-135m", "bundled")
 ON, OFF, AUTO = "on", "off", "auto"
 _SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}
 
@@ -29,7 +29,7 @@ class Settings:
     proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are also MCP tools
     public: bool = False
-    pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, the bundled one in public
+    pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, PUBLIC_PAIRS in public
     limits: str = ""  # changes to the limits of the mode, e.g. new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
@@ -100,8 +100,8 @@ def json_log(environment: Mapping[str, str]) -> bool:
 def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
     """The available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
-    public = PUBLIC_PAIR in by_key and chosen.public
-    keys = dict.fromkeys(chosen.pairs or ((PUBLIC_PAIR,) if public else by_key))
+    strangers = [key for key in PUBLIC_PAIRS if key in by_key] if chosen.public else []
+    keys = dict.fromkeys(chosen.pairs or strangers or by_key)
     for key in keys:
         if key not in by_key:
             raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")

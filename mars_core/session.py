@@ -18,6 +18,7 @@ from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began, Record
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
+from mars_core.models.gguf import source_file
 from mars_core.models.memory import PeakMemory
 from mars_core.panics import contained
 from mars_core.rules import RULES
@@ -53,6 +54,8 @@ def run_config(
 
 def _environment(pair: Pair) -> dict[str, str]:
     device = torch.cuda.get_device_name(pair.device) if pair.device.type == "cuda" else platform.processor() or "cpu"
+    models = ((pair.target_ref, pair.target), (pair.draft_ref, pair.draft))
+    files = [file for ref, model in models if ref and model and (file := source_file(ref, model.name_or_path))]
     return {
         "app": __version__,
         "sampler": SAMPLER,
@@ -64,6 +67,7 @@ def _environment(pair: Pair) -> dict[str, str]:
         "dtype": str(pair.dtype).removeprefix("torch."),
         "threads": str(torch.get_num_threads()),
         "exact": f"no: {pair.inexact}" if pair.inexact else str(pair.shapes),
+        **({"gguf": "; ".join(files)} if files else {}),
     }
 
 

@@ -15,7 +15,7 @@ from bench.common.measure import Decoded
 from mars_core.decoder import ANY_SHAPE
 from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.engine import Engines
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
 
@@ -93,7 +93,7 @@ def complete(pair: Pair, config: RunConfig) -> Trace:
 def bundled(**options: Any) -> Pair:
     """The bundled pair; ``options`` are those of ``ModelPool``."""
     transformers_logging.set_verbosity_error()
-    return ModelPool(**options).get(next(spec for spec in CATALOG if spec.key == "bundled"))
+    return ModelPool(**options).get(BUNDLED_PAIR)
 
 
 def any_shape(pair: Pair) -> Pair:

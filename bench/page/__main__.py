@@ -34,7 +34,7 @@ STAGES: Mapping[str, str] = {  # of a start, as code
     "import gradio without its stubs": "import ui",
     "the other imports": "import app",
     "open the database": "store = app.RunStore(sys.argv[1])",
-    "load the bundled pair": "pool = app.ModelPool(); pool.get(app.CATALOG[0])",
+    "load the bundled pair": "pool = app.ModelPool(); pool.get(app.BUNDLED_PAIR)",
     "build the page": "app.build_app(app.Services(pool, store))",
 }
 EMPTY = """import os, threading, gradio

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from bench.common.decoding import complete
 from mars_core.jobs import perform
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.session import Session
 from storage import RunStore
 from ui.jobs.services import Services
@@ -58,7 +58,7 @@ def clocked(seconds: defaultdict[str, float], function: Callable[..., Any]) -> C
 def form(seed: int) -> Form:
     """The page's defaults with another seed."""
     lanes = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
-    spec = CATALOG[0]
+    spec = BUNDLED_PAIR
     return Form(prompt=spec.prompts[0], pair=spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
 
 
@@ -79,7 +79,7 @@ def compare(rounds: int) -> list[Shown]:
         for owner, name in parts:
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
         services = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
-        pair = engine.submit(services.pool.get, CATALOG[0]).result()
+        pair = engine.submit(services.pool.get, BUNDLED_PAIR).result()
         for seed in range(rounds + 1):
             first = random.random() < 0.5
             before = engine.submit(direct, pair, seed).result() if first else 0.0

@@ -65,8 +65,8 @@ def _complete(options: argparse.Namespace) -> None:
     if (getattr(options, "model", None) or file.get("model")) != MODEL:
         return
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
-    read_options(arguments)  # checked before lm-eval looks for its tasks
-    target = arguments.get("target") or arguments.get("pretrained") or arguments.get("pair", "bundled")
+    read = read_options(arguments)  # checked before lm-eval looks for its tasks
+    target = arguments.get("target") or arguments.get("pretrained") or read.pair
     # lm-eval names the results folder after ``model``, and invents a name if it is missing.
     arguments.setdefault("model", f"{target}_{arguments.get('rule', MODEL)}")
     output = options.output_path or file.get("output_path")

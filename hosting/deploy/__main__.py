@@ -81,7 +81,7 @@ def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) 
         [
             f"Nothing is uploaded. {commit} would go to https://huggingface.co/spaces/{space} as {flavour.name}:",
             f"sdk {flavour.sdk}, hardware {flavour.hardware} (when the Space is made), "
-            f"MARS_PAIRS={flavour.pairs or '(unset: the bundled pair)'}",
+            f"MARS_PAIRS={flavour.pairs or '(unset: SmolLM2 135M and the bundled pair)'}",
             *rows,
             f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these {len(large)} binary, "
             f"{sum(len(file.content) for file in large):,} bytes. Other files of the Space would be removed.",

@@ -37,7 +37,7 @@ PRELOAD = (
     f"Qwen/Qwen3-4B {QWEN3_4B} 1cfa9a7208912126459214e8b04321603b3df60c",
     f"Qwen/Qwen3-0.6B {QWEN3_06B} c1899de289a04d12100db370d81485cdf75e47ca",
 )
-GPU_PAIRS = "qwen3-0.6b-4b,bundled"
+GPU_PAIRS = "qwen3-0.6b-4b,smollm2-135m,bundled"
 CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 
 

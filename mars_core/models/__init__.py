@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from mars_core.models.catalog import CATALOG, PairSpec, custom_pair
+from mars_core.models.catalog import BUNDLED_PAIR, CATALOG, PairSpec, custom_pair
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit
 from mars_core.models.pool import ModelPool
@@ -13,7 +13,7 @@ from mars_core.models.pool import ModelPool
 if TYPE_CHECKING:
     from mars_core.models.loading import Pair
 
-__all__ = ["CATALOG", "Fit", "ModelError", "ModelPool", "Pair", "PairSpec", "custom_pair"]
+__all__ = ["BUNDLED_PAIR", "CATALOG", "Fit", "ModelError", "ModelPool", "Pair", "PairSpec", "custom_pair"]
 
 
 def __getattr__(name: str) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mars_core.lazy import torch
+from mars_core.models import smollm2
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
 from mars_core.models.source import BUNDLED, count_parameters, folder_of, is_folder, is_local, label, parse_ref
@@ -19,6 +20,13 @@ GENERAL_PROMPTS = (
     "How many clips did Natalia sell altogether in April and May?",
     "Write a Python function that returns the n-th Fibonacci number.",
     "Write a short story about a lighthouse keeper who finds a message in a bottle.",
+)
+SMOLLM2_PROMPTS = (  # those whose answers differ under MARS do so within a sentence first
+    "Write a Python function that returns the sum of a list.",
+    "What is the capital of France?",
+    "What is gravity?",
+    "Make this sentence shorter: Due to the fact that it was raining very heavily outside, we decided that we would stay at home.",
+    "Give three reasons to learn to cook.",
 )
 BUNDLED_PROMPTS = (
     "Tell me a story about Mia and a lantern.",
@@ -45,6 +53,7 @@ class PairSpec:
     gated: bool = False
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
+    temperature: float = 1.0  # to begin with
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
         """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is not known yet."""
@@ -55,8 +64,8 @@ class PairSpec:
 def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
 ) -> PairSpec:
-    """A pair of the user's own: Hub ids (``owner/name`` or ``owner/name@revision``) or folders. Raises ModelError. ``draft``: a smaller
-    model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram drafts or without drafts."""
+    """A pair of the user's own, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a smaller model; ``head``: an EAGLE-3
+    head. Without both, the target can be decoded with n-gram drafts or without drafts."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head
@@ -96,8 +105,15 @@ def _bundled() -> PairSpec:
 
 _QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
 _QWEN3 = "General chat, reasoning and code in many languages; thinks before it answers. Apache 2.0, no account needed."
+BUNDLED_PAIR = _bundled()
 CATALOG: tuple[PairSpec, ...] = (
-    _bundled(),
+    PairSpec(
+        "smollm2-135m", "SmolLM2 135M", ModelRef(smollm2.NAME), None, 134_515_008, 0,
+        "General chat in English on any CPU: short answers, explanations, code; weak at sums. It has no draft model: drafts repeat what "
+        "the text has already (n-grams). Fetched once, 93 MB. Apache 2.0, no account needed.",
+        prompts=SMOLLM2_PROMPTS, temperature=0.0,
+    ),
+    BUNDLED_PAIR,
     PairSpec(
         "qwen3-0.6b-4b", "Qwen3 0.6B → 4B", ModelRef("Qwen/Qwen3-4B", "1cfa9a7208912126459214e8b04321603b3df60c"),
         _QWEN3_DRAFT, 4_022_468_096, 596_049_920, _QWEN3,

@@ -35,13 +35,14 @@ _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     (hub.LocalEntryNotFoundError, _UNREACHABLE), (ConnectionError, _UNREACHABLE), (TimeoutError, _UNREACHABLE),
     (hub.HfHubHTTPError, "The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder."),
     (SafetensorError, "The weights of {name} are damaged ({brief}): fetch or save them again."),
-    (PermissionError, "{path} may not be read or written: give this user access, or set HF_HOME."),
+    (PermissionError, "{path} may not be read or written: give this user access, or set HF_HOME, for GGUF XDG_CACHE_HOME."),
 )  # fmt: skip
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # torch on a CPU, on Windows, on CUDA
 _UNKNOWN_MODEL = "{name} is not a causal language model that the installed transformers knows: choose another model."
 _BY_MESSAGE = {
     "trust_remote_code": "{name} brings its own Python code, which is never run here: choose a model whose architecture is "
     "part of transformers.",
+    "is not supported yet": "transformers cannot read the architecture of {name} from GGUF: give the model as a folder or a Hub id.",
     "does not recognize this architecture": _UNKNOWN_MODEL,
     "Unrecognized configuration class": _UNKNOWN_MODEL,
 }
@@ -83,7 +84,7 @@ def _template(error: Exception) -> str:
     if is_out_of_memory(error):
         return "There is not enough memory for {name}: choose a smaller model, or a smaller dtype."
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "There is no space left on the disk for {name}: free some, or set HF_HOME to a larger disk."
+        return "There is no space left on the disk for {name}: free some, or set HF_HOME, for GGUF XDG_CACHE_HOME, to a larger disk."
     return next((text for part, text in _BY_MESSAGE.items() if part in str(error)), "{name} cannot be loaded: {brief}.")
 
 

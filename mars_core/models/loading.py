@@ -24,9 +24,10 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.exactness import find_shapes, real_text
+from mars_core.models.gguf import description, weights
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import Planned, Progress, bar_class, description, label, weights
+from mars_core.models.source import Planned, Progress, bar_class, label
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces

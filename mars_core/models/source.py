@@ -1,4 +1,5 @@
-"""Locates the files of a model or an EAGLE-3 head: a local folder, or a snapshot of a Hub repository. Reads headers only.
+"""Locates the files of a model or an EAGLE-3 head: a local folder, or a snapshot of a Hub repository. Reads headers only. ``gguf`` has
+those of GGUF files.
 
 Hub files are fetched in two parts, so that an unusable model raises an error before its weights are fetched: first
 configuration and tokenizer, then the weights. Pickles of a model are never fetched and never opened; those of a head, where there
@@ -23,6 +24,7 @@ from tqdm.auto import tqdm
 
 import mars_core.demo
 from mars_core.lazy import torch
+from mars_core.models import smollm2
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
 from mars_core.models.untrusted import shard_files
@@ -33,6 +35,7 @@ Config = TypeVar("Config")
 # Names of folders inside this package.
 BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
+GGUF = ".gguf"
 _WEIGHTS = "*.safetensors"
 _TENSOR_PICKLES = "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
@@ -60,7 +63,8 @@ class Planned(Generic[Config]):
 
 
 def parse_ref(text: str) -> ModelRef:
-    """``owner/name``, ``owner/name@revision``, a name in BUNDLED or the path of a folder. Raises ModelError."""
+    """``owner/name`` or ``owner/name/file.gguf``, either with ``@revision``, the name of a model that comes with this program, or the path
+    of a folder or of a GGUF file. Raises ModelError."""
     text = text.strip()
     if not text.isprintable() or len(text) > _MAX_NAME:
         raise ModelError(
@@ -70,16 +74,20 @@ def parse_ref(text: str) -> ModelRef:
     if is_local(ref):
         return ref
     name, _, revision = text.partition("@")
+    repository = name.rpartition("/")[0] if name.endswith(GGUF) else name
     with explained(ModelRef(name)):
-        validate_repo_id(name)
+        validate_repo_id(repository)
     return ModelRef(name, revision or None)
 
 
 def is_local(ref: ModelRef) -> bool:
-    """Whether ``ref`` names a folder: an existing one, or a string that can only be a path."""
-    if ref.name in BUNDLED or ref.name.startswith(("/", "./", "../", "~")):
+    """Whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can only be a path."""
+    if ref.name in (*BUNDLED, smollm2.NAME) or ref.name.startswith(("/", "./", "../", "~")):
         return True
-    return ref.name != "" and is_folder(folder_of(ref))
+    path = folder_of(ref)
+    return ref.name != "" and (
+        is_folder(path) or (path.suffix == GGUF and (path.is_file() or ref.name.count("/") != 2))
+    )
 
 
 def is_folder(path: Path) -> bool:

@@ -28,14 +28,14 @@ def check_config_file(folder: Path, name: str) -> None:
     for file in ("config.json", "generation_config.json"):
         path, objects = folder / file, list[dict[str, Any]]()
         size = path.stat().st_size if path.is_file() else 0
-        _check_count(name, file, "bytes", size, _MOST_BYTES)
+        check_count(name, file, "bytes", size, _MOST_BYTES)
         _json(path, objects.append)
         for part in objects:
             for key, value in part.items():
                 if isinstance(value, list):
-                    _check_count(name, file, f"entries of {key[:80]!a}", len(value), _MOST_ENTRIES)
+                    check_count(name, file, f"entries of {key[:80]!a}", len(value), _MOST_ENTRIES)
                 elif isinstance(value, int | float):
-                    _check_count(name, file, key[:80], value, _MOST.get(key, math.inf))
+                    check_count(name, file, key[:80], value, _MOST.get(key, math.inf))
             for key in _ATTENTION:
                 if "/" in str(part.get(key, "")):
                     raise ModelError(
@@ -43,7 +43,7 @@ def check_config_file(folder: Path, name: str) -> None:
                     )
 
 
-def _check_count(name: str, file: str, what: str, count: float, most: float) -> None:
+def check_count(name: str, file: str, what: str, count: float, most: float) -> None:
     if count > most:
         raise ModelError(
             f"{name} cannot be loaded: the number of {what} of its {file} is {count:.0f}; it must be at most {most}."

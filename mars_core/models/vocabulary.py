@@ -60,11 +60,14 @@ def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds 
             f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has {rows[0]}: "
             "choose a draft model made for this target."
         )
-    ours, theirs = ({index: token for token, index in tokens.items()} for tokens in (target, draft))
+    ours, theirs = (  # without tokens that have no row: tokenizers from GGUF files may name some
+        {index: token for token, index in tokens.items() if index < size}
+        for tokens, size in zip((target, draft), rows, strict=True)
+    )
     last = max(ours, default=-1)
     for index in sorted(ours.keys() | theirs.keys()):
         has_row = index < rows[1]
-        first, second = ours.get(index), theirs.get(index) if has_row else None
+        first, second = ours.get(index), theirs.get(index)
         if index <= last and first != second and not (has_row and second is None):
             raise ModelError(
                 f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_shown(first)} in the first and "

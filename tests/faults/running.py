@@ -69,7 +69,7 @@ class Running(Serving):
 def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[Running]:
     """A public page over ``folder``/runs.db, once its pair is in memory. ``unready``: the one reason for which it may not be ready."""
     said = {
-        "HOST": "127.0.0.1", "MARS_PUBLIC": "on", "MARS_DEVICE": "cpu",
+        "HOST": "127.0.0.1", "MARS_PUBLIC": "on", "MARS_DEVICE": "cpu", "MARS_PAIRS": "bundled",
         "MARS_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}",
     }  # fmt: skip
 

@@ -21,7 +21,7 @@ import pytest
 import app
 import mars
 from evaluation.harness.command import main as lm_eval
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import BUNDLED_PAIR, ModelPool
 from mars_core.session import Session
 from mars_core.types import DrafterConfig
 from tests.served_server import MODEL, serve_models
@@ -51,21 +51,21 @@ FEW = "--draws 20 --prompts prompts.txt"
 RUN = {
     "python -m mars_core models": "",
     "python -m mars_core rules": "",
-    'python -m mars_core run --prompt "What is 17 + 25?" --rule none': "",
-    'python -m mars_core compare --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 --temperature 1 '
-    "--max-new-tokens 128 --seed 0": "",
-    'python -m mars_core compare --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" --rule mars '
-    "--rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
+    'python -m mars_core run --prompt "What is the capital of France?" --rule none': "--pair bundled",
+    'python -m mars_core compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 '
+    "--temperature 1 --max-new-tokens 128 --seed 0": "",
+    'python -m mars_core compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
+    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
     "python -m storage columns": "",
     "mars columns": "",
     "mars models": "",
     "mars rules": "",
-    'mars run --prompt "Tom had a red ball."': "",
+    'mars run --pair bundled --prompt "Tom had a red ball."': "",
     "mars --print-completion bash >> ~/.bash_completion": "",
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
     "mars import /tmp/mars.jsonl": "",
-    ".venv/bin/python -m evaluation run --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
+    ".venv/bin/python -m evaluation run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
     ".venv/bin/python -m evaluation report latest": "",
     "python -m evaluation run --help": "",
@@ -96,6 +96,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"python -m evaluation run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"accelerate launch.*": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
+    r"(\.venv/bin/)?(mars|python -m mars_core) fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
     r"(event=\$\()?curl .+|sed .+": "asks a page, as tests/unit/ui/test_api.py does; a server of vLLM; another machine",
     r"(\.venv/bin/)?pip .+|apt-get .+|git .+": "downloads",
@@ -150,7 +151,8 @@ def everything() -> dict[str, set[str]]:
 def words(command: str, **places: str) -> list[str]:
     """With what stands for a reader's own names replaced."""
     told = {
-        "run …": "run --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "", "[": "", "]": "", "STUDY": "latest",
+        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "",
+        "[": "", "]": "", "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}", "OLD.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
         "NEW.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
     }  # fmt: skip
@@ -250,7 +252,7 @@ def test_every_file_that_a_command_reads_exists() -> None:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
-    session = Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+    session = Session(ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR))
     with serve_models(session) as one, serve_models(session, drafter=DrafterConfig("none")) as other:
         yield {"http://localhost:8000": one.url, "http://localhost:8001": other.url}
 

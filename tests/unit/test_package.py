@@ -27,7 +27,7 @@ FILES = {"": "requirements.txt"} | {
     if path.stem != "requirements-tools"
 }
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
-COMMANDS = ("run", "compare", "models", "rules", "columns", "import", "check", "eval")
+COMMANDS = ("run", "compare", "models", "fetch", "rules", "columns", "import", "check", "eval")
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:
@@ -130,7 +130,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
             for wrong in ("", "nonsense", "eval", "eval nonsense", "run --nonsense", "import")
         ),
         ("rules", 0, "mars-gap"),
-        ("models --device cpu", 0, "bundled"),
+        ("models --device cpu", 0, r"\Asmollm2-135m (.|\n)*\nbundled "),
+        ("fetch missing.gguf", 2, r"missing\.gguf cannot be loaded: "),
         ("run --prompt x --pair mine", 2, "pair is 'mine'"),
         ("compare --prompt x --pair mine", 2, "pair is 'mine'"),
         ("columns", 0, "### runs"),

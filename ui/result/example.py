@@ -1,4 +1,4 @@
-"""The comparison that Compare shows before the first press: runs of the bundled pair with the settings that the page begins with.
+"""The comparison that Compare shows before the first press: runs of the default pair with the settings that the page begins with.
 
 ``python -m ui.result.example`` makes them anew and writes the file, which a test compares with runs of its own.
 """
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from mars_core.models import CATALOG, ModelPool
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from ui.settings.drafters import offered
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -30,10 +31,12 @@ def stored() -> tuple[Trace, ...]:
 def configs(pair: Pair) -> tuple[RunConfig, ...]:
     from mars_core.session import run_config
 
-    prompt, drafter = PromptConfig(CATALOG[0].prompts[0]), DrafterConfig("model", k=5)
+    spec = CATALOG[0]
+    prompt, drafter = PromptConfig(spec.prompts[0]), DrafterConfig(offered(spec)[0], k=5)
     return tuple(
         run_config(
-            pair, prompt=prompt, rule=rule, drafter=drafter, sampling=Sampling(1.0), max_new_tokens=128, seed=0
+            pair, prompt=prompt, rule=rule, drafter=drafter, sampling=Sampling(spec.temperature), max_new_tokens=128,
+            seed=0,
         )
         for rule in RULES
     )  # fmt: skip

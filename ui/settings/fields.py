@@ -117,14 +117,14 @@ class Fields:
     def bar(self, longest: int, *, lists: bool = False) -> None:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter is needed."""
         self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds = offered(self._spec, none=not lists)
+        kinds, temperature = offered(self._spec, none=not lists), self._spec.temperature if self._spec else 1.0
         self.choice("drafter", "Drafts from", [(TITLES[kind], kind) for kind in kinds], width=150, redraws=True)
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
-            self.text("temperatures", "Temperatures", "1", placeholder="0, 1")
+            self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
         else:
             self.number("k", "K, drafted tokens", 5, most=self._limits.k)
-            self.number("temperature", "Temperature", 1, step=0.1)
+            self.number("temperature", "Temperature", temperature, step=0.1)
         self.number("max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens)
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()

@@ -24,7 +24,7 @@ from ui.settings.fields import OWN, Fields, Lane, Values, as_number, as_text, la
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, own_pair
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
-    "pair": (*TREE_NUMBERS, "mode"),
+    "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
     "rule": ("parameter", "values", "others", *{each.name for rule in RULES.values() for each in rule.parameters}),
     "parameter": ("values", "others"),
@@ -33,8 +33,8 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
 
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
-    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids or folders, in safetensors. "
-    "Without both, use n-gram drafts or none."
+    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
+    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, use n-gram drafts or none."
 )
 
 

@@ -1,10 +1,13 @@
-"""The About tab: the method in one page, the terms, how to read the colours, what the bundled pair can do, how to cite."""
+"""The About tab: the method in one page, the terms, how to read the colours, what the pairs can do, how to cite."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import gradio as gr
 
 from mars_core import __version__
+from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Outcome
 from ui.jobs.services import Services
@@ -22,7 +25,7 @@ SHAPES = {
 }
 
 
-def about_text(bundled: str) -> str:
+def about_text(catalog: Sequence[PairSpec]) -> str:
     """Markdown; every word of it ours."""
     rules = "\n".join(
         f"| **{rule_title(r.name)}** | {r.summary}<br>*{r.formula}*<br>{r.source} |" for r in RULES.values()
@@ -32,10 +35,11 @@ def about_text(bundled: str) -> str:
         for outcome, style in OUTCOME_STYLES.items()
     )
     terms = "\n".join(f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values())
+    pairs = "\n".join(f"* **{spec.title}**: {spec.note}" for spec in catalog)
     table = f"| mark | meaning |\n|---|---|\n{marks}"
-    return asset("about.md").format(rules=rules, marks=table, terms=terms, bundled=bundled, version=__version__)
+    return asset("about.md").format(rules=rules, marks=table, terms=terms, pairs=pairs, version=__version__)
 
 
 def build_about_tab(services: Services) -> None:
     with gr.Column(elem_classes=["mars-panel"]):
-        gr.Markdown(about_text(services.catalog[0].note), elem_classes=["mars-about"], container=False)
+        gr.Markdown(about_text(services.catalog), elem_classes=["mars-about"], container=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mars_core.models import ModelPool
-from mars_core.models.catalog import CATALOG
+from mars_core.models.catalog import BUNDLED_PAIR
 from mars_core.session import Session
 from storage import RunStore
 from tests.served_server import Serving, serve_models
@@ -27,7 +27,7 @@ def store(url: str) -> Iterator[RunStore]:
 
 @pytest.fixture(scope="session")
 def bundled_session() -> Session:
-    return Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+    return Session(ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR))
 
 
 @pytest.fixture(scope="session")

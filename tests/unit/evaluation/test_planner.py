@@ -20,7 +20,7 @@ from evaluation.planner import (
     planned,
     times_of,
 )
-from mars_core.models import CATALOG
+from mars_core.models import BUNDLED_PAIR
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
 from tests.traces import make_trace, make_tree_trace
@@ -134,7 +134,7 @@ def _with_tree(
     session: Session, size: int, prefix: tuple[int, ...], new: int = 8, mode: DraftMode = DraftMode.GREEDY
 ) -> Trace:  # fmt: skip
     config = run_config(
-        session.pair, prompt=PromptConfig(CATALOG[0].prompts[0]), rule=RuleConfig("strict"),
+        session.pair, prompt=PromptConfig(BUNDLED_PAIR.prompts[0]), rule=RuleConfig("strict"),
         drafter=DrafterConfig("eagle3", mode=mode, tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=new, seed=0,
     )  # fmt: skip
     run = session.start(replace(config, prefix=prefix))

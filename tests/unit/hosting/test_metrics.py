@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from hosting.metrics import OTHER, POSITIONS, Metrics, labels_of
-from mars_core.models import CATALOG
+from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
 from tests.traces import make_trace, make_tree_trace
@@ -133,7 +133,7 @@ def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
 
 def test_labels_name_no_folder() -> None:
     targets = (ModelRef("owner/model", "abc"), ModelRef("/home/me/model"), ModelRef("bundled/target"))
-    pairs = [replace(CATALOG[0], target=target, key=key) for key, target in zip("abc", targets, strict=True)]
+    pairs = [replace(BUNDLED_PAIR, target=target, key=key) for key, target in zip("abc", targets, strict=True)]
     assert labels_of(pairs) == {
         "owner/model": "owner/model", "/home/me/model": "b", "bundled/target": "bundled/target",
     }  # fmt: skip

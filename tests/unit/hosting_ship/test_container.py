@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from platformdirs import site_cache_path
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -47,8 +48,14 @@ def test_its_user_can_change_data_alone() -> None:
         *re.findall(r"^WORKDIR (.+)$", LAST, re.MULTILINE),
         *re.findall(r"^COPY --from=build \S+ (\S+)$", LAST, re.MULTILINE),
     ]
-    assert len(places) == 2 and not any(place.startswith("/home") for place in places)
+    assert len(places) == 3 and not any(place.startswith("/home") for place in places)
     assert LAST.index("\nUSER 1000\n") > LAST.rindex("\nCOPY ")
+
+
+def test_the_default_model_is_in_the_image_where_the_program_looks_for_it() -> None:
+    cache = str(site_cache_path("mars-playground", appauthor=False))
+    assert f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -m mars_core fetch\n" in TEXT
+    assert f"COPY --from=build {cache} {cache}\n" in LAST and "XDG_CACHE_HOME=/home/user/data/" in LAST
 
 
 def test_only_files_with_hashes_are_installed() -> None:

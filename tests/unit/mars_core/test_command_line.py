@@ -124,7 +124,7 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
         (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
         (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
         (["--device", "abacus"], "abacus"),
-        (["--pair", "mine"], "pair is 'mine'; it must be one of bundled, "),
+        (["--pair", "mine"], "pair is 'mine'; it must be one of smollm2-135m, bundled, "),
         (["--theta", "much"], "--theta is 'much'; it takes numbers"),
         (
             ["--set", "typical.delta=0.2"],

@@ -16,7 +16,7 @@ from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.positions import Place
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RunConfig, Sampling, Trace, TreeShape
 from mars_core.verification.judge import _row_sums
@@ -140,9 +140,9 @@ def test_the_sum_of_a_single_row_is_that_of_the_row_among_others() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_the_bundled_pair_is_exact_on_its_own_prompt(dtype: str) -> None:
-    bundled = ModelPool(device="cpu", dtype=dtype).get(CATALOG[0])
+    bundled = ModelPool(device="cpu", dtype=dtype).get(BUNDLED_PAIR)
     assert bundled.exact, bundled.inexact
-    prompt = PromptConfig(CATALOG[0].prompts[0])
+    prompt = PromptConfig(BUNDLED_PAIR.prompts[0])
     for temperature in (0.0, 1.0):
         alone, *others = (
             decoded(bundled, replace(config_for(bundled, drafter, temperature, new=20), prompt=prompt))

@@ -14,7 +14,7 @@ import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.decoder import is_fast
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
@@ -155,7 +155,7 @@ STORED: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / 
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    return Session(ModelPool(device="cpu", dtype="float32").get(CATALOG[0]))
+    return Session(ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR))
 
 
 @pytest.mark.parametrize(

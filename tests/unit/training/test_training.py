@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from mars_core.demo.corpus import held_out
-from mars_core.models import CATALOG, ModelPool, Pair, custom_pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, PromptConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
@@ -22,7 +22,7 @@ from training.train import main
 
 @pytest.fixture(scope="module")
 def bundled() -> Pair:
-    return ModelPool().get(next(spec for spec in CATALOG if spec.key == "bundled"))
+    return ModelPool().get(BUNDLED_PAIR)
 
 
 def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0, *, chat: bool = True) -> Trace:

@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from mars_core.models import ModelPool
+from mars_core.models import CATALOG, ModelPool
 from mars_core.text.assembly import Assembler
 from mars_core.types import Outcome, PromptConfig, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
@@ -40,8 +40,8 @@ LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model d
 
 
 def place_of(store: RunStore, **more: Any) -> Services:
-    """For tests that load no model."""
-    return Services(ModelPool(device="cpu", dtype="float32"), store, **more)
+    """For tests that load no model. Without the catalog's first pair, a page begins with the bundled one."""
+    return Services(ModelPool(device="cpu", dtype="float32"), store, **{"catalog": CATALOG[1:]} | more)
 
 
 def client_of(services: Services) -> TestClient:

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 import app
 from hosting.settings import Settings, offered, read_settings
-from mars_core.models import PairSpec
+from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
@@ -146,7 +146,7 @@ def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other
 
 
 def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:
-    text = about_text("What the pair can do.")
+    text = about_text((replace(BUNDLED_PAIR, note="What the pair can do."),))
     assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
     assert all(f">{outcome.value}<" in text for outcome in OUTCOMES) and "What the pair can do." in text
     assert all(term.text in text and term.symbol in text for term in TERMS.values())
@@ -236,14 +236,31 @@ def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch
         read_settings({"MARS_MCP": "on"})
 
 
-def test_pairs_are_offered_by_their_keys_and_in_public_the_bundled_one(spec: PairSpec) -> None:
+def test_pairs_are_offered_by_their_keys_and_in_public_the_small_ones(spec: PairSpec) -> None:
     first, second = replace(spec, key="small"), replace(spec, key="bundled")
     catalog = (first, second)
     assert offered(Settings(), catalog) == catalog
     assert offered(Settings(public=True), catalog) == (second,)
+    assert offered(Settings(public=True), CATALOG) == CATALOG[:2]
     assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
     with pytest.raises(ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"):
         offered(Settings(pairs=("nowhere",)), catalog)
+
+
+def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for pairs, said in ((), "SmolLM2 135M could not be fetched, so"), (("bundled", CATALOG[0].key), ""):
+        chosen = Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs)
+        application = app.Application.open(chosen, CATALOG)
+        try:
+            services = application.services
+            assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(said)
+            assert ("`.venv/bin/mars fetch`" in services.notice) is bool(said)
+            assert sorted(each.key for each in services.catalog) == sorted(pairs or (each.key for each in CATALOG))
+        finally:
+            application.close()
 
 
 def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(tmp_path: Path) -> None:

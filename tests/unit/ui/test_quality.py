@@ -28,7 +28,7 @@ from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
 from evaluation.study.processes import rate
-from mars_core.models import CATALOG
+from mars_core.models import BUNDLED_PAIR
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
@@ -134,7 +134,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
             assert one == (pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other)
     command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
     options = parser("evaluation").parse_args(shlex.split(command[1]))
-    spec = CATALOG[0]
+    spec = BUNDLED_PAIR
     pair: Any = SimpleNamespace(spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head)
     assert read_plan_options(options, pair) == report.plan
     assert FILE.stat().st_size <= 150_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mars_core.models import CATALOG
+from mars_core.models import BUNDLED_PAIR, CATALOG
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
@@ -89,12 +89,18 @@ def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -
     assert not own & shown(fields_of(panel, {})) and own <= shown(fields_of(panel, {"pair": CUSTOM}))
 
 
-def test_a_change_resets_what_follows_from_it_and_nothing_else(panel: SettingsPanel) -> None:
+def test_a_change_resets_what_follows_from_it_and_nothing_else(place: Services, panel: SettingsPanel) -> None:
     lanes = [{"rule": "strict"}, {"rule": "typical", "theta": 0.5, "epsilon": 0.3}]
     values = {"tree_tokens": 3, "seed": 9, "lanes": lanes}
     after = redrawn(panel, values, changed="rule", lane=1)
     assert lanes_of(after)[1]["epsilon"] == 0.09 and after["tree_tokens"] == 3 and after["seed"] == 9
     assert redrawn(panel, values, changed="pair")["tree_tokens"] == 12
+    for pair, temperature in (
+        ("bundled", 1),
+        (CATALOG[0].key, 0),
+    ):  # of which the second is not in this place's catalog
+        own = SettingsPanel(replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64))
+        assert redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"] == temperature
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
 
 
@@ -141,7 +147,7 @@ def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services
     panel = Ask(replace(place, public=True)).panel
     html = fields_of(panel, {"pair": CUSTOM})
     assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
-    assert panel.spec({"pair": CUSTOM}) == CATALOG[0] and not {"own_target"} & shown(html)
+    assert panel.spec({"pair": CUSTOM}) == place.catalog[0] and not {"own_target"} & shown(html)
 
 
 def test_further_processors_are_read_from_their_fields() -> None:
@@ -179,13 +185,14 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k", "mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
-    bundled = CATALOG[0]
+    bundled = BUNDLED_PAIR
     assert offered(None) == list(TITLES)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = ({key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None)))
     assert with_head - without == {"paper-tree"}
+    assert [key for _, key in presets_for(CATALOG[0])] == ["", "greedy", "theta", "relaxed"]
 
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
@@ -202,7 +209,7 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
     for key, preset in PRESETS.items():
         drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-        assert drafter.kind == preset.fields["drafter"] and 1 <= len(preset.rules) <= 4, key
+        assert drafter.kind == preset.fields.get("drafter", FORM.drafter) and 1 <= len(preset.rules) <= 4, key
         for rule, parameters in preset.rules:
             RULES[rule].values(parameters)
 
@@ -220,3 +227,24 @@ def test_the_papers_setting_is_the_papers() -> None:
     shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
     assert read_drafter(tree).tree == shape == TreeShape() == read_drafter(replace(FORM, drafter="eagle3")).tree
     assert f"{shape.tokens} tokens, depth {shape.depth}" in PRESETS["paper-tree"].title
+
+
+def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_one_click(place: Services) -> None:
+    ask = Ask(replace(place, catalog=CATALOG))
+    bundled, first = (ask.panel.value({"pair": pair.key}) for pair in (BUNDLED_PAIR, CATALOG[0]))
+    for given, prompt, said in (
+        (
+            bundled,
+            "What is the capital of France?",
+            "This pair never read “capital”, “France”: ask SmolLM2 135M instead",
+        ),
+        (bundled, f"Anna’s {HOSTILE} Lima, Quito, Kyiv", "This pair never read “Anna’s”, “textarea”, “script” …: ask"),
+        (bundled, BUNDLED_PAIR.prompts[1], ""),
+        (first, "What is the capital of France?", ""),
+    ):
+        _, button = ask.about(prompt, given)
+        assert button["value"].startswith(said) and button["visible"] is bool(said)
+    switched = parse(ask.switch("What is the capital of France?", bundled)[0])
+    assert (switched["pair"], switched["drafter"], switched["temperature"]) == (CATALOG[0].key, "ngram", 0)
+    assert Ask(place).about("capital", bundled)[1]["visible"] is True
+    assert Ask(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"] is False

@@ -6,12 +6,14 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import count, plural
-from mars_core.models import ModelError
+from evaluation.format import count, displayable, plural, shorten
+from mars_core.demo.corpus import unknown_words
+from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig
 from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
+from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE
 from ui.settings.fields import Fields, Values, form_values, parse, read_form
@@ -22,6 +24,7 @@ from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.sharing import consent_line
 
 NOT_LOADED = "The token count appears once the models are loaded."
+LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
 COUNTED = ("pair", "own_target", "own_draft", "own_head", "system", "chat", "thinking")  # what it depends on
 
 
@@ -47,9 +50,11 @@ class Ask:
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
+            self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
             consent_line(services)
             self.panel = SettingsPanel(services, "compare", _describe, lanes=FIRST_LANES, label=self._label)
         self.inputs: list[Any] = [self.prompt, self.panel.component]
+        self.below: list[Any] = [self.tokens, self.other]
 
     def _label(self, values: Values) -> str:
         return settings_label(read_form("", values), self.services.catalog)
@@ -59,20 +64,41 @@ class Ask:
 
     def wire(self) -> None:
         """What the choice of a pair, of an example or a changed prompt changes."""
-        self.panel.wire(self._follow, [self.prompt], [self.preset, self.chips, self.tokens])
+        followed = [self.preset, self.chips, *self.below]
+        self.panel.wire(self._follow, [self.prompt], followed)
         wire_examples(self.chips, self.prompt, self.panel)
-        self.prompt.change(self.length, self.inputs, self.tokens, trigger_mode="always_last", **PRIVATE)
+        self.prompt.change(self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE)
+        self.other.click(self.switch, self.inputs, [self.panel.component, *followed], **PRIVATE)
 
     def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
-        tokens = prompt_length(self.services, read_form(prompt, values)) if changed in COUNTED else gr.update()
+        below = self._about(read_form(prompt, values)) if changed in COUNTED else (gr.update(), gr.update())
         if changed != "pair":
-            return gr.update(), gr.update(), tokens
+            return gr.update(), gr.update(), *below
         spec = self.panel.spec(values)
-        return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), tokens
+        return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), *below
 
-    def length(self, prompt: str | None, value: str | None) -> str:
-        """Of the prompt, with what the panel asks for."""
-        return prompt_length(self.services, read_form(prompt, parse(value)))
+    def about(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """How long the prompt is, with what the panel asks for, and whether another pair knows more of its words."""
+        return self._about(read_form(prompt, parse(value)))
+
+    def _about(self, form: Form) -> tuple[Any, ...]:
+        other, label = self._other(), ""
+        if other and form.pair == BUNDLED_PAIR.key and (words := unknown_words(form.prompt[:LONGEST_READ])):
+            named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
+            label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
+        return prompt_length(self.services, form), gr.update(value=label, visible=bool(label))
+
+    def _other(self) -> PairSpec | None:
+        """The pair for what the bundled one cannot answer, where this page offers both."""
+        pairs = self.services.catalog
+        return next((spec for spec in pairs if spec != BUNDLED_PAIR), None) if BUNDLED_PAIR in pairs else None
+
+    def switch(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """To the other pair; the prompt stays."""
+        other, values = self._other(), parse(value)
+        given = to_json({"values": values | ({"pair": other.key} if other else {})})
+        shown, values = self.panel.changed(given, {"changed": "pair"})
+        return shown, *self._follow("pair", values, prompt)
 
 
 def prompt_length(services: Services, form: Form) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from mars_core.models import CATALOG
 from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -24,7 +25,7 @@ from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
 from ui.tabs.compare.ask import Ask
 from ui.tabs.compare.running import Running
 
-EXAMPLE = "Stored example of the bundled pair; press Compare for a run of your own"
+EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of your own"
 
 
 class CompareTab:

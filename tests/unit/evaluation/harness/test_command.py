@@ -65,16 +65,16 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("k=5 --gen_kwargs num_beams=3", "The task sets num_beams=3; the model mars takes until"),
+        ("pair=bundled,k=5 --gen_kwargs num_beams=3", "The task sets num_beams=3; the model mars takes until"),
         ("rule=mars,theta=2", "theta is 2; rule mars takes 0 to 1."),
         ("rule=marsh", "rule is 'marsh'; it must be one of none, strict"),
-        ("pair=mine", "pair is 'mine'; it must be one of bundled"),
+        ("pair=mine", "pair is 'mine'; it must be one of smollm2-135m, bundled"),
         ("rule=strict,theta=0.9", "theta is not an argument of the model mars with rule strict"),
         ("k=2.5", "k is 2.5; it must be a whole number."),
         ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of coupled, greedy, sampled."),
         ("max_new_tokens=0", "max_new_tokens is 0; it must be at least 1."),
         ("device=abacus", "device is 'abacus'"),
-        ("k=65", "K is 65; it must be 1 to 64"),
+        ("pair=bundled,k=65", "K is 65; it must be 1 to 64"),
     ],
 )  # fmt: skip
 def test_what_cannot_run_is_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

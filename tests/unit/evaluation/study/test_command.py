@@ -126,7 +126,7 @@ def test_bad_options_are_one_sentence(
     given = options if words is not None else options[:2]
     assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
     said = capsys.readouterr().err.strip()
-    assert (words or "pair is 'wish'; it must be one of bundled") in said
+    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in said
     assert "\n" not in said
     with RunStore(url) as store:
         assert store.studies() == ()

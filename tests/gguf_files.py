@@ -1,0 +1,74 @@
+"""Small Llama models as GGUF files, made by the writer of the package gguf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from gguf.quants import quantize
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+TOKENS = ("<unk>", "<s>", "</s>", *bytes_to_unicode().values(), "ab")
+WIDTH, HEADS = 32, 4
+_NAMES = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm", "model.layers.": "blk.",
+}  # fmt: skip
+
+
+def tiny_llama() -> LlamaForCausalLM:
+    """Seeded; one of bytes."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(TOKENS), hidden_size=WIDTH, intermediate_size=64, num_hidden_layers=2, num_attention_heads=HEADS,
+        num_key_value_heads=HEADS, max_position_embeddings=256, initializer_range=0.2, tie_word_embeddings=True,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+def write_gguf(
+    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "", more: str = "",
+    architecture: str = "llama",
+) -> Path:  # fmt: skip
+    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``, ``more``: a
+    tensor that is left out, or added."""
+    model = tiny_llama()
+    writer = gguf.GGUFWriter(path, architecture)
+    given = {
+        "block_count": 2, "context_length": 256, "embedding_length": WIDTH, "feed_forward_length": 64,
+        "attention.head_count": HEADS, "attention.head_count_kv": HEADS, "vocab_size": model.config.vocab_size,
+    }  # fmt: skip
+    for key, value in ({f"{architecture}.{key}": value for key, value in given.items()} | dict(numbers or {})).items():
+        writer.add_uint32(key, value)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([3] * 3 + [1] * (len(TOKENS) - 3))
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    for name, tensor in model.state_dict().items():
+        values = tensor.numpy()
+        for ours, theirs in _NAMES.items():
+            name = name.replace(ours, theirs)
+        if "attn_q" in name or "attn_k" in name:  # rotary halves are interleaved in GGUF
+            values = values.reshape(HEADS, 2, -1, WIDTH).swapaxes(1, 2).reshape(values.shape)
+        if name in ("lm_head.weight", without):
+            continue
+        form = gguf.GGMLQuantizationType[kind if values.ndim == 2 else "F32"]
+        writer.add_tensor(name, quantize(np.ascontiguousarray(values), form), raw_dtype=form)
+    if more:
+        writer.add_tensor(more, np.ones(4, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

