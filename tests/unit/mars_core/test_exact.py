@@ -121,8 +121,9 @@ def test_what_depends_on_its_neighbours_is_found_out(
         return rows * (1 + 1e-6 * broken((len(ids), int(place.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
-    shapes, inexact = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
+    shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
     assert shapes == found
+    assert len(margins) == 127
     assert bool(inexact) is (found == ANY_SHAPE)
     assert not inexact or re.fullmatch(r"its logits near position \d+ depend on .* in the same pass", inexact)
 
