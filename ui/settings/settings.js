@@ -32,6 +32,12 @@ function redraw(changed, node) {
 const state = (field) => (["radio", "checkbox"].includes(field.type) ? ["checked", field.checked] : ["value", field.value]);
 const keyOf = (field) => field.id || `${field.name}/${field.value}`;
 
+// What waits for models that are loaded is drawn again whenever it comes into sight.
+const sight = new IntersectionObserver((seen) => {
+  if (seen.some(({ isIntersecting, target }) => isIntersecting && "waits" in target.dataset)) redraw("sight", box);
+});
+const lookOut = () => { for (const note of box.querySelectorAll("[data-waits]")) sight.observe(note); };
+
 function update() {
   if (!props.value) return;
   const { html, at } = JSON.parse(props.value);
@@ -43,6 +49,7 @@ function update() {
   const content = document.createElement("template");
   content.innerHTML = html;  // escaped by ui/settings/panel.py
   children(box, content.content);
+  lookOut();
   if (!mine.size) return;
   for (const field of box.querySelectorAll("[data-name]")) if (mine.has(keyOf(field))) { const [name, value] = mine.get(keyOf(field)); field[name] = value; }
   keep();
@@ -51,12 +58,15 @@ function update() {
 box.addEventListener("input", ({ target }) => {
   edited.set(keyOf(target), ++now);
   keep();
+  if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
 box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset) redraw(target.dataset.name, target); });
 box.addEventListener("toggle", ({ target }) => { if (target.dataset.redraw) redraw(target.dataset.redraw, target); }, true);
 box.addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-do]");
-  if (button) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
+  const button = target.closest("button");
+  if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
+  else if (button) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
 watch("value", update);
 update();
+lookOut();

@@ -70,6 +70,10 @@ class Ask:
         spec = self.panel.spec(values)
         return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), tokens
 
+    def measured(self, prompt: str | None, value: str | None) -> tuple[str, str]:
+        """What is known once the models are loaded: what thresholds mean, and the length of the prompt."""
+        return self.panel.value(parse(value)), self.length(prompt, value)
+
     def length(self, prompt: str | None, value: str | None) -> str:
         """Of the prompt, with what the panel asks for."""
         return prompt_length(self.services, read_form(prompt, parse(value)))
