@@ -88,8 +88,8 @@ class SettingsPanel:
         shown, wrong = (spec, "") if spec else self._own(given)
         html = render(
             f"settings/templates/{self._scope}.html.jinja", fields=own.by_name, lanes=lanes, least=LEAST_LANES, most=MOST_LANES,
-            note=self._note(shown, wrong, drawn=drawn), thresholds=self._notes(values, shown), limits=services.limits.sentence(sweep=not lanes),
-            label=self._label(values),
+            note=self._note(shown, wrong, drawn=drawn), thresholds=self._notes(values, shown),
+            limits=services.limits.sentence(sweep=not lanes), label=self._label(values),
         )  # fmt: skip
         return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
 
