@@ -50,9 +50,9 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
         return ""
     values = RULES[rule.name].values(rule.parameters)
     name = next(f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values)
-    even = math.isclose(found.tenth, found.median)
-    spread = "everywhere" if even else f"in the median, {found.tenth:.2g} at the tenth percentile"
+    median, tenth = f"{found.median:.2g}", f"{found.tenth:.2g}"
+    spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (
-        f"{where} {name} calls {100 * found.share:.0f} % of {found.positions} positions near ties: "
-        f"it keeps the runner-up above p₂/p₁ = {found.median:.2g} ({spread})."
+        f"{where} {name} calls {100 * found.share:.0f} % of {found.positions:,} positions near ties: "
+        f"it keeps the runner-up above p₂/p₁ = {median} ({spread})."
     )

@@ -32,11 +32,17 @@ function redraw(changed, node) {
 const state = (field) => (["radio", "checkbox"].includes(field.type) ? ["checked", field.checked] : ["value", field.value]);
 const keyOf = (field) => field.id || `${field.name}/${field.value}`;
 
-// What waits for models that are loaded is drawn again whenever it comes into sight.
-const sight = new IntersectionObserver((seen) => {
-  if (seen.some(({ isIntersecting, target }) => isIntersecting && "waits" in target.dataset)) redraw("sight", box);
-});
-const lookOut = () => { for (const note of box.querySelectorAll("[data-waits]")) sight.observe(note); };
+// What waits for the models is asked for again while it is in sight, ever more seldom.
+const SOON = 1000, SELDOM = 60000;
+let pause = SOON;
+
+function look() {
+  const waits = box.querySelector("[data-waits]")?.checkVisibility();
+  if (!element.isConnected) return;
+  if (waits) redraw("sight", box);
+  pause = waits ? Math.min(2 * pause, SELDOM) : SOON;
+  setTimeout(look, pause);
+}
 
 function update() {
   if (!props.value) return;
@@ -49,7 +55,6 @@ function update() {
   const content = document.createElement("template");
   content.innerHTML = html;  // escaped by ui/settings/panel.py
   children(box, content.content);
-  lookOut();
   if (!mine.size) return;
   for (const field of box.querySelectorAll("[data-name]")) if (mine.has(keyOf(field))) { const [name, value] = mine.get(keyOf(field)); field[name] = value; }
   keep();
@@ -60,7 +65,7 @@ box.addEventListener("input", ({ target }) => {
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
-box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset) redraw(target.dataset.name, target); });
+box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset && target.dataset.redraw !== "live") redraw(target.dataset.name, target); });
 box.addEventListener("toggle", ({ target }) => { if (target.dataset.redraw) redraw(target.dataset.redraw, target); }, true);
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
@@ -69,4 +74,4 @@ box.addEventListener("click", ({ target }) => {
 });
 watch("value", update);
 update();
-lookOut();
+setTimeout(look, SOON);
