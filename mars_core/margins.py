@@ -50,7 +50,7 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
         return ""
     values = RULES[rule.name].values(rule.parameters)
     name = next(f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values)
-    median, tenth = f"{found.median:.2g}", f"{found.tenth:.2g}"
+    median, tenth = (f"{round(each, 3):.2g}" for each in found[2:])
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (
         f"{where} {name} calls {100 * found.share:.0f} % of {found.positions:,} positions near ties: "

@@ -33,7 +33,8 @@ function meaning() {
   const bars = rows.map((row) => Math.exp(-Math.max(0, (1 - chosen.theta) * fieldOf(row, "z₁")))).sort((one, other) => one - other);
   const quantile = (q) => {
     const place = q * (bars.length - 1), low = Math.floor(place);
-    return Number((bars[low] + (place - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low])).toPrecision(2));
+    const value = bars[low] + (place - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
+    return Number(Number(value.toFixed(3)).toPrecision(2));
   };
   const near = Math.round((100 * rows.filter((row) => fieldOf(row, "r") > chosen.theta).length) / rows.length);
   const median = quantile(0.5), tenth = quantile(0.1);
