@@ -123,7 +123,7 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
-    return _plan(options, models, _lanes(options, names, _drafters(options, pair)))
+    return _plan(options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.value))
 
 
 def read_served_options(options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]) -> Plan:
@@ -170,8 +170,10 @@ def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], 
     )
 
 
-def _lanes(options: argparse.Namespace, names: list[str], drafters: list[DrafterConfig]) -> tuple[Lane, ...]:
-    given = read_rules(names, options)
+def _lanes(
+    options: argparse.Namespace, names: list[str], drafters: list[DrafterConfig], theta: float | None = None
+) -> tuple[Lane, ...]:
+    given = read_rules(names, options, theta)
     rules = [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in given if rule.name != PLAIN]
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
     none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []

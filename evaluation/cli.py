@@ -54,7 +54,7 @@ def _run(options: Namespace, store: RunStore) -> int:
     from evaluation.study.check import check, without_long
     from evaluation.study.launch import open_session
     from evaluation.study.processes import place, share
-    from mars_core.arguments import find_spec
+    from mars_core.arguments import find_spec, threshold_lines
 
     here = place()
     _check_workers(options, here.world, served=bool(options.server))
@@ -73,6 +73,7 @@ def _run(options: Namespace, store: RunStore) -> int:
         check(plan, session)
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
         _print(study_id)
+        _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
     study_id = share(here, study_id)
     return 0 if options.plan_only else _work(options, store, study_id, session)
 

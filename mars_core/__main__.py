@@ -15,10 +15,11 @@ from dataclasses import asdict
 
 from transformers.utils import logging as transformers_logging
 
-from mars_core.arguments import parser, read_configs, read_spec
+from mars_core.arguments import parser, read_configs, read_spec, threshold_lines
 from mars_core.jobs import Began, Job, Record, Wrote, execution_order
 from mars_core.jobs.perform import perform
-from mars_core.models import CATALOG, ModelPool, PairSpec
+from mars_core.margins import meaning
+from mars_core.models import CATALOG, ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_cor
         return 2
     traces = _run_all(pool, session.pair.spec, configs)
     if traces:
-        _print(_document(traces) if options.json else _report(traces))
+        _print(_document(traces, session.pair) if options.json else _report(traces, session.pair))
     if len(traces) < len(configs) or any(trace.status is Status.CANCELLED for trace in traces):
         return 130
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
@@ -76,14 +77,15 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
     return [records[number].trace() for number in sorted(records)]
 
 
-def _document(traces: list[Trace]) -> str:
+def _document(traces: list[Trace], pair: Pair) -> str:
     runs = [
         {
             "rule": trace.config.rule.name, "status": trace.status, "stop_reason": trace.stop_reason, "error": trace.error,
             "config": asdict(trace.config), "token_ids": trace.token_ids, "text": trace.text,
             "tokens": [asdict(token) for step in trace.steps for token in step.tokens],
             "steps": [{key: value for key, value in asdict(step).items() if key != "tokens"} for step in trace.steps],
-            "summary": asdict(trace.summary), "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
+            "summary": asdict(trace.summary), "threshold": (means := meaning(trace.config.rule, pair.margins)) and means._asdict(),
+            "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
         }
         for trace in traces
     ]  # fmt: skip
@@ -92,12 +94,13 @@ def _document(traces: list[Trace]) -> str:
     return json.dumps(json.loads(document, parse_constant=lambda _constant: None))
 
 
-def _report(traces: list[Trace]) -> str:
-    """Both texts and a table of their numbers."""
+def _report(traces: list[Trace], pair: Pair) -> str:
+    """The texts, what the thresholds mean on the pair, and a table of the numbers."""
     first_speed = traces[0].summary.tokens_per_s or math.nan
     lines = [f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n" for trace in traces]
     if (exact := traces[0].config.environment.get("exact", "")).startswith("no"):
         lines.append(f"not exact{exact[2:]}: strict can differ from none by rounding\n")
+    lines += [f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"

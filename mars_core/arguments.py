@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -65,7 +66,7 @@ DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})"},
 }  # fmt: skip
 RULE_OPTIONS: Options = {
-    "--theta": {"default": "", "help": "θ of the rules that have it (default 0.9); separate several values by commas"},
+    "--theta": {"default": "", "help": "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values by commas"},
     "--set": {"action": "append", "default": [], "metavar": "[RULE.]NAME=V1,V2",
               "help": "values of any parameter of a rule; may be repeated"},
 }  # fmt: skip
@@ -135,7 +136,8 @@ def find_spec(pair: str, target: str | None, draft: str | None, head: str | None
         return custom_pair(target, draft, head)
     if draft is None and head is None:
         return found
-    return replace(custom_pair(found.target, draft or found.draft, head or found.head), title=found.title)
+    own = custom_pair(found.target, draft or found.draft, head or found.head)
+    return replace(own, title=found.title, text=found.text, theta=found.theta)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
@@ -168,9 +170,9 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
     return (kind, path) if kind == "eagle3" and path else ("model", option)
 
 
-def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleConfig]:
-    """Every named rule with every combination of the values of RULE_OPTIONS; parameters without a value are left out. Raises ValueError
-    for an unknown rule, a parameter that none of the rules has, and a value that is not a number."""
+def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float | None = None) -> list[RuleConfig]:
+    """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a value are left out, except θ where the
+    pair has a ``theta``. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     given = _parameters(options)
@@ -184,6 +186,8 @@ def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleCo
     for name in names:
         own = [parameter.name for parameter in RULES[name].parameters]
         values = {each: given.get((name, each)) or given.get(("", each)) for each in own}
+        if "theta" in values and not values["theta"] and theta is not None:
+            values["theta"] = (theta,)
         varied = {each: numbers for each, numbers in values.items() if numbers}
         found += [RuleConfig(name, dict(zip(varied, each, strict=True))) for each in product(*varied.values())]
     return found
@@ -199,6 +203,14 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
             raise ValueError(f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas.")
         found[rule, name] = read_numbers(f"--set {left}", values)
     return found
+
+
+def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
+    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not the paper's, where that is used."""
+    spec = pair.spec
+    lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
+    own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
+    return [*filter(None, lines), *[spec.theta.sentence] * bool(own and spec.theta.reason)]
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:
@@ -219,7 +231,7 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
     names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
         names = ["strict", *(name for name in names if name != "strict")]
-    rules = read_rules(names, options)
+    rules = read_rules(names, options, pair.spec.theta.value)
     if options.command == "run" and len(rules) > 1:
         raise ValueError(f"The options name {len(rules)} rules or values; run takes 1, compare takes several.")
     return [_config(options, pair, rule) for rule in rules]

@@ -9,11 +9,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from mars_core.models import PairSpec
+from mars_core.models.catalog import Theta
 from mars_core.types import ModelRef
 from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import random_head, save_head, tiny_config
 from tests.pairs import CONTEXT, tiny_pair
 
+OWN_THETA = Theta(0.8, "its logits are those of chance.")
 LAYERS = 8  # a head reads three of them: 2, 4 and 5
 
 
@@ -27,5 +29,5 @@ def eagle_pair(folder: Path) -> PairSpec:
         save_head(random_head(tiny_config(model.config, max_position_embeddings=CONTEXT), model), head)
     return replace(
         spec, key="eagle", title="A small random model with a head", target=ModelRef(str(target)), draft=None,
-        draft_parameters=0, head=ModelRef(str(head)),
+        draft_parameters=0, head=ModelRef(str(head)), theta=OWN_THETA,
     )  # fmt: skip

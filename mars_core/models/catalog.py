@@ -6,6 +6,7 @@ Hub models are pinned to a commit. Parameters are counted over all weights, tied
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mars_core.lazy import torch
 from mars_core.models import smollm2
@@ -37,6 +38,35 @@ BUNDLED_PROMPTS = (
     "Tell a story about a restless boy called Sam.",
     "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?",
 )
+# As the models of a pair answer: on the first 120 tokens the check at loading is made and margins are measured.
+GENERAL_TEXT = (
+    "The air scatters short waves of sunlight, such as blue, much more than long ones, such as red. That is why blue light reaches our "
+    "eyes from every part of the sky.\n\nIn May, Natalia sold 48 / 2 = 24 clips. In April and May together she sold 48 + 24 = 72 clips. "
+    "The answer is 72.\n\nOld Tom had kept the lighthouse for thirty years. One morning after a storm, he found a green bottle between "
+    "the rocks, with a letter inside.\n\ndef fibonacci(n):\n    a, b = 0, 1\n    for _ in range(n):\n        a, b = b, a + b\n    return a"
+)
+BUNDLED_TEXT = (
+    "Once upon a time, there lived a cheerful girl named Iris in a quiet farm. One night, a sudden storm came. The wind howled for hours "
+    "and broke the old tree. Near the stone wall, a scared badger was waiting. Quickly, she took the compass and ran outside. With the "
+    "compass, Iris found the way home.\n\nLeo begins with 69 books. Split 3 ways, we get 69 / 3 = 23. With the 30 new books, we get "
+    "23 + 30 = 53. So, Leo has 53 books.\n#### 53"
+)
+
+
+class Theta(NamedTuple):
+    """A default of θ and the reason for it, a sentence; empty for the paper's."""
+
+    value: float
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Empty for the paper's."""
+        why = f"θ = {self.value:g} is the default of this pair: {self.reason} The paper's is {PAPER_THETA.value:g}."
+        return why if self.reason else ""
+
+
+PAPER_THETA = Theta(0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +84,8 @@ class PairSpec:
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
     temperature: float = 1.0  # to begin with
+    text: str = GENERAL_TEXT  # as the target answers; ``Pair.margins`` are measured on it
+    theta: Theta = PAPER_THETA
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
         """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is not known yet."""
@@ -98,7 +130,7 @@ def _bundled() -> PairSpec:
         "problems in the words of its own training text, and knows nothing else. MIT licence."
     )
     return PairSpec(
-        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS,
+        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS, text=BUNDLED_TEXT,
         head=head if is_folder(folder_of(head)) else None,
     )  # fmt: skip
 

@@ -14,28 +14,28 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache
+from mars_core.margins import Margins, finite
+from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
 # Cheapest first. With the last one every pass over a chain has the same number of rows.
 CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((2, 64), (4, 64), (8, 64), (16, 16)))
-_TOKENS, _BLOCK = 64, 8  # of the text that is read first, and of its continuation
-_TEXT = (
-    "The lighthouse keeper counted 17 ships before noon, then wrote: “Fog again; wind from the north-west at 6.5 knots.” "
-    "def area(r): return 3.14159 * r ** 2\nQuand la pluie cessa, elle ouvrit la fenêtre — 雨が止んだ — and nobody asked why."
-)
+_TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
 
 
 class Found(NamedTuple):
-    """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them; empty where they do not."""
+    """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them; empty where they do not. ``margins``:
+    after each token of the text, and of the target's continuation."""
 
     shapes: PassShapes
     inexact: str
+    margins: Margins = ()
 
 
-def real_text(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor:
-    """Ids [_TOKENS] of text in several scripts, below ``vocabulary``."""
-    ids = [each for each in tokenizer(_TEXT, add_special_tokens=False)["input_ids"] if each < vocabulary]
+def real_text(tokenizer: PreTrainedTokenizerBase, vocabulary: int, text: str = GENERAL_TEXT) -> Tensor:
+    """The first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer is repeated."""
+    ids = [each for each in tokenizer(text, add_special_tokens=False)["input_ids"] if each < vocabulary]
     return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
 
 
@@ -45,33 +45,35 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
     if text is None:
         return Found(ANY_SHAPE, "it was not checked")
     ids, inexact = text.to(input_embedding(model).weight.device), ""
+    margins: Margins = ()
     for shapes in CANDIDATES:
         try:
-            position = _differs_at(model, ids, shapes)
+            position, margins = _differs_at(model, ids, shapes)
         except FAILURES as failure:
             if is_out_of_memory(failure):
                 raise
-            return Found(ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})")
+            return Found(ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})", margins)
         if position is None:
-            return Found(shapes, "")
+            return Found(shapes, "", margins)
         inexact = f"its logits near position {position} depend on the tokens that are read in the same pass"
-    return Found(ANY_SHAPE, inexact)
+    return Found(ANY_SHAPE, inexact, margins)
 
 
-def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> int | None:
-    """A position from which on logits depend on the rows of a pass; None where they are bitwise the same."""
+def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> tuple[int | None, Margins]:
+    """A position from which on logits depend on the rows of a pass, None where they are bitwise the same; and the margins."""
     context = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _TOKENS + _BLOCK
     last = min(_TOKENS + _BLOCK, context)
     count = min(_BLOCK, last // 2)
     ids, start = ids[: last - count], last - count - 1
     cache = open_cache(model, CacheSize(last, count, shapes))
-    cache.read(ids)
+    best = cache.forward(ids, 0).topk(2).values[:-1]
     written, logits = _written(cache, ids[-1:], start, count)
+    margins = finite(torch.cat([best, logits.topk(2).values]).tolist())
     text = torch.cat([ids[:-1], written])
     for block in (written, text[-17:], text[-shapes.most_rows :]):  # 17: kernels have blocks of 16 rows
         if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
-            return start
-    return None
+            return start, margins
+    return None, margins
 
 
 def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
+from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
@@ -66,6 +67,7 @@ class Pair:
     graphs: bool = False  # whether steps are captured as CUDA graphs
     shapes: PassShapes = ANY_SHAPE  # of the target's passes
     inexact: str = "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
+    margins: Margins = ()  # of the target, on ``spec.text`` and its own continuation
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
@@ -133,7 +135,7 @@ def load(
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = _model(plans.draft, device, dtype, progress) if plans.draft else None
-    text = real_text(tokenizer, vocabulary)
+    text = real_text(tokenizer, vocabulary, spec.text)
     first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
@@ -147,6 +149,7 @@ def load(
         draft_context=_context(plans.draft.config, tokenizer) if plans.draft else None,
         eos_ids=end_ids(first.model, tokenizer), vocabulary=vocabulary,
         graphs=graphs and fast and first.model.device.type == "cuda", shapes=first.shapes, inexact=first.inexact,
+        margins=first.margins,
     )  # fmt: skip
 
 
@@ -179,6 +182,7 @@ class _Loaded(NamedTuple):
     ref: ModelRef
     shapes: PassShapes
     inexact: str
+    margins: Margins
 
 
 def _read(

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from mars_core.lazy import torch
+from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
@@ -69,6 +70,13 @@ class ModelPool:
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
         return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
+
+    def margins(self, spec: PairSpec) -> Margins:
+        """Those of the pair's target; empty where it is not in memory."""
+        pairs = list(self._pairs.values())
+        return next(
+            (each.margins for each in pairs if (each.spec.target, each.spec.text) == (spec.target, spec.text)), ()
+        )
 
     def loaded(self) -> tuple[PairSpec, ...]:
         """The pairs in memory, least recently used first."""

@@ -74,6 +74,7 @@ class Evidence:
 PLAIN = "none"  # name of the rule without drafts and of its drafter, which are used together only
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
+Room = Callable[[float, Values], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token. All texts are shown to the user.
     ``redraw`` → bool [E, 1]: where a rejected token is replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊)
     (greedy drafts with ``OWN_FIRST`` need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
-    replaces p in the correction, on sampled drafts and at temperature 0."""
+    replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near
+    tie, of rules with a margin threshold."""
 
     name: str
     summary: str
@@ -125,6 +127,7 @@ class Rule:
     emits_top1: bool = False  # replaces a rejected token by top-1, at every temperature
     redraw: Function | None = None
     aim: Function | None = None
+    room: Room | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = None  # it keeps only the target's own token and this many best ones; None: maybe any
     modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined; empty: no drafts

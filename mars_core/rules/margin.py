@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 from mars_core.types import DraftMode
@@ -50,6 +52,16 @@ def released(evidence: Evidence, values: Values) -> torch.Tensor:
     return torch.where(released_tie(evidence, values), _one_of_two(evidence), elsewhere)
 
 
+def ratio_room(z1: float, values: Values) -> float:
+    """z₁ − z₂ < (1 − θ)·z₁ is z₂/z₁ > θ; never where z₁ ≤ 0."""
+    return (1 - values["theta"]) * z1
+
+
+def released_room(z1: float, values: Values) -> float:
+    """As ``ratio_room``, but two negative logits have a ratio of 1 or more: always."""
+    return ratio_room(z1, values) if z1 >= 0 else math.inf
+
+
 def _one_of_two(evidence: Evidence) -> torch.Tensor:
     """1 for the two best tokens, else 0, [E, C]."""
     return (evidence.is_top(1) | evidence.is_top(2)).to(evidence.q.dtype)
@@ -60,14 +72,14 @@ MARS = Rule(
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie, relaxes=2,
+    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie, relaxes=2, room=ratio_room,
 )  # fmt: skip
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
     summary="The paper's Algorithm 1 as written: the target always emits its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
-    accept=algorithm_1, parameters=(_THETA,), siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
+    accept=algorithm_1, parameters=(_THETA,), siblings=Siblings.IN_TURN, best_first=True, emits_top1=True, room=ratio_room,
 )  # fmt: skip
 MARS_REFERENCE = Rule(
     name="mars-reference",
@@ -75,11 +87,12 @@ MARS_REFERENCE = Rule(
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
     accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.COUPLED, DraftMode.GREEDY),
+    room=released_room,
 )  # fmt: skip
 MARS_GAP = Rule(
     name="mars-gap",
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap, relaxes=2,
+    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap, relaxes=2, room=lambda _, values: values["gap"],
 )  # fmt: skip

@@ -31,6 +31,7 @@ from tests.browser.steps import (
 )
 from tests.serving import Server
 
+PLACE = "node => node.getBoundingClientRect().top + window.scrollY"
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc\x1b[31m =HYPERLINK(1)"
 
@@ -286,6 +287,51 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
     expect(page.locator(".mars-history-item").first.locator(".mars-history-run")).to_have_count(3)
     reopen_latest(page)
     assert wait_for(page, "done", "#history-strip .mars-strip") == sentence
+
+
+def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window: Window) -> None:
+    """Under the field, as it is typed and once another pair is loaded, and under the slider. What is typed is left as it is."""
+    page = window.page
+    open_settings(page)
+    card = page.locator('.mars-lane-settings [data-lane="1"]')
+    theta, note, below = (
+        card.get_by_label("θ", exact=True),
+        card.locator(".mars-threshold"),
+        page.locator("#rule-note-1"),
+    )
+    expect(note).to_have_text(re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties"))
+    place = below.evaluate(PLACE)
+    theta.press("End")
+    for typed, said in (("5", "0.95"), ("0", "0.95")):
+        theta.press_sequentially(typed)
+        expect(note).to_contain_text(f"θ = {said} calls")
+        assert below.evaluate(PLACE) == place
+    page.locator("#seed input").fill("4")
+    expect(page.locator("#settings summary").first).to_be_visible()
+    expect(theta).to_have_value("0.950")
+
+    theta.fill("0.9")
+    pick(page, "Model pair", "A small random model with a head")
+    expect(theta).to_have_value("0.8")
+    expect(note).to_contain_text(
+        "θ = 0.8 is the default of this pair: its logits are those of chance. The paper's is 0.9."
+    )
+    place = page.locator("#rule-note-1").evaluate(PLACE)
+    compare(page, tokens=16)
+    expect(note).to_contain_text("On this pair θ = 0.8 calls")
+    assert below.evaluate(PLACE) == place
+    note.get_by_role("button", name="θ = 0.9, the paper’s").click()
+    expect(theta).to_have_value("0.9")
+    expect(note).to_contain_text("On this pair θ = 0.9 calls")
+
+    slider, meaning = page.locator("#compare-reader .mars-r-theta"), page.locator("#compare-reader .mars-r-meaning")
+    expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
+    text = page.locator("#compare-lane-0 .mars-text")
+    slider.fill("0.5")  # the text is now coloured by what would be kept
+    place = text.evaluate(PLACE)
+    slider.fill("0")
+    expect(meaning).to_contain_text("In these runs θ = 0 calls")
+    assert text.evaluate(PLACE) == place
 
 
 def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window) -> None:

@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from evaluation.format import count, displayable, duration, number, share
-from mars_core.types import Outcome, Trace
+from mars_core.margins import finite, sentence
+from mars_core.types import Outcome, RuleConfig, Trace
 from tests.browser.lane_page import open_lanes, send, tell
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
@@ -158,6 +159,9 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
         page.locator(".mars-r-theta").fill(theta)
         found = page.locator(".mars-r-count").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
+        margins = finite((token.z1, token.z2) for trace in traces for token in trace.tokens)
+        means = sentence(RuleConfig("mars", {"theta": float(theta)}), margins, "In these runs")
+        assert page.inner_text(".mars-r-meaning") == means
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
     changed = [draft.token.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"

@@ -10,6 +10,7 @@ function morph(old, fresh) {
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !own(name)) old.setAttribute(name, value);
   children(old, fresh);
   if (kept || (typing && old.type === "search")) return;
+  if (old.type === "number" && old.valueAsNumber === fresh.valueAsNumber) return;  // as it was typed: 0.90
   for (const name of ["checked", "value"]) if (/^(INPUT|SELECT|TEXTAREA)$/.test(old.nodeName) && old[name] !== fresh[name]) old[name] = fresh[name];
 }
 

@@ -27,7 +27,8 @@ TERMS: Mapping[str, Term] = {
         "z₂/z₁, the ratio of the target's two best raw logits; near 1 they nearly tie. Where z₁ ≤ 0 there is no ratio, and the position "
         "counts as decisive."),
     "theta": Term("θ", "margin threshold",
-        "Threshold: MARS may relax where r > θ. The paper uses 0.9; a smaller θ relaxes more, θ = 1 relaxes nothing."),
+        "Threshold: MARS may relax where r > θ, that is, at temperature 1, from p₂/p₁ > exp(−(1 − θ)·z₁) on: the larger the logits of a "
+        "model, the more it keeps. The paper uses 0.9; a smaller θ relaxes more, θ = 1 relaxes nothing."),
     "gap": Term("gap", "logit gap", "z₁ − z₂, the difference of the target's two best raw logits; near 0 they nearly tie."),
     "p": Term("p, q", "probabilities", "The token's probability under the target (p) and under the drafter (q)."),
     "own": Term("own token", "the token that the target samples",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from mars_core.models import PairSpec
+from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter, Rule, Siblings
 from mars_core.types import PROCESSORS, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
@@ -39,7 +40,7 @@ IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the n
 @dataclass(frozen=True, slots=True)
 class Field:
     """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the panel drawn again, because other fields
-    follow. ``width``: of the field, at least, in pixels."""
+    follow; a ``live`` one also while it is typed. ``width``: of the field, at least, in pixels."""
 
     id: str
     name: str
@@ -54,6 +55,7 @@ class Field:
     width: int = 96
     shown: bool = True
     redraws: bool = False
+    live: bool = False
 
 
 class Lane(NamedTuple):
@@ -81,7 +83,7 @@ class Fields:
         limits: Limits = PRIVATE_LIMITS,
     ) -> None:
         self.given, self.by_name = given, dict[str, Field]()
-        self._spec, self._pairs, self._limits = spec, pairs, limits
+        self.spec, self._pairs, self._limits = spec, pairs, limits
         self._scope = f"{scope}-" if scope else ""
 
     def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
@@ -107,17 +109,17 @@ class Fields:
     def check(self, name: str, label: str, default: bool, **more: Any) -> None:
         self._add(name, "check", label, bool(self.given.get(name, default)), **more)
 
-    def many(self, name: str, label: str, choices: Choices, default: Sequence[str]) -> None:
+    def many(self, name: str, label: str, choices: Choices, default: Sequence[str], **more: Any) -> None:
         given = self.given.get(name, default)
         chosen = [value for _, value in choices if isinstance(given, Sequence) and value in given]
-        self._add(name, "many", label, chosen, choices=tuple(choices))
+        self._add(name, "many", label, chosen, choices=tuple(choices), **more)
 
     # what several tabs ask for
 
     def bar(self, longest: int, *, lists: bool = False) -> None:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter is needed."""
         self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds, temperature = offered(self._spec, none=not lists), self._spec.temperature if self._spec else 1.0
+        kinds, temperature = offered(self.spec, none=not lists), self.spec.temperature if self.spec else 1.0
         self.choice("drafter", "Drafts from", [(TITLES[kind], kind) for kind in kinds], width=150, redraws=True)
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
@@ -134,7 +136,7 @@ class Fields:
 
     def tree(self) -> None:
         """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that the chosen drafter takes."""
-        default = tree_shape(self._spec)
+        default = tree_shape(self.spec)
         self.choice("shape", "Shape of the draft", [("Tree", TREE), ("Chain of K", CHAIN)], kind="radio", redraws=True)
         self.number("tree_tokens", "Drafted tokens", default.tokens, most=self._limits.tree_tokens)
         self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
@@ -188,8 +190,15 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
     numbers = Fields(given, f"{id_}-parameter")
     for parameter in RULES[rule].parameters:
         title, step = parameter_title(parameter.name), step_of(parameter)
-        numbers.number(parameter.name, title, parameter.default, step=step, help=parameter.help, width=90)
+        default = default_theta(spec).value if parameter.name == "theta" else parameter.default
+        live = RULES[rule].room is not None
+        numbers.number(parameter.name, title, default, step=step, help=parameter.help, width=90, live=live)
     return Lane(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
+
+
+def default_theta(spec: PairSpec | None) -> Theta:
+    """A pair of one's own has the paper's."""
+    return spec.theta if spec else PAPER_THETA
 
 
 def step_of(parameter: Parameter) -> float:

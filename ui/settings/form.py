@@ -195,7 +195,7 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
     longest = read_whole(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
-            pair, prompt=prompt, rule=_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
+            pair, prompt=prompt, rule=read_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
             max_new_tokens=longest, seed=seed,
         )
         for lane in form.lanes
@@ -227,7 +227,8 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     )
 
 
-def _rule(lane: LaneForm) -> RuleConfig:
+def read_rule(lane: LaneForm) -> RuleConfig:
+    """Raises ValueError."""
     if lane.rule not in RULES:
         raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join(RULES)}.")
     names = [parameter.name for parameter in RULES[lane.rule].parameters]

@@ -15,13 +15,27 @@ import gradio as gr
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
+from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import OWN, Fields, Lane, Values, as_number, as_text, lane, lanes_of, parse
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, own_pair
+from ui.settings.fields import (
+    OWN,
+    Fields,
+    Lane,
+    Values,
+    as_number,
+    as_text,
+    default_theta,
+    lane,
+    lane_form,
+    lanes_of,
+    parse,
+)
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, own_pair, read_rule
+from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
@@ -40,7 +54,8 @@ ABOUT_OWN = (
 
 class SettingsPanel:
     """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to Fields. ``lanes``: how many there are
-    at first, each described by ``describe_lane``. ``label`` sums the values up in one line."""
+    at first, each described by ``describe_lane``. ``label`` sums the values up in one line;
+    ``thresholds``: the rules that they ask for beside those of the lanes."""
 
     def __init__(
         self,
@@ -51,9 +66,10 @@ class SettingsPanel:
         lanes: int = 0,
         describe_lane: Callable[[int, PairSpec | None, Values], Lane] = lane,
         label: Callable[[Values], str] = lambda _: "",
+        thresholds: Callable[[Values], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
-        self._describe, self._describe_lane = describe, describe_lane
+        self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
         self.component = gr.HTML(
             self.value({"lanes": [{}] * lanes}, drawn=False), html_template='<div class="mars-settings"></div>',
             js_on_load=f"{asset('morph.js')}\n{asset('settings.js', 'settings')}", apply_default_css=False, elem_id=f"{scope}-settings",
@@ -69,10 +85,11 @@ class SettingsPanel:
         lanes = [self._describe_lane(index, spec, each) for index, each in enumerate(lanes_of(given)[:MOST_LANES])]
         values: dict[str, Any] = {name: field.value for name, field in own.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
+        shown, wrong = (spec, "") if spec else self._own(given)
         html = render(
             f"settings/templates/{self._scope}.html.jinja", fields=own.by_name, lanes=lanes, least=LEAST_LANES, most=MOST_LANES,
-            note=self._note(given, spec, drawn=drawn), limits=services.limits.sentence(sweep=not lanes),
-            label=self._label(values),
+            note=self._note(shown, wrong, drawn=drawn), thresholds=self._notes(values, shown),
+            limits=services.limits.sentence(sweep=not lanes), label=self._label(values),
         )  # fmt: skip
         return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
 
@@ -83,15 +100,19 @@ class SettingsPanel:
             return None
         return next((spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0])
 
-    def _note(self, values: Values, spec: PairSpec | None, *, drawn: bool) -> Note:
+    def _own(self, values: Values) -> tuple[PairSpec | None, str]:
+        """One's own pair; or why there is none, if anything is given."""
+        if not any(values.get(name) for name in OWN):
+            return None, ""
+        try:
+            return own_pair(*(as_text(values.get(name)) for name in OWN)), ""
+        except ValueError as error:
+            return None, str(error)
+
+    def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> Note:
         """What the pair can do, and what memory it needs, which is not for strangers; of one's own what can be given."""
-        if spec is None and any(values.get(name) for name in OWN):
-            try:
-                spec = own_pair(*(as_text(values.get(name)) for name in OWN))
-            except ValueError as error:
-                return str(error), "bad", ()
         if spec is None:
-            return ABOUT_OWN, "ok", ()
+            return wrong or ABOUT_OWN, "bad" if wrong else "ok", ()
         sizes = " → ".join(parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size)
         facts = [f"{sizes} parameters"] if sizes else []
         fit = self.services.pool.fits(spec) if drawn else None
@@ -101,11 +122,37 @@ class SettingsPanel:
             facts.append(f"needs {needed}, {free} free on {fit.device}: {verdict}")
         return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
 
+    def _notes(self, values: Values, spec: PairSpec | None) -> list[ThresholdNote | None]:
+        """On the thresholds of each lane; without lanes one on all."""
+        margins = self.services.pool.margins(spec) if spec else ()
+        theta = default_theta(spec if "lanes" in values or "thetas" in values else None)
+        forms: list[LaneForm | None] = [*map(lane_form, lanes_of(values))]
+        notes: list[ThresholdNote | None] = []
+        for form in forms or [None]:
+            try:
+                rules = [read_rule(form)] if form else self._thresholds(values)
+                notes.append(threshold_note(rules, margins, theta))
+            except ValueError:  # said when the runs are asked for
+                notes.append(ThresholdNote(()))
+        return notes
+
     def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         values = parse(value)
         index, lanes = changed.get("lane"), lanes_of(values)
         where = values if index is None else lanes[index] if isinstance(index, int) and 0 <= index < len(lanes) else {}
-        for reset in RESETS.get(str(changed.get("changed")), ()):
+        what, theta = changed.get("changed"), default_theta(self.spec(values))
+        if what == "other theta" and index is not None:
+            where["theta"] = other_theta(as_number(where.get("theta")), theta).value
+        elif what == "other theta":
+            where["thetas"] = f"{other_theta(values.get('thetas'), theta).value:g}"
+        elif what == "pair":  # a default gives way to that of another pair
+            known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
+            for each in lanes:
+                if as_number(each.get("theta")) in known:
+                    del each["theta"]
+            if as_text(values.get("thetas")) in {f"{each:g}" for each in known}:
+                del values["thetas"]
+        for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
         return self.value(values), values
 

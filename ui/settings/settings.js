@@ -32,6 +32,18 @@ function redraw(changed, node) {
 const state = (field) => (["radio", "checkbox"].includes(field.type) ? ["checked", field.checked] : ["value", field.value]);
 const keyOf = (field) => field.id || `${field.name}/${field.value}`;
 
+// What waits for the models is asked for again while it is in sight, ever more seldom.
+const SOON = 1000, SELDOM = 60000;
+let pause = SOON;
+
+function look() {
+  const waits = box.querySelector("[data-waits]")?.checkVisibility();
+  if (!element.isConnected) return;
+  if (waits) redraw("sight", box);
+  pause = waits ? Math.min(2 * pause, SELDOM) : SOON;
+  setTimeout(look, pause);
+}
+
 function update() {
   if (!props.value) return;
   const { html, at } = JSON.parse(props.value);
@@ -51,12 +63,15 @@ function update() {
 box.addEventListener("input", ({ target }) => {
   edited.set(keyOf(target), ++now);
   keep();
+  if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
-box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset) redraw(target.dataset.name, target); });
+box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset && target.dataset.redraw !== "live") redraw(target.dataset.name, target); });
 box.addEventListener("toggle", ({ target }) => { if (target.dataset.redraw) redraw(target.dataset.redraw, target); }, true);
 box.addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-do]");
-  if (button) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
+  const button = target.closest("button");
+  if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
+  else if (button) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
 watch("value", update);
 update();
+setTimeout(look, SOON);

@@ -62,6 +62,8 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
         assert run["config"]["drafter"]["k"] == 3
     assert document["runs"][1]["config"]["rule"]["parameters"] == {"theta": 0.9}
     assert document["runs"][0]["divergence"] is None
+    assert document["runs"][0]["threshold"] is None
+    assert document["runs"][1]["threshold"]["positions"] == 127
 
 
 def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
@@ -86,6 +88,7 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call)
     assert code == 0
     assert all(word in out for word in ("strict", "mars theta=0.9", "none", "tok/s", "τ"))
     assert "nan" not in out
+    assert out.count("On this pair θ = 0.9 calls ") == 1
     (row,) = (line.split() for line in out.splitlines() if line.startswith("none "))
     assert row[7] == "–"  # nothing was drafted, so that no share of it was kept
     assert "\x1b" not in out

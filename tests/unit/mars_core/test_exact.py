@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast
+from mars_core.decoder import ANY_SHAPE, CacheSize, PassShapes, is_fast, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.positions import Place
@@ -121,8 +121,11 @@ def test_what_depends_on_its_neighbours_is_found_out(
         return rows * (1 + 1e-6 * broken((len(ids), int(place.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
-    shapes, inexact = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
+    shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
     assert shapes == found
+    plain = open_cache(pair.target, CacheSize(120, 120)).forward(real_text(pair.tokenizer, pair.vocabulary), 0)
+    assert len(margins) == 127  # with the target's own continuation
+    assert torch.allclose(torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05)
     assert bool(inexact) is (found == ANY_SHAPE)
     assert not inexact or re.fullmatch(r"its logits near position \d+ depend on .* in the same pass", inexact)
 

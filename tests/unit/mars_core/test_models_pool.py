@@ -33,6 +33,7 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[Pai
     kept = pool.get(specs[0])
     pool.get(specs[1])
     assert pool.get(specs[0]) is kept
+    assert pool.margins(specs[0]) == kept.margins != () == pool.margins(specs[2])
     messages: list[str] = []
     pool.get(specs[2], messages.append)
     assert pool.loaded() == (specs[0], specs[2])

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mars_core.models import BUNDLED_PAIR, CATALOG
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
+from mars_core.models.catalog import Theta
 from mars_core.rules import RULES, Parameter
 from mars_core.types import DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
@@ -22,6 +23,7 @@ from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, par
 from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, processor_values, read_drafter, read_processors
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
+from ui.settings.thresholds import UNMEASURED
 from ui.tabs.compare.ask import Ask
 from ui.tabs.study.lists import estimated
 from ui.tabs.study.quality_form import read_study
@@ -102,6 +104,62 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(place: Services, 
         own = SettingsPanel(replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64))
         assert redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"] == temperature
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
+
+
+SPECS = (CATALOG[0], replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])
+MEASURED = ((10.0, 9.5), (20.0, 19.0))
+
+
+def notes_of(panel: SettingsPanel, values: Values) -> list[str]:
+    return [each.text for each in fields_of(panel, values).all(".mars-threshold")]
+
+
+def waits(panel: SettingsPanel, values: Values) -> bool:
+    return any("data-waits" in each.attributes for each in fields_of(panel, values).all(".mars-threshold"))
+
+
+def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(store, catalog=SPECS)
+    panels = [
+        (Ask(place).panel, {"lanes": [{}, {"rule": "mars"}]}),
+        (QualityTab(place).panel, {}),
+        (SweepTab(place).panel, {}),
+    ]
+    for panel, values in panels:
+        (note,) = notes_of(panel, values)
+        assert note == UNMEASURED and waits(panel, values)
+    monkeypatch.setattr(ModelPool, "margins", lambda _, spec: MEASURED if spec.key == "bundled" else ())
+    for panel, values in panels:
+        (note,) = notes_of(panel, values)
+        assert "On this pair θ = 0.9 calls 100 % of 2 positions near ties" in note
+        assert not waits(panel, values)
+    (sweep,) = notes_of(panels[2][0], {"values": "0.5, 1"})
+    assert sweep.count("On this pair") == 2
+    for wrong in (None, 2, "x", []):  # what is no θ is said where a run is asked for
+        assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
+
+
+def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(store: RunStore) -> None:
+    place = place_of(store, catalog=SPECS)
+    ask, study, own = Ask(place).panel, QualityTab(place).panel, SPECS[1].key
+    mars = [{"rule": "strict"}, {"rule": "mars", "theta": 0.9}, {"rule": "mars", "theta": 0.5}]
+    after = redrawn(ask, {"pair": own, "lanes": mars}, changed="pair")
+    assert [lane.get("theta") for lane in lanes_of(after)] == [None, 0.97, 0.5]  # what was chosen otherwise stays
+    reason = "θ = 0.97 is the default of this pair: a reason. The paper's is 0.9."
+    assert [note.partition(reason)[1:] for note in notes_of(ask, after)] == [
+        (reason, "θ = 0.9, the paper’s"),
+        (reason, "θ = 0.97, this pair’s"),
+    ]
+    for theta in (0.9, 0.97):
+        after = redrawn(ask, after, changed="other theta", lane=1)
+        assert lanes_of(after)[1]["theta"] == theta
+    assert redrawn(study, {"pair": own, "thetas": "0.9"}, changed="pair")["thetas"] == "0.97"
+    assert redrawn(study, {"pair": own, "thetas": "0.97"}, changed="other theta")["thetas"] == "0.9"
+    assert redrawn(study, {"pair": own, "thetas": "0.8, 0.9"}, changed="pair")["thetas"] == "0.8, 0.9"
+    assert redrawn(ask, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"] == 0.9
+    assert not any(reason in note for note in notes_of(ask, {"lanes": mars}))
 
 
 def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> None:

@@ -81,6 +81,10 @@ class Ask:
         """How long the prompt is, with what the panel asks for, and whether another pair knows more of its words."""
         return self._about(read_form(prompt, parse(value)))
 
+    def measured(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """What is known once the models are loaded: what thresholds mean, and the same."""
+        return self.panel.value(parse(value)), *self.about(prompt, value)
+
     def _about(self, form: Form) -> tuple[Any, ...]:
         other, label = self._other(), ""
         if other and form.pair == BUNDLED_PAIR.key and (words := unknown_words(form.prompt[:LONGEST_READ])):

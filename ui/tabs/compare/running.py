@@ -66,7 +66,7 @@ class Running:
         streamed = [view.strip, *view.lanes, self.comparison, view.details, *view.margins, *changed]
         running = when(handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED)
         shown = running.then(self.show, view.strip, [*view.below, view.strip, ask.stop], **PRIVATE)
-        shown.then(ask.about, ask.inputs, ask.below, **PRIVATE)
+        shown.then(ask.measured, ask.inputs, [ask.panel.component, *ask.below], **PRIVATE)
 
     def compare(self, request: gr.Request, prompt: str | None, value: str | None) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))

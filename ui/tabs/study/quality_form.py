@@ -14,7 +14,7 @@ from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, RuleConfig
 from ui.jobs.services import Services
 from ui.kit.labels import rule_title
-from ui.settings.fields import Fields, parse, read
+from ui.settings.fields import Fields, Values, default_theta, parse, read
 from ui.settings.form import read_drafter, read_whole
 from ui.tabs.study.lists import RULE_CHOICES, ListsForm, numbers, plan_settings, read_ks
 
@@ -85,11 +85,19 @@ def read_study(value: str | None) -> StudyForm:
     return StudyForm(**read(StudyForm, parse(value)))
 
 
+def thresholds(values: Values) -> list[RuleConfig]:
+    """The rules that the fields ask for. Raises ValueError."""
+    form = StudyForm(**read(StudyForm, values))
+    return [rule for name in form.rules for rule in _rules(name, form.thetas)]
+
+
 def describe(own: Fields) -> None:
     """The fields by name of StudyForm."""
     own.choice("suite", "Suite", [(suite, suite) for suite in SUITES], ARITHMETIC, width=160)
     own.number("problems", "Problems", 10)
-    own.text("thetas", "θ", "0.9", placeholder="0.84, 0.9, 0.96")
-    own.many("rules", "Rules, beside strict", [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)], ("mars", PLAIN))
+    own.text("thetas", "θ", f"{default_theta(own.spec).value:g}", placeholder="0.84, 0.9, 0.96", live=True)
+    own.many(
+        "rules", "Rules, beside strict", [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)], ("mars", PLAIN), redraws=True
+    )
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)

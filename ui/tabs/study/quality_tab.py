@@ -30,7 +30,7 @@ from ui.sharing import READ_ONLY, reading, share_component
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
 from ui.tabs.study.filters import EVERY, filter_choices, narrowed
 from ui.tabs.study.lists import admitted, check_size
-from ui.tabs.study.quality_form import StudyForm, describe, read_study
+from ui.tabs.study.quality_form import StudyForm, describe, read_study, thresholds
 from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html, texts_html
 from ui.tabs.study.reports import Reports
 from ui.tabs.study.running import Progress, study_runs
@@ -54,7 +54,7 @@ class QualityTab(StoredTab):
         super().__init__(services, SCOPE, Shared.STUDY, studies_html, read_study)
         self.reports = Reports(services.store)
         with gr.Accordion("Start a study", open=False, elem_id="study-start", elem_classes=["mars-panel"]):
-            self.panel = SettingsPanel(services, "study", describe)
+            self.panel = SettingsPanel(services, "study", describe, thresholds=thresholds)
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.note = text_panel("mars-page mars-sweep-estimate")
                 self.run = gr.Button("Start the study", variant="primary", elem_id="study-run", min_width=150, scale=0)

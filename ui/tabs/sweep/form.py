@@ -12,9 +12,10 @@ from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planne
 from mars_core.demo.corpus import HELD_OUT, held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
+from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title
-from ui.settings.fields import Fields, parse, read
+from ui.settings.fields import Fields, Values, parse, read
 from ui.settings.form import read_drafter, read_number
 from ui.tabs.study.lists import RULE_CHOICES, ListsForm, numbers, plan_settings, read_ks
 
@@ -69,6 +70,13 @@ def read_sweep(prompts: str | None, value: str | None) -> SweepForm:
     return SweepForm(**read(SweepForm, parse(value)) | {"prompts": prompts or ""})
 
 
+def thresholds(values: Values) -> list[RuleConfig]:
+    """The rule with each value that the fields ask for. Raises ValueError."""
+    form = SweepForm(**read(SweepForm, values) | {"prompts": ""})
+    others = _others(form)
+    return [RuleConfig(form.rule, {**others, form.parameter: value}) for value in numbers(form.values, form.parameter)]
+
+
 def describe(own: Fields) -> None:
     """The fields by name of SweepForm; which parameter of the rule is varied, and the others."""
     own.choice("rule", "Rule, against strict", RULE_CHOICES, FIRST_RULE, width=180, redraws=True)
@@ -78,7 +86,7 @@ def describe(own: Fields) -> None:
     varied = next((each for each in parameters if each.name == own.by_name["parameter"].value), None)
     own.text(
         "values", "Values", suggestion(varied) if varied else "", placeholder="0.84, 0.9 or 0.8:0.98:0.02", width=260,
-        help="" if varied else "This rule has none.",
+        help="" if varied else "This rule has none.", live=True,
     )  # fmt: skip
     others = other_parameters(rule, varied.name) if varied else ""
     own.text("others", "Other parameters of the rule", others, placeholder="name = value, …", width=200)

@@ -23,7 +23,7 @@ from ui.settings.panel import SettingsPanel
 from ui.sharing import READ_ONLY, reading, share_component
 from ui.tabs.study.studies import list_component, study_panel, sweeps_html
 from ui.tabs.study.tab import FAILURES, RESULT, StoredTab, Updates
-from ui.tabs.sweep.form import describe, examples, read_sweep, write_cases
+from ui.tabs.sweep.form import describe, examples, read_sweep, thresholds, write_cases
 from ui.tabs.sweep.panels import pairs_html, settings_html
 from ui.tabs.sweep.run import SweepFrame, closing_strip, run
 
@@ -51,7 +51,7 @@ class SweepTab(StoredTab):
             )  # fmt: skip
             with gr.Row(elem_classes=["mars-tools"]):
                 self.examples = gr.Button("Example problems with answers", size="sm", elem_id="sweep-examples")
-            self.panel = SettingsPanel(services, SCOPE, describe)
+            self.panel = SettingsPanel(services, SCOPE, describe, thresholds=thresholds)
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.note = text_panel("mars-page mars-sweep-estimate")
                 self.run = gr.Button("Run the sweep", variant="primary", elem_id="sweep-run", min_width=150, scale=0)

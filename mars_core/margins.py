@@ -1,0 +1,58 @@
+"""What the threshold of a margin rule means at given positions: how many it calls near ties, and from which p₂/p₁ on it keeps the
+runner-up. The same θ is another ratio in every model: where z₁ > 0, r > θ is p₂/p₁ > exp(−(1 − θ)·z₁) at temperature 1."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mars_core.rules import RULES
+from mars_core.types import RuleConfig
+
+SYMBOLS = {"theta": "θ", "gap": "g"}
+Margins = Sequence[tuple[float, float]]  # z₁ and z₂ at some positions: the target's two best logits before warpers
+
+
+class Meaning(NamedTuple):
+    """Of a threshold at some positions. ``median`` and ``tenth`` (percentile), over all of them: the p₂/p₁, at temperature 1, above which
+    a position is a near tie; 1 where none can be."""
+
+    positions: int
+    share: float  # of the positions that are near ties
+    median: float
+    tenth: float
+
+
+def finite(margins: Iterable[Sequence[float]]) -> Margins:
+    """Positions whose two logits are known."""
+    return tuple((z1, z2) for z1, z2 in margins if math.isfinite(z1) and math.isfinite(z2))
+
+
+def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
+    """None for a rule without such a threshold, and for fewer than 2 positions. Raises ValueError for values outside their range."""
+    known = RULES.get(rule.name)
+    if known is None or known.room is None or len(margins) < 2:
+        return None
+    values = known.values(rule.parameters)
+    rooms = [known.room(z1, values) for z1, _ in margins]
+    near = sum(z1 - z2 < room for (z1, z2), room in zip(margins, rooms, strict=True))
+    bars = [math.exp(-max(0.0, room)) for room in rooms]
+    tenth = statistics.quantiles(bars, n=10, method="inclusive")[0]
+    return Meaning(len(margins), near / len(margins), statistics.median(bars), tenth)
+
+
+def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") -> str:
+    """``meaning`` in words; empty where there is none. Raises as ``meaning``."""
+    found = meaning(rule, margins)
+    if found is None:
+        return ""
+    values = RULES[rule.name].values(rule.parameters)
+    name = next(f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values)
+    median, tenth = (f"{round(each, 3):.2g}" for each in found[2:])
+    spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
+    return (
+        f"{where} {name} calls {100 * found.share:.0f} % of {found.positions:,} positions near ties: "
+        f"it keeps the runner-up above p₂/p₁ = {median} ({spread})."
+    )

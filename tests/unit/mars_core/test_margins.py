@@ -1,0 +1,98 @@
+"""What a threshold means at given positions agrees with what the rule does there; a pair's own θ is used only where it is said."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from mars_core.arguments import find_spec, read_rules, threshold_lines
+from mars_core.margins import finite, meaning, sentence
+from mars_core.models import Pair, custom_pair
+from mars_core.models.catalog import GENERAL_TEXT, Theta
+from mars_core.rules import RULES
+from mars_core.types import RuleConfig
+from tests.unit.mars_core.test_rules import accept
+
+WITH_ROOM = [rule for rule in RULES.values() if rule.room]
+EXAMPLE = ((10.0, 9.5), (20.0, 10.0), (30.0, 29.0))
+OWN = Theta(0.97, "the logits of this pair are large.")
+NONE = Namespace(theta="", set=[])
+
+
+def test_every_margin_rule_says_what_its_threshold_means() -> None:
+    names = {"theta", "gap"}
+    assert [rule for rule in RULES.values() if names & {parameter.name for parameter in rule.parameters}] == WITH_ROOM
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in WITH_ROOM])
+@pytest.mark.parametrize("value", [0.0, 0.5, 0.9, 1.0])
+def test_near_ties_are_the_positions_where_the_rule_keeps_the_runner_up_for_sure(name: str, value: float) -> None:
+    """Of all signs of both logits."""
+    source = torch.Generator().manual_seed(3)
+    best = [sorted(row, reverse=True) for row in (3 * torch.randn(200, 2, generator=source)).tolist()]
+    parameters = {parameter.name: value for parameter in RULES[name].parameters}
+    kept = [accept(name, [z1, z2, z2 - 1], 1, **parameters) == 1 for z1, z2 in best]
+    found = meaning(RuleConfig(name, parameters), [(z1, z2) for z1, z2 in best])
+    assert found and found.positions == 200 and found.share == sum(kept) / 200
+    assert any(kept) is (found.share > 0) and 0 <= found.tenth <= found.median <= 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "margins", "share", "median", "tenth"),
+    [
+        (RuleConfig("mars"), EXAMPLE, 2 / 3, math.exp(-2), 0.8 * math.exp(-3) + 0.2 * math.exp(-2)),  # z₁ 10, 20, 30
+        (RuleConfig("mars", {"theta": 1.0}), EXAMPLE, 0, 1, 1),
+        (RuleConfig("mars-gap", {"gap": 0.7}), EXAMPLE, 1 / 3, math.exp(-0.7), math.exp(-0.7)),
+        (RuleConfig("mars"), ((-1.0, -1.1), (0.0, -1.0)), 0, 1, 1),  # z₁ ≤ 0 is decisive
+        (RuleConfig("mars-reference"), ((-1.0, -1.1), (-2.0, -9.0)), 1, 0, 0),  # but not to the released code
+    ],
+)  # fmt: skip
+def test_the_ratio_is_that_from_which_the_rule_relaxes(
+    rule: RuleConfig, margins: Any, share: float, median: float, tenth: float
+) -> None:
+    assert meaning(rule, margins) == pytest.approx((len(margins), share, median, tenth))
+
+
+def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out() -> None:
+    assert sentence(RuleConfig("mars"), EXAMPLE) == (
+        "On this pair θ = 0.9 calls 67 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.14 "
+        "(in the median, 0.067 at the tenth percentile)."
+    )
+    assert sentence(RuleConfig("mars-gap"), EXAMPLE, "Here").endswith(
+        "g = 0.7 calls 33 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.5 (everywhere)."
+    )
+    for rule, margins in (
+        (RuleConfig("strict"), EXAMPLE),
+        (RuleConfig("mars"), EXAMPLE[:1]),
+        (RuleConfig("other"), EXAMPLE),
+    ):
+        assert sentence(rule, margins) == ""
+    with pytest.raises(ValueError, match="theta is 2; rule mars takes 0 to 1"):
+        sentence(RuleConfig("mars", {"theta": 2.0}), EXAMPLE)
+    assert finite([(1.0, 0.5), (math.nan, 0.0), (1.0, -math.inf)]) == ((1.0, 0.5),)
+
+
+@pytest.mark.parametrize("given", ["", "0.97", "0.9"])
+def test_a_pairs_own_theta_comes_with_its_reason_and_any_other_without(given: str) -> None:
+    (mars, _) = rules = read_rules(["mars", "mars-gap"], Namespace(theta=given, set=[]), OWN.value)
+    assert mars.parameters == {"theta": float(given or 0.97)}
+    spec = replace(custom_pair("tests/target"), theta=OWN)
+    lines = threshold_lines(rules, cast(Pair, Namespace(spec=spec, margins=EXAMPLE)))
+    why = "θ = 0.97 is the default of this pair: the logits of this pair are large. The paper's is 0.9."
+    assert (lines[2:] == [why]) is (given != "0.9") and len(lines) == (2 if given == "0.9" else 3)
+
+
+def test_pairs_of_ones_own_have_the_papers_theta_and_another_draft_model_changes_neither_text_nor_theta(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = custom_pair("tests/target", "tests/draft")
+    assert (spec.theta.value, spec.theta.sentence, spec.text) == (0.9, "", GENERAL_TEXT)
+    monkeypatch.setattr("mars_core.arguments.CATALOG", (replace(spec, key="own", theta=OWN, text="x"),))
+    other = find_spec("own", None, "tests/other", None)
+    assert (other.theta, other.text, other.draft and other.draft.name) == (OWN, "x", "tests/other")
+    assert read_rules(["mars"], NONE, None) == [RuleConfig("mars", {})]
