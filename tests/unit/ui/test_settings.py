@@ -130,7 +130,7 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
     for panel, values in panels:
         (note,) = notes_of(panel, values)
         assert note == UNMEASURED and waits(panel, values)
-    monkeypatch.setattr(ModelPool, "margins", lambda _, spec: MEASURED if spec.key == "bundled" else ())
+    monkeypatch.setattr(ModelPool, "margins", lambda _, spec: MEASURED if spec.key == CATALOG[0].key else ())
     for panel, values in panels:
         (note,) = notes_of(panel, values)
         assert "On this pair θ = 0.9 calls 100 % of 2 positions near ties" in note
