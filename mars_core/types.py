@@ -159,6 +159,14 @@ class Outcome(StrEnum):
     BONUS = "bonus"  # drawn after every drafted token was kept (with no draft: every token)
 
 
+class ShiftKind(StrEnum):
+    """What TV and KL of a run's tokens are."""
+
+    EXACT = "exact"
+    BOUND = "bound"  # upper bounds, and so are sums, means and largest values
+    MISSING = "missing"  # not known; what is expected of the relaxed tokens bounds the TV of the text
+
+
 class Status(StrEnum):
     """The final status of a run."""
 
