@@ -14,11 +14,12 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import Draft, Places
+from mars_core.verification.draft import Draft, Places, chain
 from mars_core.verification.sampled import exact, padded, shift_of, whole_vocabulary
-from mars_core.verification.shift import distances
+from mars_core.verification.shift import distances, row_sums
 
 CELLS = 1024  # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear too: 2/CELLS² more
+READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
@@ -52,9 +53,9 @@ def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
         kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
         distribution = kept.scatter_add(-1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True))
         return shift_of(distribution, evidence.distribution, end[draft.size :])
-    tv, kl = _relaxed(places, draft, rule, values) if rule.relaxes == 2 else _bounds(places, draft, rule, values)
-    nothing = end.new_zeros(1)
-    return {"tv": torch.cat([tv, nothing]), "kl": torch.cat([kl, nothing])}
+    columns = _relaxed if rule.relaxes == 2 else _bounds
+    tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
+    return {"tv": tv, "kl": kl}
 
 
 def _candidates(places: Places, x: Tensor, at: Tensor | None, confidence: Tensor) -> Evidence:
@@ -81,8 +82,8 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
 
-def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
-    """Upper bounds of TV and KL after each place of a chain, [N], under a rule that may relax any token.
+def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """Upper bounds of TV and KL after each place of a chain, [2, N], under a rule that may relax any token.
 
     P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it. So a token gains at most mₐ, which is
     fₐ times that with these lines in place of N, and TV ≤ Σ mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
@@ -93,31 +94,27 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
-    return gained.sum(-1), torch.xlogy(p + gained, 1 + (gained / p).nan_to_num(0.0, posinf=torch.inf)).sum(-1)
+    terms = torch.xlogy(p + gained, 1 + (gained / p).nan_to_num(0.0, posinf=torch.inf))
+    return torch.stack([row_sums(gained), row_sums(terms)])
 
 
-def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> tuple[Tensor, Tensor]:
-    """TV and KL after each place of a chain, [N], under a rule that relaxes the two best tokens only."""
+def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """TV and KL after each place of a chain, [2, N], under a rule that relaxes the two best tokens only."""
     assert draft.distribution is not None
-    best, drafter = places.top_ids[: draft.size, :2].sort(-1).values, draft.distribution
-    known = drafter.gather(-1, best.clamp(max=drafter.shape[-1] - 1)) * (best < drafter.shape[-1])
+    best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
+    known = drafter.gather(-1, best)
     weight = _forgiveness(_candidates(places, best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
-    # Most places relax nothing; on other devices it would take longer to ask than to compute them.
-    rows = (
-        weight.any(-1).nonzero()[:, 0]
-        if weight.device.type == "cpu"
-        else torch.arange(len(weight), device=weight.device)
-    )
-    tv, kl = weight.new_zeros(2, len(weight))
+    rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
+    if weight.device.type in READABLE:  # most places relax nothing
+        rows = weight.any(-1).nonzero()[:, 0]
     if not len(rows):
-        return tv, kl
-    p, q = exact(places.p[rows]), exact(padded(drafter[rows], places.p.shape[-1]))
-    best, weight = best[rows], weight[rows]
+        return columns
+    p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
     integral = joint_integral(p, q)
     ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(min=0)  # [rows, 2, V]
-    moved = ahead.mul_(weight[:, :, None]).mul_(p[:, None])
-    far = distances((p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1)), p)
-    return tv.index_copy(0, rows, far[0]), kl.index_copy(0, rows, far[1])
+    moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
+    distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
+    return columns.index_copy_(-1, rows, torch.stack(distances(distribution, p)))
 
 
 def joint_integral(p: Tensor, q: Tensor) -> Tensor:

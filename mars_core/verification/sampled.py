@@ -59,7 +59,8 @@ def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
 
 def padded(drafter: Tensor, size: int) -> Tensor:
     """q [N, V'] with 0 for ids that only the target has, [N, ``size``]."""
-    return torch.nn.functional.pad(drafter, (0, size - drafter.shape[-1]))
+    missing = size - drafter.shape[-1]
+    return torch.nn.functional.pad(drafter, (0, missing)) if missing else drafter
 
 
 def exact(distribution: Tensor) -> Tensor:

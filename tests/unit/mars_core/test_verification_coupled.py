@@ -98,6 +98,19 @@ def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_else
     assert (found - found[:, :1] - exact).abs().max() < ERROR
 
 
+@pytest.mark.parametrize("rule", ["mars", "mars-gap"])
+def test_places_that_relax_nothing_are_left_out_without_a_difference(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(20):
+        logits, draft = case("chain of 3", seed)
+        given = logits, draft, rule, Sampling(1.0), chance(draft, seed)
+        found = columns(*given, mode=DraftMode.COUPLED)
+        monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())
+        torch.testing.assert_close(columns(*given, mode=DraftMode.COUPLED), found, rtol=0, atol=1e-15)
+        monkeypatch.undo()
+
+
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
     """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no place for y."""
     found, law = [0.0] * V, joint(p, q)
