@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule
+from mars_core.rules.base import Evidence, Rule
 from mars_core.types import ShiftKind
 from mars_core.verification.draft import Draft, Places, chain
 from mars_core.verification.sampled import exact, padded, shift_of, whole_vocabulary
@@ -23,25 +23,17 @@ READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
-def shift_kind(rule: Rule, is_chain: bool) -> ShiftKind:
-    """Of ``coupled_shift`` at temperatures above 0."""
-    if rule.relaxes == 0 or (is_chain and (rule.emits_top1 or rule.relaxes == 2)):
-        return ShiftKind.EXACT
-    return ShiftKind.BOUND if rule.emits_top1 or (is_chain and rule.reach is Reach.TOKEN) else ShiftKind.MISSING
-
-
 def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> dict[str, Tensor]:
-    """The columns tv and kl after all nodes, of the ``shift_kind``. Missing (nan) in trees, since what may be relaxed at a place depends
+    """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since what may be relaxed at a place depends
     on the noise of later ones, and for rules that look ahead. A rule that emits top-1 is bounded there: it emits nothing but what
     it may keep."""
     # p of the token that always follows a node, 1 if that is drawn from p
     end = places.coin.new_ones(draft.size + 1)
     if rule.emits_top1:
         end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
-    kind = shift_kind(rule, draft.is_chain)
     if rule.relaxes == 0:
         return {"tv": 1 - end, "kl": 1 - end}
-    if kind is ShiftKind.MISSING:
+    if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
         unknown = torch.full_like(end, torch.nan)
         return {"tv": unknown, "kl": unknown}
     if not draft.is_chain:

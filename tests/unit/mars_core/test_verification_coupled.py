@@ -14,7 +14,7 @@ from mars_core.rules import RULES, Reach
 from mars_core.sampling import Chance, Use, draw, noise, target_distribution, words
 from mars_core.types import DraftMode, Sampling, ShiftKind
 from mars_core.verification import Draft, chain_draft, walk
-from mars_core.verification.coupled import CELLS, joint_integral, shift_kind
+from mars_core.verification.coupled import CELLS, joint_integral
 from tests.unit.mars_core.published import after_node
 from tests.unit.mars_core.test_verification import (
     SAMPLINGS,
@@ -158,7 +158,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     ).nodes[0]
     tv, kl = place.tv, place.kl
     exact = total_variation(expected.tolist(), p), divergence(expected.tolist(), p)
-    if shift_kind(RULES[rule], True) is ShiftKind.EXACT:
+    if RULES[rule].shift_kind(chain=True) is ShiftKind.EXACT:
         assert (tv, kl) == pytest.approx(exact, abs=1e-5)
         return
     law, alone = joint(p, q), [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)]
@@ -196,7 +196,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
         told = nodes.emitted(1)
     assert told is not None
     distance = total_variation((torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p)
-    missing = shift_kind(RULES[rule], False) is ShiftKind.MISSING
+    missing = RULES[rule].shift_kind(chain=False) is ShiftKind.MISSING
     assert math.isnan(told["tv"]) == math.isnan(told["kl"]) == missing
     assert distance <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
 
@@ -225,7 +225,7 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, samplin
                     assert all(child.forgiveness > 0 for child in drafted if child.keep and child.id != own[number])
                 if RULES[rule].relaxes == 0:
                     assert (node.tv, node.kl) == (0, 0)
-                elif shift_kind(RULES[rule], draft.is_chain) is ShiftKind.MISSING:
+                elif RULES[rule].shift_kind(draft.is_chain) is ShiftKind.MISSING:
                     assert math.isnan(node.tv) and math.isnan(node.kl)
                 elif not drafted:
                     assert (node.tv, node.kl) == (0, 0)
