@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -277,7 +278,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent."""
+    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent;
+    ``odds``: what the drafter of a coupled tree compared in place of q, else nan."""
 
     id: int
     piece: str
@@ -286,6 +288,7 @@ class DraftNode:
     p: float
     q: float
     outcome: Outcome  # accepted, relaxed or rejected
+    odds: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

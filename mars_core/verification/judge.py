@@ -41,6 +41,9 @@ def judge(
         contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling, raw)
+        if draft.odds is not None:
+            contents |= Contents.ODDS
+            columns["odds"] = draft.odds
         if raw is not None:
             contents |= Contents.PROCESSED
             columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, places.top_ids[:, :2]).T

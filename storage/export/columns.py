@@ -185,6 +185,7 @@ piece | text | | its text
 p | float | | under the target after its parent, as sampled
 q | float | | under the drafter
 outcome | text | | accepted, relaxed, rejected
+odds | float | | share of the sum of q/E after the parent, which orders coupled trees; else empty
 judged | bool | | whether tokens has a row for it; false: after the first rejection, or beside the path in a tree
 """
 )

@@ -93,3 +93,4 @@ def describe(own: Fields) -> None:
     own.many("rules", "Rules, beside strict", [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)], ("mars", PLAIN))
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)
+    own.sampling()
