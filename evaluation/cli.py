@@ -95,6 +95,7 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
 def _resume(options: Namespace, store: RunStore) -> int:
     """Continue a study, alone or beside other workers."""
     from evaluation.commands import spec_of_models
+    from evaluation.study.check import check_sampler
     from evaluation.study.launch import open_session
     from evaluation.study.plan import read_plan
     from evaluation.study.processes import place
@@ -103,6 +104,7 @@ def _resume(options: Namespace, store: RunStore) -> int:
     study_id = _find(store, options.study)
     plan = read_plan(store.study(study_id).plan)
     _check_workers(options, here.world, served=plan.served is not None)
+    check_sampler(plan, store, study_id)
     if options.failed and here.first:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:

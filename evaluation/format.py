@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import unicodedata
 
+from mars_core.types import ShiftKind
+
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -41,6 +43,11 @@ def count(value: int) -> str:
 def share(value: float) -> str:
     """A share of one as a percentage."""
     return MISSING if math.isnan(value) else f"{number(100 * value)} %"
+
+
+def bounded(text: str, kind: ShiftKind) -> str:
+    """A formatted TV or KL, marked where it is an upper bound."""
+    return f"≤ {text}" if kind is ShiftKind.BOUND and text != MISSING else text
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ from operator import mul
 from statistics import median
 from typing import NamedTuple
 
-from mars_core.types import DraftMode, Outcome, Step, Trace
+from mars_core.types import Outcome, Step, Trace
 
 MOST = 16  # the largest K that is planned
 BUDGET = 256  # tokens of a pass up to which it costs the same, unless another value is given
@@ -61,10 +61,7 @@ class Planned(NamedTuple):
 
 
 def acceptance_of(trace: Trace) -> Acceptance | None:
-    """None for a run that drafted nothing, and for coupled trees: a trace does not tell which of their nodes a smaller one would have."""
-    drafter = trace.config.drafter
-    if drafter.tree is not None and drafter.mode is DraftMode.COUPLED and trace.config.sampling.temperature > 0:
-        return None
+    """None for a run that drafted nothing."""
     steps = [step for step in trace.steps if step.nodes]
     deepest = max((_depth(step) for step in steps), default=0)
     if not deepest:
@@ -81,7 +78,8 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
 
 
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
-    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, product over the path, of a larger one."""
+    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, of coupled trees of highest odds, product over
+    the path, of a larger one."""
     ranks = [rank for step in steps for rank in _kept_ranks(step)]
     largest = max(len(step.nodes) for step in steps)
     sizes = sorted({math.ceil(largest * part / MOST) for part in range(1, MOST + 1)})
@@ -92,7 +90,7 @@ def _kept_ranks(step: Step) -> list[int]:
     """The ranks, from 0, of the kept nodes among all of the step."""
     chances = [1.0]
     for node in step.nodes:
-        chances.append(chances[node.parent] * node.q)
+        chances.append(chances[node.parent] * (node.q if math.isnan(node.odds) else node.odds))
     ranked = sorted(range(len(step.nodes)), key=lambda number: -chances[number + 1])
     return [rank for rank, number in enumerate(ranked) if step.nodes[number].outcome is not Outcome.REJECTED]
 

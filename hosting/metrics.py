@@ -46,7 +46,8 @@ _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
     "mars:spec_decode_num_relaxed_tokens": ("Accepted drafted tokens that the strict rule would have rejected.", "relaxed"),
     "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", "recovered"),
     "mars:spec_decode_num_bonus_tokens": ("Tokens sampled after a draft that was accepted whole, or without a draft.", "bonus"),
-    "mars:total_variation": ("Sum over new tokens of the total variation between the token's distribution and the target's own.", "tv_sum"),
+    "mars:total_variation": ("Sum over new tokens of the total variation between the token's distribution and the target's own, "
+        "or of its upper bound; missing ones are left out.", "tv_sum"),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from mars_core.models.gguf import fetch_default
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, RunConfig, Status, Trace
+from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_core") -> int:
@@ -107,12 +107,21 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     rows = [
         f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
         f"{s.tokens_per_s / first_speed:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
-        f"{s.tv_sum:>9.2g}{s.tv_max:>9.2g}{s.kl_sum:>9.2g}{s.shifted_share:>9.0%}{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
+        f"{_shift(trace, s.tv_sum)}{_shift(trace, s.tv_max)}{_shift(trace, s.kl_sum)}{s.shifted_share:>9.0%}"
+        f"{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
         for s in (trace.summary,)
     ]
+    if any(trace.config.shift_kind is ShiftKind.MISSING for trace in traces):
+        rows.append(
+            "TV and KL are not known for such drafts; the TV of a text is at most the expected number of its relaxed tokens"
+        )
     # Undefined numbers (nan) become a dash of the same width.
     return "\n".join([*lines, head, *(re.sub(r" *nan[%×]?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows)])
+
+
+def _shift(trace: Trace, value: float) -> str:
+    return f"{'≤ ' * (trace.config.shift_kind is ShiftKind.BOUND and value == value)}{value:.2g}".rjust(9)
 
 
 def _ending(baseline: Trace, trace: Trace) -> str:

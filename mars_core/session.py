@@ -21,7 +21,7 @@ from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.gguf import source_file
 from mars_core.models.memory import PeakMemory
 from mars_core.panics import contained
-from mars_core.rules import RULES
+from mars_core.rules import RULES, shift_kind
 from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
 from mars_core.types import (
@@ -31,6 +31,7 @@ from mars_core.types import (
     RuleConfig,
     RunConfig,
     Sampling,
+    ShiftKind,
     Status,
     Step,
     StopReason,
@@ -125,7 +126,9 @@ class Run(Record):
         self._pair = pair
         self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), meter)
         self._engine: Engine | None = pair.engines.take(self._kind) or build(pair, self._kind)
-        config = replace(config, environment={**config.environment, "path": self._engine.path})
+        kind = shift_kind(config.rule.name, config.drafter, config.sampling.temperature)
+        recorded = {} if kind is ShiftKind.EXACT else {"tv": kind.value}
+        config = replace(config, environment={**config.environment, "path": self._engine.path, **recorded})
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         super().__init__(Began(0, config, prompt_ids, self._assembler.given, self._assembler.text))
         self._cancelled = False

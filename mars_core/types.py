@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -106,6 +107,21 @@ class DrafterConfig:
             object.__setattr__(self, "mode", DraftMode.GREEDY)
 
 
+class ShiftKind(StrEnum):
+    """What TV and KL of a run's tokens are."""
+
+    EXACT = "exact"
+    BOUND = "bound"  # upper bounds, and so are sums, means and largest values
+    MISSING = "missing"  # not computed: the TV of the text is at most the expected number of its relaxed tokens
+    UNKNOWN = "unknown"  # of a served model
+
+    @classmethod
+    def recorded(cls, environment: Mapping[str, str]) -> ShiftKind:
+        """Of a run with this environment."""
+        found = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
+        return cls(found) if found in list(cls) else cls.UNKNOWN
+
+
 class Exchange(NamedTuple):
     """An earlier turn of a conversation: prompt and answer."""
 
@@ -141,6 +157,11 @@ class RunConfig:
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
+
+    @property
+    def shift_kind(self) -> ShiftKind:
+        """What TV and KL of its tokens are."""
+        return ShiftKind.recorded(self.environment)
 
     @property
     def draws_otherwise(self) -> bool:
@@ -216,9 +237,9 @@ class Token:
     as decisive) and ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was
     drafted; 1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with
     which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the
-    distribution P of the token emitted here, given the context and a greedy draft, nan where P is not known; ``logprob`` is ln
-    softmax(z) of this token:
-    always at temperature 1, of raw logits. ``raw_z1``, ``raw_z2``: the raw logits of ``id1``, ``id2``; nan without penalties and biases.
+    distribution P of the token emitted here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says; ``logprob``
+    is ln softmax(z) of this token: always at temperature 1, of raw logits. ``raw_z1``,
+    ``raw_z2``: the raw logits of ``id1``, ``id2``; nan without penalties and biases.
     """
 
     position: int  # output position, 0-based; a rejected token has that of the token emitted instead
@@ -257,7 +278,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent."""
+    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent;
+    ``odds``: what the drafter of a coupled tree compared in place of q, else nan."""
 
     id: int
     piece: str
@@ -266,6 +288,7 @@ class DraftNode:
     p: float
     q: float
     outcome: Outcome  # accepted, relaxed or rejected
+    odds: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
     """Puts a stand-in of its own, with a count of its own, in the place of ``Captured``."""
     stand_in = type("Replayed", (Replayed,), {})
     monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
+    monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())  # a CPU that stands for a GPU is not asked
     return stand_in
 
 

@@ -31,6 +31,7 @@ def row_of(trace: Trace, **known: Any) -> Row:
         "temperature": config.sampling.temperature,
         "status": trace.status.value,
         "stop_reason": trace.stop_reason.value,
+        "tv_kind": config.shift_kind.value,
     }
     return {name: _plain(value) for name, value in (row | asdict(trace.summary)).items()}
 
@@ -45,7 +46,10 @@ def pooled(rows: Sequence[Row]) -> dict[str, Any]:
         "relaxed_share": over(total["relaxed"], total["new_tokens"]),
         "tv_sum": over(total.pop("tv_sum"), len(rows)),
     }
-    return {"answers": len(rows)} | {name: _plain(value) for name, value in (total | rates).items()}
+    kinds = sorted({row["tv_kind"] for row in rows})
+    return {"answers": len(rows), "tv_kind": ", ".join(kinds)} | {
+        name: _plain(value) for name, value in (total | rates).items()
+    }
 
 
 class Telemetry:

@@ -98,7 +98,8 @@ def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
 
 def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
     values = {name: getattr(answer.result, name) for name in names}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return numbers | {"tv_kind": answer.runs[0].config.shift_kind.value}
 
 
 def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:

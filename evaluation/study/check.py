@@ -10,6 +10,7 @@ from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
 from mars_core.types import RunConfig
+from storage import RunStore
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -80,3 +81,20 @@ def check_models(plan: Plan, pair: Pair) -> None:
             raise ValueError(
                 f"The study was planned with {old}, but this is {new}; the results would not be comparable."
             )
+
+
+def check_sampler(plan: Plan, store: RunStore, study_id: str) -> None:
+    """Raises ValueError if the study has runs that were drawn by another sampler, and would now get others beside them."""
+    left = store.study_progress(study_id)
+    drawn = [
+        result.run_ids[0]
+        for result in store.results(study_id, unfinished=True)
+        if result.run_ids and plan.task(result.task).temperature > 0
+    ]
+    if left.done < left.tasks and drawn:
+        for trace in store.traces((drawn[0], drawn[-1])).values():
+            if trace.config.draws_otherwise:
+                raise ValueError(
+                    f"The study was begun by version {trace.config.environment.get('app', '?')} with another sampler, whose texts "
+                    "above temperature 0 are others; resume it with that version, or start a new study."
+                )

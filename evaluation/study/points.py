@@ -15,6 +15,8 @@ from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.sweep import Cell, case_of, cells, first_lane, other_parameters
 from mars_core.models import CATALOG
+from mars_core.rules import shift_kind
+from mars_core.types import ShiftKind
 
 
 class Cost(StrEnum):
@@ -44,6 +46,7 @@ class Point:
     divergence: float  # median first differing position, over those that differ
     relaxed_share: float  # relaxed / new tokens
     tv: float  # mean total variation per token
+    tv_kind: ShiftKind
     length_ratio: float  # all new tokens, the rule's over strict's
     scored: int  # pairs with a reference
     score: Interval  # share right; Wilson
@@ -64,7 +67,9 @@ def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
     by_cell: dict[Cell, list[Paired]] = {cell: [] for cell in cells(plan)}
     for pair in pairs:
         by_cell[pair.cell].append(pair)
-    return tuple(_point(cell, found) for cell, found in by_cell.items())
+    lane = first_lane(plan)
+    kinds = {cell: shift_kind(lane.rule.name, lane.drafter, cell.temperature) for cell in by_cell}
+    return tuple(_point(cell, kinds[cell], found) for cell, found in by_cell.items())
 
 
 def optimal(points: Sequence[Point], cost: Cost) -> tuple[int, ...]:
@@ -86,7 +91,7 @@ def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _point(cell: Cell, pairs: Sequence[Paired]) -> Point:
+def _point(cell: Cell, kind: ShiftKind, pairs: Sequence[Paired]) -> Point:
     tokens, strict_tokens = _total(pairs, "tokens"), _total(pairs, "strict_tokens")
     tau, strict_tau = over(tokens, _total(pairs, "steps")), over(strict_tokens, _total(pairs, "strict_steps"))
     parted = [pair.divergence for pair in pairs if pair.divergence is not None]
@@ -105,6 +110,7 @@ def _point(cell: Cell, pairs: Sequence[Paired]) -> Point:
         divergence=quartiles(parted)[1],
         relaxed_share=over(_total(pairs, "relaxed"), tokens),
         tv=over(_total(pairs, "tv_sum"), tokens),
+        tv_kind=kind,
         length_ratio=over(tokens, strict_tokens),
         scored=len(scored),
         score=count_interval(sum(bool(pair.right) for pair in scored), len(scored)),
@@ -137,7 +143,7 @@ _POINT = {  # column → attribute of a Point
     "tokens_per_s_median": "tokens_per_s", "strict_tokens_per_s_median": "strict_tokens_per_s",
     "tau": "tau", "strict_tau": "strict_tau", "tau_ratio": "tau_ratio",
     "differ_share": "differ.value", "differ_low95": "differ.low", "differ_high95": "differ.high", "first_divergence_median": "divergence",
-    "relaxed_share": "relaxed_share", "tv_mean": "tv", "length_ratio": "length_ratio",
+    "relaxed_share": "relaxed_share", "tv_mean": "tv", "tv_kind": "tv_kind", "length_ratio": "length_ratio",
     "scored": "scored", "score": "score.value", "score_low95": "score.low", "score_high95": "score.high",
     "strict_score": "strict_score.value", "strict_score_low95": "strict_score.low", "strict_score_high95": "strict_score.high",
     "score_loss": "score_loss",

@@ -131,6 +131,7 @@ class _Growth:
         self._found_ids: list[Tensor] = []
         self._found_scores: list[Tensor] = []
         self._found_q: list[Tensor] = []
+        self._found_odds: list[Tensor] = []  # with noise
         self._expanded: list[Tensor] = []
         self._found = 0
 
@@ -153,7 +154,10 @@ class _Growth:
         hidden, logits = self._cache.predict(output)
         found, ids = self._odds.scores(logits, len(self._found_ids)).topk(self._width)
         scores = (self._scores[:, None] + found).view(-1)
-        q = found.exp() if self._odds.noise is None else self._odds.distribution(logits).gather(-1, ids)
+        q = found.exp()
+        if self._odds.noise is not None:
+            self._found_odds.append(q.view(-1))
+            q = self._odds.distribution(logits).gather(-1, ids)
         self._found_ids.append(ids.view(-1))
         self._found_scores.append(scores)
         self._found_q.append(q.view(-1))
@@ -174,7 +178,8 @@ class _Growth:
         levels = _levels(tuple(map(len, self._found_scores)), ids.device)
         depths = torch.cat([parents.new_zeros(1), levels[chosen]])
         drafted = torch.cat([root, self._head.target_ids(ids[chosen])])
-        return Draft(drafted, parents, depths, q[chosen], depth, is_chain=False)
+        odds = torch.cat(self._found_odds)[chosen] if self._found_odds else None
+        return Draft(drafted, parents, depths, q[chosen], depth, is_chain=False, odds=odds)
 
 
 @cache

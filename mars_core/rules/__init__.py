@@ -8,6 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblings
+from mars_core.types import DrafterConfig, DraftMode, ShiftKind
 
 _FIRST = (PLAIN, "strict", "block", "mars", "mars-algorithm1", "mars-reference", "mars-gap")  # in lists and menus
 
@@ -21,4 +22,12 @@ def _found() -> dict[str, Rule]:
 
 RULES: Mapping[str, Rule] = MappingProxyType(_found())
 
-__all__ = ["PLAIN", "RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings"]
+
+def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKind:
+    """What TV and KL of such a run are."""
+    if drafter.mode is not DraftMode.COUPLED or temperature == 0:
+        return ShiftKind.EXACT
+    return RULES[rule].shift_kind(chain=drafter.tree is None or drafter.tree.top_k == 1)
+
+
+__all__ = ["PLAIN", "RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings", "shift_kind"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mars_core.lazy import torch
-from mars_core.types import DraftMode
+from mars_core.types import DraftMode, ShiftKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,12 @@ class Rule:
     relaxes: int | None = None  # it keeps only the target's own token and this many best ones; None: maybe any
     modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined; empty: no drafts
     needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
+
+    def shift_kind(self, chain: bool) -> ShiftKind:
+        """Of TV and KL on coupled drafts above temperature 0, chains or trees (``verification.coupled``)."""
+        if self.relaxes == 0 or (chain and (self.emits_top1 or self.relaxes == 2)):
+            return ShiftKind.EXACT
+        return ShiftKind.BOUND if self.emits_top1 or (chain and self.reach is Reach.TOKEN) else ShiftKind.MISSING
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
         """All parameters: defaults, overridden by ``given``. Raises ValueError with name, value and range."""

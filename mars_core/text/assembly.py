@@ -77,12 +77,12 @@ class Assembler:
         """The whole draft; nodes after the end of the text count as rejected."""
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
         depths, drafted = [0], []
-        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict")), strict=True)
-        for number, (parent, id_, p, q, strict) in enumerate(columns):
+        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict", "odds")), strict=True)
+        for number, (parent, id_, p, q, strict, odds) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
                 outcome = _kept(strict) if number in path else Outcome.REJECTED
-                drafted.append(DraftNode(int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome))
+                drafted.append(DraftNode(int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds))
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:

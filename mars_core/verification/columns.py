@@ -37,6 +37,7 @@ class Contents(IntFlag):
     DISTANCES = 4  # metered, sampled or coupled draft
     DRAWS = 8  # metered, temperature above 0
     PROCESSED = 16  # metered, logits with penalties or biases
+    ODDS = 32  # metered, coupled tree
 
 
 class Column(NamedTuple):
@@ -61,6 +62,7 @@ COLUMNS = (
     Column("rank", torch.long, Of.TOKEN, root=1.0),  # among the logits of its place, 1 = largest
     Column("p", torch.float32, Of.TOKEN, root=1.0),  # under the target's distribution at its place
     Column("q", torch.float32, Of.DRAFTED, root=1.0),
+    Column("odds", torch.float32, Of.DRAFTED, Contents.ODDS),
     Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its place
     Column("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
     Column("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node

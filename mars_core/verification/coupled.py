@@ -8,65 +8,126 @@ of the probability from b to a.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule
-from mars_core.verification.draft import Draft, Places
-from mars_core.verification.sampled import shift_of, whole_vocabulary
+from mars_core.rules.base import Evidence, Rule
+from mars_core.types import ShiftKind
+from mars_core.verification.draft import Draft, Places, chain
+from mars_core.verification.sampled import exact, padded, shift_of, whole_vocabulary
+from mars_core.verification.shift import distances, row_sums
 
 CELLS = 1024  # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear too: 2/CELLS² more
+READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
 def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> dict[str, Tensor]:
-    """The columns tv and kl after all nodes. nan where the distribution of the emitted token is not known: after drafted tokens for
-    a rule that may relax more than the two best tokens; and everywhere in trees and for rules that look ahead, since what is relaxed there
-    depends on the noise of later positions."""
+    """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since what may be relaxed at a place depends
+    on the noise of later ones, and for rules that look ahead. A rule that emits top-1 is bounded there: it emits nothing but what
+    it may keep."""
     # p of the token that always follows a node, 1 if that is drawn from p
     end = places.coin.new_ones(draft.size + 1)
     if rule.emits_top1:
         end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
     if rule.relaxes == 0:
         return {"tv": 1 - end, "kl": 1 - end}
-    if not draft.is_chain or not (rule.emits_top1 or rule.relaxes == 2):
-        ahead = not draft.is_chain or rule.reach is Reach.WINDOW
-        unknown = torch.full_like(end, torch.nan if ahead else 0.0).index_fill_(0, draft.parents, torch.nan)
-        return {"tv": unknown + 1 - end, "kl": unknown - end.log()}
-    evidence = whole_vocabulary(places, draft)
-    p = evidence.distribution
+    if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
+        unknown = torch.full_like(end, torch.nan)
+        return {"tv": unknown, "kl": unknown}
+    if not draft.is_chain:
+        inner = torch.zeros_like(end, dtype=torch.bool).index_fill_(0, draft.parents, True)
+        least = torch.where(inner, _least(places, rule, values), end)
+        return {"tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
+        evidence = whole_vocabulary(places, draft)
         kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
         distribution = kept.scatter_add(-1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True))
-    else:
-        distribution = _relaxed(evidence, rule, values)
-    return shift_of(distribution, p, end[draft.size :])
+        return shift_of(distribution, evidence.distribution, end[draft.size :])
+    columns = _relaxed if rule.relaxes == 2 else _bounds
+    tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
+    return {"tv": tv, "kl": kl}
 
 
-def _relaxed(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """P [N, V] under a rule that relaxes the two best tokens only."""
-    p, q = evidence.distribution, evidence.q
-    best = evidence.top_ids[:, :2].sort(-1).values
-    candidates = replace(evidence, x=best, q=torch.ones_like(q[:, :1]).expand(-1, 2))
-    accept, own = rule.accept(candidates, values).clamp(0, 1), p.gather(-1, best)
-    weight = ((accept - own) / (1 - own)).clamp(min=0).nan_to_num(0.0) * q.gather(-1, best)  # fₐ·qₐ [N, 2]
+def _candidates(places: Places, x: Tensor, at: Tensor | None, confidence: Tensor) -> Evidence:
+    """Candidates [E, C] as greedy drafts. ``confidence``: the drafter's probability of them."""
+    return Evidence(
+        logits=places.logits, distribution=places.p, soft=places.soft, drafter=None, top_z=places.top_z, top_ids=places.top_ids,
+        at=at, x=x, q=torch.ones_like(places.p[:1, :1]).expand(x.shape), confidence=confidence, tried=places.p.new_zeros(len(x), 1),
+        greedy=False,
+    )  # fmt: skip
+
+
+def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y is another."""
+    accept, p = rule.accept(evidence, values).double().clamp(0, 1), evidence.p.double()
+    return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
+
+
+def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """[N + 1]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted. A distribution over tokens of at least
+    this p has a TV of at most 1 − p and a KL of at most −ln p, since both are convex."""
+    x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
+    evidence = _candidates(places, x, None, places.p)
+    emitted = (rule.accept(evidence, values) > 0) | evidence.is_top(1)
+    return torch.where(emitted, places.p, 1.0).amin(-1).double()
+
+
+def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """Upper bounds of TV and KL after each place of a chain, [2, N], under a rule that may relax any token.
+
+    P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it. So a token gains at most mₐ, which is
+    fₐ times that with these lines in place of N, and TV ≤ Σ mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
+    whole = whole_vocabulary(places, draft)
+    p, q = whole.distribution, whole.q
+    at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
+    each = _candidates(places, whole.x.reshape(-1, 1), at, q.view(-1, 1))
+    cell, inside, n = _lines(p, q)
+    both = q * (cell + inside) / CELLS / _between(n, cell, inside)
+    gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
+    terms = torch.xlogy(p + gained, 1 + (gained / p).nan_to_num(0.0, posinf=torch.inf))
+    return torch.stack([row_sums(gained), row_sums(terms)])
+
+
+def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+    """TV and KL after each place of a chain, [2, N], under a rule that relaxes the two best tokens only."""
+    assert draft.distribution is not None
+    best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
+    known = drafter.gather(-1, best)
+    weight = _forgiveness(_candidates(places, best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
+    rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
+    if weight.device.type in READABLE:  # most places relax nothing
+        rows = weight.any(-1).nonzero()[:, 0]
+    if not len(rows):
+        return columns
+    p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
     integral = joint_integral(p, q)
-    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(min=0)  # [N, 2, V]
-    moved = ahead.mul_(weight[:, :, None]).mul_(p[:, None])
-    return (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
+    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(min=0)  # [rows, 2, V]
+    moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
+    distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
+    return columns.index_copy_(-1, rows, torch.stack(distances(distribution, p)))
 
 
 def joint_integral(p: Tensor, q: Tensor) -> Tensor:
     """G of every token, [N, V], from p and q [N, V], float64, with an error of less than 6/CELLS²."""
+    cell, inside, n = _lines(p, q)
+    area = torch.zeros_like(n)
+    torch.cumsum((n[:, :-1] * n[:, 1:]).reciprocal_().div_(CELLS), -1, out=area[:, 1:])
+    return _between(area, cell, inside)
+
+
+def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The cell of every token's w and its place within, from 0 to 1, [N, V]; N at the edges of the cells, [N, CELLS + 1]."""
     at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)
     both = torch.stack([p, q]).mul_(_FIXED).long()
     sums = both.new_zeros(2, len(p), CELLS + 1).scatter_add_(-1, (cell + 1).expand_as(both), both).cumsum(-1)
     of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each edge
     edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
-    n = torch.lerp(of_p[:, -1:] - of_p, of_q, edges)  # N at the edges
-    area = torch.zeros_like(n)
-    torch.cumsum((n[:, :-1] * n[:, 1:]).reciprocal_().div_(CELLS), -1, out=area[:, 1:])
-    return torch.lerp(area.gather(-1, cell), area.gather(-1, cell + 1), at.sub_(cell))
+    return cell, at.sub_(cell), torch.lerp(of_p[:, -1:] - of_p, of_q, edges)
+
+
+def _between(values: Tensor, cell: Tensor, inside: Tensor) -> Tensor:
+    """Values at the edges, [N, CELLS + 1], interpolated for every token, [N, V]."""
+    return torch.lerp(values.gather(-1, cell), values.gather(-1, cell + 1), inside)

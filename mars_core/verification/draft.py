@@ -21,7 +21,8 @@ class Draft:
     """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root first; ``parents`` [N] and ``depths``
     [N + 1] as above; ``q`` [N] the drafter's probability of each drafted token after its parent (1 where it has none); ``distribution``
     [N, V'] the drafter's whole distribution at the place of each drafted token of a chain, V' ≤ V, None where there is none. ``depth``
-    is an upper bound of the depths; ``is_chain``: there is one path."""
+    is an upper bound of the depths; ``is_chain``: there is one path; ``odds`` [N] of a coupled tree: the shares of the sum of
+    q/E after each parent, by whose products along the paths its nodes were chosen."""
 
     ids: Tensor
     parents: Tensor
@@ -30,6 +31,7 @@ class Draft:
     depth: int
     is_chain: bool
     distribution: Tensor | None = None
+    odds: Tensor | None = None
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, Places, chain
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
+from mars_core.verification.shift import row_sums
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -40,6 +41,9 @@ def judge(
         contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling, raw)
+        if draft.odds is not None:
+            contents |= Contents.ODDS
+            columns["odds"] = draft.odds
         if raw is not None:
             contents |= Contents.PROCESSED
             columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, places.top_ids[:, :2]).T
@@ -69,11 +73,6 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([z for z, _ in columns], -1), torch.cat([ids for _, ids in columns], -1)
 
 
-def _row_sums(values: Tensor) -> Tensor:
-    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among threads, and so rounded otherwise."""
-    return (values if len(values) > 1 else values.expand(2, -1)).sum(-1)[: len(values)]
-
-
 def _measures(
     places: Places, draft: Draft, decision: Decision, sampling: Sampling, raw: Tensor | None
 ) -> dict[str, Tensor]:
@@ -92,7 +91,7 @@ def _measures(
         "logprob": likelihood.take(at),
         "forgiveness": decision.forgiveness,
         "coin": places.coin,
-        "entropy": _row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
+        "entropy": row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
         "top_ids": places.top_ids.view(-1),
         "top_z": places.top_z.view(-1),
         "top_p": places.soft.gather(-1, places.top_ids).view(-1),

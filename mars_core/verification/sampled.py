@@ -49,9 +49,7 @@ def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
     """The whole vocabulary at every drafted place of a chain, in float64, so that TV is 0 where P is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
-    drafter = draft.distribution
-    q = _exact(torch.nn.functional.pad(drafter, (0, size - drafter.shape[-1])))  # ids that only the target has
-    p = _exact(places.p[:count])
+    q, p = exact(padded(draft.distribution, size)), exact(places.p[:count])
     return Evidence(
         logits=places.logits[:count], distribution=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
         at=None, x=torch.arange(size, device=q.device).expand(count, -1), q=q, confidence=q, tried=q.new_zeros(count, 1),
@@ -59,7 +57,13 @@ def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
     )  # fmt: skip
 
 
-def _exact(distribution: Tensor) -> Tensor:
+def padded(drafter: Tensor, size: int) -> Tensor:
+    """q [N, V'] with 0 for ids that only the target has, [N, ``size``]."""
+    missing = size - drafter.shape[-1]
+    return torch.nn.functional.pad(drafter, (0, missing)) if missing else drafter
+
+
+def exact(distribution: Tensor) -> Tensor:
     """float64, summing to 1."""
     distribution = distribution.double()
     return distribution / distribution.sum(-1, keepdim=True)

@@ -45,6 +45,9 @@ _COMPARISON = """\
 schema_version | int | | version of these columns
 comparison_id | text | | the comparison: one prompt, run in one or more lanes
 """
+_TV_KIND = """\
+tv_kind | text | | what tv and kl of runs and tokens are: exact; bound (upper bounds); missing (empty); unknown (of a served model)
+"""
 _RUN = f"""\
 {_COMPARISON}\
 run_id | text | | the run
@@ -105,6 +108,7 @@ recovered | int | tokens | emitted instead of a rejected one
 bonus | int | tokens | emitted after a fully accepted draft
 acceptance_rate | float | | kept / drafted
 relaxed_share | float | | relaxed / new_tokens
+{_TV_KIND}\
 tv_sum | float | | total variation between the distribution of each emitted token and the target's, summed
 tv_mean | float | | tv_sum / new_tokens
 tv_max | float | | the largest
@@ -157,6 +161,7 @@ forgiveness | float | | probability with which the rule keeps a token that stric
 u | float | | uniform that drew own, in runs without sampler in their environment
 coin | float | | uniform of sampled drafts, and of randomised rules
 edge | float | | difference of the two best of ln p + Gumbel noise, with u its distance to another token; at temperature 0 the gap
+{_TV_KIND}\
 tv | float | | total variation between the distribution of the token emitted here and the target's
 kl | float | nats | KL divergence between the same
 logprob | float | nats | ln softmax of the raw logits
@@ -180,6 +185,7 @@ piece | text | | its text
 p | float | | under the target after its parent, as sampled
 q | float | | under the drafter
 outcome | text | | accepted, relaxed, rejected
+odds | float | | share of the sum of q/E after the parent, which orders coupled trees; else empty
 judged | bool | | whether tokens has a row for it; false: after the first rejection, or beside the path in a tree
 """
 )

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Select, select
 
+from mars_core.types import ShiftKind
 from storage.export.cells import finite
 from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, VOTES, Column, arrow_schema
 from storage.runs.votes import votes_of
@@ -33,6 +34,7 @@ TOKENS_A_TABLE = 20_000
 _CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
+_KIND = "tv_kind"  # from the environment of the run
 _OF_VOTE = {"vote_id": "id", "left_run_id": "left_run", "right_run_id": "right_run", "winner_run_id": "winner_run"}
 Query = Select[*tuple[Any, ...]]
 
@@ -94,7 +96,7 @@ def _trace_values(
             shape, counts = Shape(flat), flat[f"step.{table}"]
             run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
             values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
-            for name in _HEAD:
+            for name in (*_HEAD, *(name for name in (_KIND,) if name in schema.names)):
                 words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
                 text = pa.types.is_string(words.type)
                 values[name] = _coded(words.dictionary_encode(), run_of_row) if text else words.to_numpy()[run_of_row]
@@ -158,7 +160,7 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
     """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one run."""
     batch: list[Mapping[str, Any]] = []
     for page in _pages(store, wanted):
-        for run in _runs(store, page, *_HEAD, "seed", "new_tokens"):
+        for run in _runs(store, page, *_HEAD, _KIND, "seed", "new_tokens"):
             if batch and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE:
                 yield batch
                 batch = []
@@ -170,11 +172,17 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
 def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
     known = {column.name: column for table in (Comparison, Run) for column in table.__table__.c} | _RENAMED
+    known[_KIND] = known["environment"]
     named = [known[name].label(name) for name in names]
     statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
     statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
-    rows = _fetch(store, statement.order_by(Run.lane, Run.execution_order))
-    return sorted((dict(row._mapping) for row in rows), key=lambda row: page.index(row["comparison_id"]))
+    rows = map(_with_kind, _fetch(store, statement.order_by(Run.lane, Run.execution_order)))
+    return sorted(rows, key=lambda row: page.index(row["comparison_id"]))
+
+
+def _with_kind(row: Any) -> dict[str, Any]:
+    values = dict(row._mapping)
+    return values | ({_KIND: ShiftKind.recorded(values[_KIND]).value} if _KIND in values else {})
 
 
 def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:

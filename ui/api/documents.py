@@ -55,6 +55,7 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         **_settings(trace.config),
         **{name: getattr(trace, name) for name in ("status", "stop_reason", "error", "text", "token_ids")},
         **asdict(trace.summary),
+        tv_kind=trace.config.shift_kind,
         speeds=speeds[run.lane],
         speed_ratio=measured.value,
         speed_ratio_low=measured.low,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
 
-from evaluation.format import number
+from evaluation.format import bounded, number
+from mars_core.types import ShiftKind
 from ui.figures.plot import Part, Plot, Row, Run, axis, bars, by_run, drawn, drawn_rows, filled, plotly_text
 
 ROW_PX = 92
+KINDS = {
+    ShiftKind.EXACT: "TV",
+    ShiftKind.BOUND: "upper bounds of TV",
+    ShiftKind.MISSING: "TV not known",
+    ShiftKind.UNKNOWN: "TV not known",
+}
 DASHES = ("solid", "dash", "dot", "dashdot")  # of the lanes: no colour is needed to tell them apart
 _HOVER = "<b>%{customdata[0]}</b>  position %{customdata[3]}<br>TV %{customdata[1]}   KL %{customdata[2]}"
 
@@ -18,10 +26,10 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
     """A row a run, on the scale of the largest TV, so that a run that shifts nothing is an empty row."""
     tokens = [(run, token) for run in runs for token in run.trace.tokens]
     positions = [token.position for _, token in tokens]
-    top = max([0.01, *(token.tv for _, token in tokens)])
+    top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
     across = {"title": "position", "range": [min(positions) - 0.6, max(positions) + 0.6]}
     figure = drawn_rows(
-        [Row(f"{run.label}, TV", [_bars(run)]) for run in runs],
+        [Row(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)]) for run in runs],
         row_px=ROW_PX,
         room_px=52,
         x=across | {"showgrid": False, "zeroline": False, "fixedrange": False},
@@ -35,8 +43,14 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
 
 
 def _bars(run: Run) -> Part:
-    shifted = [token for token in run.trace.tokens if round(token.tv, 6)]  # a bar of no height would only cost time
-    hover = [(plotly_text(t.piece), number(t.tv), number(t.kl), str(t.position)) for t in shifted]
+    shifted = [
+        token for token in run.trace.tokens if token.tv == token.tv and round(token.tv, 6)
+    ]  # a bar of no height would only cost time
+    kind = run.trace.config.shift_kind
+    hover = [
+        (plotly_text(t.piece), bounded(number(t.tv), kind), bounded(number(t.kl), kind), str(t.position))
+        for t in shifted
+    ]
     where, height = [token.position for token in shifted], [round(token.tv, 6) for token in shifted]
     shown = {"name": escape(run.label), "showlegend": False, "meta": {"lane": run.lane, "position": 3}, "width": 0.85}
     template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
@@ -62,5 +76,7 @@ def cumulative_plot(runs: Sequence[Run]) -> Plot:
 def _line(run: Run, totals: Sequence[float]) -> Part:
     look = {"color": run.colour, "width": 2, "dash": DASHES[run.lane % len(DASHES)]}
     where = {"x0": run.trace.tokens[0].position, "dx": 1, "y": [round(total, 6) for total in totals]}
-    shown = {"name": escape(run.label), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}
+    kind = run.trace.config.shift_kind
+    name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
+    shown = {"name": escape(name), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}
     return {"type": "scatter", "mode": "lines"} | where | shown

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from evaluation.format import MISSING, count, number, plural, ratio, share
+from evaluation.format import MISSING, bounded, count, number, plural, ratio, share
 from evaluation.study.plan import Plan
 from evaluation.study.points import LEAST_PAIRS, Cost, Interval, Point, optimal
 from evaluation.study.sweep import Cell, first_lane, ks_of
@@ -128,7 +128,7 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
     interval = f" ({ratio(speed.low)} to {ratio(speed.high)})" if math.isfinite(speed.low) else ""
     scores = f"{share(point.score.value)}, strict {share(point.strict_score.value)}" if point.scored else MISSING
     verdict = "not beaten by any other setting" if best else "beaten by another setting"
-    measured = (count(point.n), share(point.differ.value), number(point.tv), scores)
+    measured = (count(point.n), share(point.differ.value), bounded(number(point.tv), point.tv_kind), scores)
     verdict = TOO_FEW if point.n < LEAST_PAIRS else verdict
     hover = (f"{value}, {group}", ratio(speed.value) + interval, *measured, verdict)
     label = value if cell.value is None else f"{cell.value:g}"

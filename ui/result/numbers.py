@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluation.format import MISSING, count, duration, number, plural, ratio, share
+from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
-from mars_core.types import UNKNOWN, ModelRef, RunConfig, Summary, Trace
+from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
 from ui.kit.labels import (
     draft_length,
     exact_text,
@@ -22,7 +22,7 @@ from ui.kit.labels import (
 )
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
-from ui.token_view.tiles import LOSSLESS, lane_check
+from ui.token_view.tiles import LOSSLESS, RELAXED_BOUND, lane_check, relaxed_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,17 @@ def self_check(traces: Sequence[Trace]) -> Check:
 def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:
     """One row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
     names = run_names([trace.config for trace in traces])
-    rows = [(q.name, q.help, tuple(Cell(q.write(q.read(trace.summary))) for trace in traces)) for q in quantities]
+    rows = [(q.name, q.help, tuple(_shift_cell(q, trace) for trace in traces)) for q in quantities]
     return Table(("", *names), tuple(rows))
+
+
+def _shift_cell(quantity: Quantity, trace: Trace) -> Cell:
+    """Marked where it is an upper bound; the sum of missing TVs is bounded by an estimate."""
+    kind, summary = trace.config.shift_kind, trace.summary
+    if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
+        return Cell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
+    text = quantity.write(quantity.read(summary))
+    return Cell(bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text)
 
 
 def infinite_note(traces: Sequence[Trace]) -> str:
@@ -137,7 +146,9 @@ def _off(value: float, off: float) -> str:
 
 
 def _versions(config: RunConfig) -> str:
-    return ", ".join(f"{name} {text}" for name, text in config.environment.items() if name not in ("device", "dtype"))
+    return ", ".join(
+        f"{name} {text}" for name, text in config.environment.items() if name not in ("device", "dtype", "tv")
+    )
 
 
 SETTINGS: tuple[Setting, ...] = (

@@ -152,7 +152,8 @@ class Fields:
             field = "ks" if "ks" in self.by_name and name == "k" else name
             self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
 
-    def advanced(self) -> None:
+    def sampling(self) -> None:
+        """Everything but the temperature."""
         self.number("top_k", "Top-k (0: off)", 0)
         self.number("top_p", "Top-p (1: off)", 1, step=0.05)
         for name, (low, high, about) in PROCESSORS.items():
@@ -167,6 +168,9 @@ class Fields:
             width=300,
             help="-inf: never. A word is a text, or ids such as [42, 7].",
         )
+
+    def advanced(self) -> None:
+        self.sampling()
         self.text("stop", "Stop strings, one a line", kind="lines", width=200)
         self.text("system", "System prompt", kind="lines", width=300, redraws=True)
         self.check("chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from evaluation.format import MISSING, count, duration, number
-from evaluation.statistics import over
-from mars_core.types import UNKNOWN, Outcome, RunConfig, Step, Trace
+from evaluation.format import MISSING, bounded, count, duration, number
+from evaluation.statistics import over, wilson
+from mars_core.types import UNKNOWN, Outcome, RunConfig, ShiftKind, Step, Trace
 from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 
@@ -44,6 +44,15 @@ class Counts:
         )
 
 
+RELAXED_BOUND = "estimated: the text’s TV is at most the expected number of relaxed tokens, here that of this run with its 95 % interval"
+
+
+def relaxed_bound(relaxed: int, tokens: int) -> str:
+    """The TV of a text where it is not known token by token: the number of relaxed tokens with Wilson's interval."""
+    low, high = wilson(relaxed, tokens)
+    return f"≤ {count(relaxed)} ({number(low * tokens)}–{number(high * tokens)})"
+
+
 def counts_of(trace: Trace) -> Counts:
     """The same numbers of a run that ended."""
     s = trace.summary
@@ -51,22 +60,27 @@ def counts_of(trace: Trace) -> Counts:
     return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
 
 
-def stat_tiles(counts: Counts) -> tuple[Tile, ...]:
-    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run."""
+def stat_tiles(counts: Counts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
+    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of the TV."""
     began = counts.steps != 0
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
     tau = counts.tau if counts.steps == UNKNOWN else tau
     relaxed = count(counts.relaxed) if began and counts.relaxed != UNKNOWN else MISSING
     missing = math.isnan(counts.tv_sum)
     tv_sum = 0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum  # without rounding
-    shift_help = f"total variation between the emitted distribution and p, summed; largest {number(math.nan if missing else counts.tv_max)}"
+    shift, unit = bounded(number(tv_sum if began else math.nan), kind), "TV" if began else ""
+    shift_help = "total variation between the emitted distribution and p, summed; largest "
+    shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
+    if kind is ShiftKind.MISSING and began:
+        shift, unit = relaxed_bound(counts.relaxed, counts.tokens), "TV, est."
+        shift_help = RELAXED_BOUND
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
         ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         ("Latency", *_time(counts.elapsed_s if began else math.nan), "wall time of the run so far, or in all"),
         ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens that the rule keeps and strict rejects"),
-        ("Shift", number(tv_sum if began else math.nan), "TV" if began else "", shift_help),
+        ("Shift", shift, unit, shift_help),
     )  # fmt: skip
 
 

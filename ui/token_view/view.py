@@ -16,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import count, displayable, visible
-from mars_core.types import UNKNOWN, DraftMode, Given, Outcome, Status, Token, Trace
+from mars_core.types import UNKNOWN, Given, Outcome, RunConfig, ShiftKind, Status, Token, Trace
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
@@ -53,7 +53,7 @@ NUMBERS = ",".join(
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 GIVEN = len(OUTCOMES)  # after the outcomes: a token that was given to the run
 GIVEN_MEANING = "given: the beginning of the text, not written by this run"
-GREEDY, SAMPLED = 1, 2  # flags of a row: temperature 0; a sampled draft
+GREEDY, SAMPLED, BOUND = 1, 2, 4  # flags of a row: temperature 0; a sampled draft; TV and KL are upper bounds
 # [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them. numbers: one string, by FIELDS; own:
 # [piece, id] or nothing; each refused sibling: [piece, "id,p,q"]; top: [pieces, "id,p,id,p,…"].
 Row = list[Any]
@@ -122,11 +122,17 @@ class LaneView:
         return to_json(content | {"check": [self.check.state, self.check.text]})
 
 
-def token_rows(tokens: Iterable[Token], text: str, *, greedy: bool, drafts: DraftMode = DraftMode.GREEDY) -> list[Row]:
+def row_flags(config: RunConfig, kind: ShiftKind) -> int:
+    """Of its tokens, whose TV is of this kind."""
+    if config.sampling.temperature == 0:
+        return GREEDY
+    return SAMPLED if samples_drafts(config) else BOUND if kind is ShiftKind.BOUND else 0
+
+
+def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
     """One row an emitted token; the rejected siblings before it become its struck-through alternatives. ``greedy``: temperature 0, where p
     is one-hot and the alternatives show the distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
     would have written, and is left out."""
-    flags = GREEDY if greedy else SAMPLED if drafts is DraftMode.SAMPLED else 0
     rows: list[Row] = []
     refused: list[Token] = []
     for token in tokens:
@@ -176,7 +182,7 @@ def ended_view(
         empty="The server did not report the text." if trace.summary.new_tokens else "This run wrote nothing.",
         run=run,
         rows=_all_rows(trace, rows),
-        tiles=stat_tiles(counts_of(trace)),
+        tiles=stat_tiles(counts_of(trace), trace.config.shift_kind),
         progress=1.0,
         diverges=diverges,
         cause=displayable(_PLACE.sub("", cause)),
@@ -193,9 +199,8 @@ _PLACE = re.compile(r"^(first differs at|differs from) position \d+(:| on, where
 def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
     """Those of the given tokens first; ``built`` may hold them already."""
     if built is None:
-        drafts = DraftMode.SAMPLED if samples_drafts(trace.config) else DraftMode.GREEDY
         tokens = (token for step in trace.steps for token in step.tokens)
-        built = token_rows(tokens, trace.text, greedy=trace.config.sampling.temperature == 0, drafts=drafts)
+        built = token_rows(tokens, trace.text, row_flags(trace.config, trace.config.shift_kind))
     if not trace.text and "server" in trace.config.environment:  # a record of token ids
         for row, token in zip(built, trace.tokens, strict=True):
             row[0] = row[2] = f"#{token.id} "

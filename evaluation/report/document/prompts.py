@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from evaluation.format import MISSING, count, number, plural, ratio, shorten
+from evaluation.format import MISSING, bounded, count, number, plural, ratio, shorten
 from evaluation.report.document.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
+from mars_core.rules import shift_kind
 
 NAME, TITLE = "prompts", "Prompts, worst first"
 LISTED = 50  # prompts in the table of a report; prompts.csv has all
@@ -48,11 +49,13 @@ def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None
 
 def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
     lane = plan.lanes[row.lane]
+    kind = shift_kind(lane.rule.name, lane.drafter, row.temperature)
     first = MISSING if row.divergence is None else count(row.divergence)
     return (
         Cell(shorten(row.prompt, 90), shorten(row.item, 60)), Cell(row.suite, row.category), Cell(lane.name, lane.drafts),
         Cell(f"{row.temperature:g}"), Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""), Cell(number(row.gained)),
-        Cell(f"{count(row.differ)} of {count(row.runs)}"), Cell(first), Cell(number(row.tv_sum)), Cell(ratio(row.length_ratio)),
+        Cell(f"{count(row.differ)} of {count(row.runs)}"), Cell(first), Cell(bounded(number(row.tv_sum), kind)),
+        Cell(ratio(row.length_ratio)),
     )  # fmt: skip
 
 

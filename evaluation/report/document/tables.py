@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MISSING, count, duration, number, plural, ratio
+from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio
 from evaluation.report.document import cells
 from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
 from evaluation.report.document.cells import Write, percent, signed, spread
 from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
+from mars_core.rules import shift_kind
 
 
 class Row(NamedTuple):
@@ -41,6 +42,17 @@ def _field(name: str, text: str, help: str, write: Write = number, group: str = 
         return spread(value, write) if isinstance(value, Interval) else Cell(write(value))
 
     return Head(text, help, group), cell
+
+
+def _shift(name: str, text: str, help: str) -> Column:
+    """A field that is a TV: marked where it is an upper bound."""
+    head, write = _field(name, text, help)
+
+    def cell(row: Row) -> Cell:
+        kind = shift_kind(row.lane.rule.name, row.lane.drafter, row.measured.temperature)
+        return (found := write(row))._replace(text=bounded(found.text, kind))
+
+    return head, cell
 
 
 def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
@@ -85,8 +97,12 @@ LIKENESS = (
     _field("bleu", "BLEU", TEXTS),
     _field("chrf", "chrF", TEXTS),
     _field("rouge_l", "ROUGE-L", TEXTS),
-    _field("tv", "TV per run", "total variation of the emitted tokens' distribution from p, summed over a run; mean"),
-    _field("tv_token", "TV per token", "the same / new tokens"),
+    _shift(
+        "tv",
+        "TV per run",
+        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
+    ),
+    _shift("tv_token", "TV per token", "the same / new tokens"),
     _field("log_likelihood", "ln p per token", "log-likelihood under the target, nats"),
     _field("log_likelihood_difference", "− strict's", "nats per token", signed),
 )

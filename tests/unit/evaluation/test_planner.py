@@ -117,21 +117,21 @@ def test_a_tree_is_planned_at_smaller_sizes() -> None:
         assert not each.extrapolated
 
 
-def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Session) -> None:
+@pytest.mark.parametrize("mode", [DraftMode.GREEDY, DraftMode.COUPLED])
+def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Session, mode: DraftMode) -> None:
     """On the bundled head, from ten beginnings of a text."""
-    ids = _with_tree(bundled_session, 32, (), 48).token_ids
+    ids = _with_tree(bundled_session, 32, (), mode, 48).token_ids
     kept = set()
     for at in range(0, 40, 4):
-        large, small = (_with_tree(bundled_session, size, ids[:at]) for size in (32, 12))
+        large, small = (_with_tree(bundled_session, size, ids[:at], mode) for size in (32, 12))
         expected = acceptance_of(replace(large, steps=large.steps[:1]))
         assert expected is not None and dict(expected.sizes)[12] == small.steps[0].kept
         kept.add((large.steps[0].kept, small.steps[0].kept))
     assert len(kept) > 2 and any(less < more for more, less in kept)
-    assert acceptance_of(_with_tree(bundled_session, 12, (), mode=DraftMode.COUPLED)) is None
 
 
 def _with_tree(
-    session: Session, size: int, prefix: tuple[int, ...], new: int = 8, mode: DraftMode = DraftMode.GREEDY
+    session: Session, size: int, prefix: tuple[int, ...], mode: DraftMode, new: int = 8
 ) -> Trace:  # fmt: skip
     config = run_config(
         session.pair, prompt=PromptConfig(BUNDLED_PAIR.prompts[0]), rule=RuleConfig("strict"),

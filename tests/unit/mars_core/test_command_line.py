@@ -94,6 +94,39 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call)
     assert "\x1b" not in out
 
 
+def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
+    folders: list[str], eagle: tuple[Path, Path], call: Call
+) -> None:
+    common = ["--prompt", "abc", "--temperature", "1"]
+    out = call("compare", *common, "--rule", "lenience", "--rule", "mars", *folders)[1]
+    bounds = {
+        line.split()[0]: line.count("≤")
+        for line in out.splitlines()
+        if line.startswith(("strict ", "lenience ", "mars "))
+    }
+    assert bounds == {"strict": 0, "lenience": 3, "mars": 0} and "not known" not in out
+    target, head = map(str, eagle)
+    out = call(
+        "run",
+        *common,
+        "--rule",
+        "mars",
+        "--target",
+        target,
+        "--drafter",
+        f"eagle3:{head}",
+        "--tree-tokens",
+        "8",
+        "--tree-depth",
+        "3",
+        "--tree-top-k",
+        "2",
+        "--max-new-tokens",
+        "8",
+    )[1]
+    assert "TV and KL are not known" in out
+
+
 def test_a_pair_that_is_not_exact_is_said_to_be_so(
     folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

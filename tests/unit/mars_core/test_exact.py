@@ -19,7 +19,7 @@ from mars_core.decoder.positions import Place
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RunConfig, Sampling, Trace, TreeShape
-from mars_core.verification.judge import _row_sums
+from mars_core.verification.shift import row_sums
 from tests import live_pairs
 from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import decoded, disturbed, headed, pair_of, searched
@@ -135,7 +135,7 @@ def test_the_sum_of_a_single_row_is_that_of_the_row_among_others() -> None:
     values, threads = torch.rand(6, 49_152), torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert torch.equal(torch.cat([_row_sums(row) for row in values.split(1)]), _row_sums(values))
+        assert torch.equal(torch.cat([row_sums(row) for row in values.split(1)]), row_sums(values))
     finally:
         torch.set_num_threads(threads)
 

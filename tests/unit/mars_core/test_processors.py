@@ -23,7 +23,7 @@ from transformers import (
 
 from mars_core.engine import Engines
 from mars_core.engine.processors import word_ids
-from mars_core.models import Pair
+from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Outcome, Processors, Sampling, Trace, TreeShape
@@ -51,6 +51,44 @@ EACH = {
     ),
 }  # fmt: skip
 WARM = Processors(0.05, 0.9, 1.2, 0.3, 0.2, 3, (("[40]", 2.0), ("on", -1.0), ("[41]", -INF)))
+
+
+BUNDLED = {
+    "repetition": Processors(repetition_penalty=1.3),
+    "presence": Processors(presence_penalty=1.0),
+    "frequency": Processors(frequency_penalty=0.7),
+    "n-grams": Processors(no_repeat_ngram_size=2),
+    "bias": Processors(logit_bias=((" the", 3.0), (" garden", -2.0))),
+    "bans": Processors(logit_bias=((" the", -INF), (".", -INF), (" and", -INF))),
+    "all": Processors(0.02, 0.95, 1.2, 0.3, 0.2, 3, ((" a", 1.5), (" the", -INF))),
+}
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Pair:
+    return ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperature_1(bundled: Pair, name: str) -> None:
+    tree, sampling, changed = (
+        DrafterConfig("eagle3", tree=TreeShape(12, 4, 4)),
+        Sampling(1.0, processors=BUNDLED[name]),
+        0,
+    )
+    for seed, prompt in enumerate(CATALOG[0].prompts[:3]):
+        alone, plain, drafted = (
+            decoded(bundled, config_for(bundled, drafter, each, prompt=prompt, new=48, seed=seed))
+            for drafter, each in (
+                (DrafterConfig("none"), sampling),
+                (DrafterConfig("none"), Sampling(1.0)),
+                (tree, sampling),
+            )
+        )
+        assert drafted.config.drafter.mode is DraftMode.COUPLED and drafted.summary.accepted
+        assert (drafted.token_ids, drafted.text) == (alone.token_ids, alone.text)
+        changed += alone.token_ids != plain.token_ids
+    assert changed
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from mars_core.models import Pair
+from mars_core.rules import RULES, Siblings
 from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
@@ -20,6 +21,7 @@ from mars_core.types import (
     RuleConfig,
     RunConfig,
     Sampling,
+    ShiftKind,
     Status,
     StopReason,
     TreeShape,
@@ -175,6 +177,27 @@ def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
     metered = [token for step in decoded(headed, config).steps for token in step.tokens]
     assert [(t.id, t.outcome, t.own) for t in tokens] == [(t.id, t.outcome, t.own) for t in metered]
     assert all(math.isnan(token.tv) and not token.top for token in tokens)
+
+
+@pytest.mark.parametrize("shape", [None, TreeShape(12, 3, 1), TreeShape(12, 3, 4)], ids=["chain", "thin", "tree"])
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.modes])
+def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape | None) -> None:
+    if shape and RULES[rule].siblings is Siblings.REFUSED:
+        return
+    config = config_for(headed, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12)
+    trace = decoded(headed, config)
+    kind, said = trace.config.shift_kind, trace.config.environment.get("tv")
+    assert said == (None if kind is ShiftKind.EXACT else kind)
+    unknown = [math.isnan(each) for token in trace.tokens for each in (token.tv, token.kl)]
+    assert any(unknown) == (kind is ShiftKind.MISSING)  # without a draft it is 0
+    assert math.isnan(trace.summary.tv_sum) == (kind is ShiftKind.MISSING)
+    for other in (
+        replace(config, sampling=Sampling()),
+        replace(config, drafter=replace(config.drafter, mode=DraftMode.GREEDY)),
+    ):
+        assert decoded(headed, other).config.shift_kind is ShiftKind.EXACT
+    assert replace(config, environment={"server": "vllm"}).shift_kind is ShiftKind.UNKNOWN
+    assert replace(config, environment={"tv": "<b>"}).shift_kind is ShiftKind.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mars_core.rules import RULES, Reach
 from mars_core.sampling import Chance, Use, draw, noise, target_distribution, words
-from mars_core.types import DraftMode, Sampling
-from mars_core.verification import chain_draft, walk
+from mars_core.types import DraftMode, Sampling, ShiftKind
+from mars_core.verification import Draft, chain_draft, walk
 from mars_core.verification.coupled import CELLS, joint_integral
 from tests.unit.mars_core.published import after_node
 from tests.unit.mars_core.test_verification import (
@@ -31,7 +31,6 @@ from tests.unit.mars_core.test_verification import (
 )
 
 ERROR = 6 / CELLS**2  # of the integral
-METERED = ("strict", "block", "mars", "mars-gap", "mars-algorithm1", "topk-delta", "topk-ratio")
 COUPLED = [name for name, rule in RULES.items() if rule.modes]
 BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
 
@@ -99,6 +98,19 @@ def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_else
     assert (found - found[:, :1] - exact).abs().max() < ERROR
 
 
+@pytest.mark.parametrize("rule", ["mars", "mars-gap"])
+def test_places_that_relax_nothing_are_left_out_without_a_difference(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(20):
+        logits, draft = case("chain of 3", seed)
+        given = logits, draft, rule, Sampling(1.0), chance(draft, seed)
+        found = columns(*given, mode=DraftMode.COUPLED)
+        monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())
+        torch.testing.assert_close(columns(*given, mode=DraftMode.COUPLED), found, rtol=0, atol=1e-15)
+        monkeypatch.undo()
+
+
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
     """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no place for y."""
     found, law = [0.0] * V, joint(p, q)
@@ -120,7 +132,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", BY_TOKEN)
-def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_missing(
+def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A chain of equal places, each with noise of its own."""
@@ -145,11 +157,48 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
         z.expand(2, -1), one, rule, sampling, Chance(coin[:2], drawn[:2], None), mode=DraftMode.COUPLED
     ).nodes[0]
     tv, kl = place.tv, place.kl
-    if rule not in METERED:
-        assert math.isnan(tv) and math.isnan(kl)
+    exact = total_variation(expected.tolist(), p), divergence(expected.tolist(), p)
+    if RULES[rule].shift_kind(chain=True) is ShiftKind.EXACT:
+        assert (tv, kl) == pytest.approx(exact, abs=1e-5)
         return
-    assert tv == pytest.approx(total_variation(expected.tolist(), p), abs=ERROR)
-    assert kl == pytest.approx(divergence(expected.tolist(), p), abs=1e-5)
+    law, alone = joint(p, q), [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)]
+    relaxed = sum((alone[a] - p[a]) / (1 - p[a]) * (q[a] - law[a][a]) for a in range(V) if alone[a] > p[a] < 1)
+    assert exact[0] - 1e-6 <= relaxed <= tv + 1e-6 <= relaxed + 1 / CELLS
+    assert exact[1] <= kl + 1e-6 and (kl < math.inf or exact[1] == math.inf)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@pytest.mark.parametrize("children", [1, 3])
+@pytest.mark.parametrize("rule", [name for name in BY_TOKEN if takes(name, "siblings")])
+def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
+    rule: str, children: int, sampling: Sampling
+) -> None:
+    """Equal nodes, each with noise of its own and with its best tokens in ln q + g as children."""
+    batches, count = 4, 500
+    z, p, q = laws(2, sampling)
+    tokens, relaxed, told = [], 0, None
+    for batch in range(batches):
+        given = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
+        drawn = noise(given[:, Use.DRAW], V)
+        coin = torch.rand(count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64)
+        x = (torch.tensor([q]) / drawn[1:-1]).topk(children).indices.view(-1)
+        ids, number = torch.cat([torch.zeros(count + 1, dtype=torch.long), x]), torch.arange(1, count + 1)
+        parents = torch.cat([torch.zeros(count, dtype=torch.long), number.repeat_interleave(children)])
+        depths = torch.cat([torch.arange(count + 1), torch.full_like(x, count + 1)])  # a depth has one noise
+        draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
+        given_z, u = z.expand(len(ids), -1), Chance(coin, drawn, None)
+        nodes = walk(columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()).nodes
+        keep, strict, emit = (nodes.column(name) for name in ("keep", "strict", "emit"))
+        for node in range(1, count + 1):
+            kept = [child for child in nodes.children[node] if keep[child]]
+            tokens.append(int(ids[kept[0]] if kept else emit[node]))
+            relaxed += bool(kept and not strict[kept[0]])
+        told = nodes.emitted(1)
+    assert told is not None
+    distance = total_variation((torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p)
+    missing = RULES[rule].shift_kind(chain=False) is ShiftKind.MISSING
+    assert math.isnan(told["tv"]) == math.isnan(told["kl"]) == missing
+    assert distance <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -176,7 +225,7 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, samplin
                     assert all(child.forgiveness > 0 for child in drafted if child.keep and child.id != own[number])
                 if RULES[rule].relaxes == 0:
                     assert (node.tv, node.kl) == (0, 0)
-                elif not draft.is_chain or RULES[rule].reach is Reach.WINDOW:
+                elif RULES[rule].shift_kind(draft.is_chain) is ShiftKind.MISSING:
                     assert math.isnan(node.tv) and math.isnan(node.kl)
                 elif not drafted:
                     assert (node.tv, node.kl) == (0, 0)

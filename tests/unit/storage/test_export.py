@@ -44,10 +44,19 @@ HARMLESS = ("", "plain", " 1", "\u200b1", "'=1", "1-2", "a\r\nb", 'say "yes", th
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
-    traces = (make_trace(new_tokens=30), make_trace(rule="mars", new_tokens=30), make_trace(rule="none", new_tokens=30))
+    recorded: tuple[dict[str, str], ...] = ({}, {"tv": "bound"}, {"server": "vllm"})
+    traces = tuple(
+        replace(trace, config=replace(trace.config, environment={**trace.config.environment, **more}))
+        for rule, more in zip(("strict", "mars", "none"), recorded, strict=True)
+        for trace in (make_trace(rule=rule, new_tokens=30),)
+    )
     comparison_id = save(store, *traces)
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
+    assert [row["tv_kind"] for row in rows] == ["exact", "bound", "unknown"]
+    assert dict.fromkeys((row["run_id"], row["tv_kind"]) for row in parsed(tokens_csv(store))) == dict.fromkeys(
+        (row["run_id"], row["tv_kind"]) for row in rows
+    )
     for row, trace in zip(rows, traces, strict=True):
         assert row["schema_version"] == "8"
         assert row["comparison_id"] == comparison_id

@@ -63,6 +63,23 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert len(after) == 12 and before.items() <= after.items()
 
 
+@pytest.mark.parametrize("temperatures", ["1", "0"])
+def test_a_study_with_runs_of_another_sampler_is_not_mixed(
+    services: Services, temperatures: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = started(services, "visitor", replace(FORM, temperatures=temperatures))
+    study = until(events, 1)
+    events.close()  # type: ignore[attr-defined]
+    monkeypatch.setattr("mars_core.types.SAMPLER", "another")
+    if temperatures == "0":  # nothing is drawn
+        list(resumed(services, "visitor", study))
+        assert not resumable(services.store, study)
+        return
+    with pytest.raises(JobError, match="with another sampler"):
+        list(resumed(services, "visitor", study))
+    assert services.store.study_progress(study).results == 1
+
+
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
     short = replace(services, limits=Limits(seconds=1))
     events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))

@@ -23,7 +23,7 @@ from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import keep
 from ui.figures.plot import Run
-from ui.figures.shift import shift_plot
+from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
 from ui.kit.values import Cell, plain
 from ui.report.page import report_html
@@ -31,6 +31,7 @@ from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, in
 from ui.result.planner_panel import NOTHING, Fields, PlannerPanel, planner_html, runs_of
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.token_view.tiles import FLOAT_ERROR, lane_check
+from ui.token_view.view import ended_view
 
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 
@@ -94,6 +95,30 @@ def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
     assert [row[0] for row in table.rows] == [quantity.name for quantity in SHIFT_QUANTITIES]
     assert all(len(cells) == 3 and not any(cell.ratio for cell in cells) for _, _, cells in table.rows)
     assert table.rows[0][2][0].text == "0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "tv_sum", "label", "flag"),
+    [("exact", "0.250", "TV", 0), ("bound", "≤ 0.250", "upper bounds of TV", 4), ("missing", "≤ ", "TV not known", 0)],
+)
+def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tokens(
+    kind: str, tv_sum: str, label: str, flag: int
+) -> None:
+    value = math.nan if kind == "missing" else 0.25
+    config = replace(MARS.config, environment={**MARS.config.environment, "tv": kind})
+    summary = replace(MARS.summary, tv_sum=value, tv_max=value, kl_sum=value)
+    steps = [replace(step, tokens=tuple(replace(token, tv=value) for token in step.tokens)) for step in MARS.steps]
+    trace = replace(MARS, config=config, summary=summary, steps=tuple(steps))
+    cells = {row[0]: row[2][0].text for row in summary_table([trace], SHIFT_QUANTITIES).rows}
+    tile = next(tile for tile in ended_view(trace, "").tiles if tile[0] == "Shift")
+    assert tile[1].startswith(tv_sum) and cells["TV, summed"].startswith(tv_sum)
+    assert ("estimated" in tile[3] and "est." in tile[2] and "estimated" in cells["TV, summed"]) == (kind == "missing")
+    assert cells["KL, summed"] == ("–" if kind == "missing" else tv_sum)
+    assert not cells["Perplexity"].startswith("≤")
+    run = Run(trace, 0, "lane")
+    assert label in json.dumps(shift_plot([run]).figure.to_plotly_json(), default=str, ensure_ascii=False)
+    assert (label in cumulative_plot([run]).figure.data[0].name) == (kind != "exact")
+    assert {row[7] for row in ended_view(trace, "").rows} == {flag}
 
 
 def test_an_infinite_divergence_is_written_and_explained() -> None:

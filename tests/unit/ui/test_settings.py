@@ -12,7 +12,7 @@ import pytest
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import Theta
 from mars_core.rules import RULES, Parameter
-from mars_core.types import DrafterConfig, DraftMode, Processors, TreeShape
+from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, place_of
@@ -176,6 +176,18 @@ def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> No
     panel = QualityTab(place).panel
     assert "30 runs" in estimated(place, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(place, read_study(panel.value({"rules": []})))
+    form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
+    plan = form.plan(place.catalog[0])
+    assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, PROCESSED)
+
+
+@pytest.mark.parametrize("tab", [Ask, SweepTab, QualityTab])
+def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(place: Services, tab: Any) -> None:
+    html = fields_of(tab(place).panel, {})
+    (folded,) = (each for each in html.all("details") if each.all("summary")[0].text == "More sampling")
+    names = {each.attributes.get("data-name") for each in folded.every}
+    assert {*PROCESSORS, "logit_bias"} <= names and "open" not in folded.attributes
+    assert {"top_k", "top_p"} <= {each.attributes.get("data-name") for each in html.every}
 
 
 @pytest.mark.parametrize("sent", [None, "", "{", "[]", '{"values": 3}', "[" * 100_000, '{"html": "x"}'])

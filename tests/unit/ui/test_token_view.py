@@ -30,7 +30,18 @@ from ui.settings.form import FIRST_LANES
 from ui.tabs.compare.tab import example_result
 from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.tiles import Counts, counts_of, stat_tiles
-from ui.token_view.view import FIELDS, GIVEN, HUES, MOST, OUTCOMES, LaneView, Row, ended_view, given_rows, token_rows
+from ui.token_view.view import (
+    FIELDS,
+    GIVEN,
+    HUES,
+    MOST,
+    OUTCOMES,
+    LaneView,
+    Row,
+    ended_view,
+    given_rows,
+    token_rows,
+)
 from ui.token_view.whatif import codes, samples_drafts
 
 HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
@@ -45,17 +56,17 @@ def test_the_rows_spell_the_text() -> None:
     assert all(len(row[5]) == (OUTCOMES[row[1]] is Outcome.RECOVERED) for row in rows) and any(row[5] for row in rows)
     # what the target drew is no alternative of a sampled draft; a token without characters keeps its place
     tokens = [token for step in trace.steps for token in step.tokens]
-    assert not any(row[4] for row in token_rows(tokens, trace.text, greedy=False, drafts=DraftMode.SAMPLED))
+    assert not any(row[4] for row in token_rows(tokens, trace.text, 2))
     tokens = [*trace.tokens]
     tokens[3] = replace(tokens[3], piece="\ufffd", end=tokens[3].start)
-    rows = token_rows(tokens, trace.text, greedy=False)
+    rows = token_rows(tokens, trace.text, 0)
     assert len(rows) == 90 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
 def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
     trace = make_tree_trace(new_tokens=60)
     tokens = [token for step in trace.steps for token in step.tokens]
-    rows = token_rows(tokens, trace.text, greedy=True)
+    rows = token_rows(tokens, trace.text, 1)
     struck = [piece for row in rows for piece, _ in row[5]]
     refused = [visible(token.piece) for token in tokens if token.outcome is Outcome.REJECTED]
     assert struck == refused and any(len(row[5]) > 1 for row in rows)
@@ -82,7 +93,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
 def test_given_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
     shifted = replace(trace, given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)), text="Once upon" + trace.text)
-    built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, greedy=False)
+    built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, 0)
     for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
         assert [row[:4] for row in rows[:2]] == [["Once", GIVEN, "Once", ""], [" upon", GIVEN, "␣upon", ""]]
         assert len(rows) == 8

@@ -10,15 +10,15 @@ import psutil
 from evaluation.format import count, duration, plural
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
-from mars_core.types import DraftMode, RunConfig, Status, Trace
+from mars_core.rules import shift_kind
+from mars_core.types import RunConfig, ShiftKind, Status, Trace
 from ui.jobs.driver import Event, Loading, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels
 from ui.result.details import Details
 from ui.result.result import ended_result
 from ui.token_view.tiles import Counts, lane_check, stat_tiles
-from ui.token_view.view import LaneView, Row, ended_view, given_rows, token_rows
-from ui.token_view.whatif import samples_drafts
+from ui.token_view.view import LaneView, Row, ended_view, given_rows, row_flags, token_rows
 
 FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."
@@ -151,10 +151,10 @@ class Lanes:
         """Each delta repeats the one before it, so that the page survives a lost one."""
         assert self.writing is not None
         now, config = self.writing, self.configs[self.writing.column]
-        drafts = DraftMode.SAMPLED if samples_drafts(config) else DraftMode.GREEDY
+        flags = row_flags(config, _shift_kind(config))
         for step in event.steps:
             now.counts = now.counts.after(step)
-            now.rows += token_rows(step.tokens, event.text, greedy=config.sampling.temperature == 0, drafts=drafts)
+            now.rows += token_rows(step.tokens, event.text, flags)
         if event.last:
             return None  # the whole view comes next
         view = self._live(now, config)
@@ -170,7 +170,7 @@ class Lanes:
             start=now.repeated,
             rows=tuple(now.rows[now.repeated :]),
             whole=False,
-            tiles=stat_tiles(now.counts),
+            tiles=stat_tiles(now.counts, _shift_kind(config)),
             progress=now.counts.tokens / config.max_new_tokens,
             check=lane_check(config, now.counts.tv_max, now.counts.tokens),
         )
@@ -208,3 +208,7 @@ class Lanes:
     def _fresh(self) -> Shown | None:
         shown, self.shown = self.shown, None
         return shown
+
+
+def _shift_kind(config: RunConfig) -> ShiftKind:
+    return shift_kind(config.rule.name, config.drafter, config.sampling.temperature)

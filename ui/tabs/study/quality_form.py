@@ -101,3 +101,4 @@ def describe(own: Fields) -> None:
     )
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)
+    own.sampling()

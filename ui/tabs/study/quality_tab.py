@@ -14,6 +14,7 @@ from evaluation.format import count, plural
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
+from evaluation.study.check import check_sampler
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.sweep import runs_planned
 from evaluation.study.worker import Writing
@@ -234,6 +235,7 @@ def resumed(place: Services, visitor: str, study_id: str) -> Iterator[Progress]:
         if not resumable(place.store, study_id):
             raise ValueError("This study cannot be resumed here: it is done, running, not yours, or executes code.")
         plan = read_plan(place.store.study(study_id).plan)
+        check_sampler(plan, place.store, study_id)
         left = max(1, runs_planned(plan) - place.store.study_progress(study_id).results)
         check_size(place, plan, left)
         spec = spec_of_models(plan.models, place.catalog)

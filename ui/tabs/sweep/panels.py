@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MINUS, MISSING, count, number, plural, ratio, share
+from evaluation.format import MINUS, MISSING, bounded, count, number, plural, ratio, share
 from evaluation.study.pairs import Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.points import Cost, Interval, Point, optimal, points
@@ -53,7 +53,8 @@ _MEASURED: tuple[Column, ...] = (
            lambda p: share(p.differ.value), lambda p: _between(p.differ, share)),
     Column("First difference", "output position, from 0: median over the pairs that differ", lambda p: number(p.divergence)),
     Column("Relaxed", "tokens accepted only because the rule is relaxed / new tokens", lambda p: share(p.relaxed_share)),
-    Column("TV a token", "mean total variation between the distribution of the emitted token and p", lambda p: number(p.tv)),
+    Column("TV a token", "mean total variation between the distribution of the emitted token and p",
+           lambda p: bounded(number(p.tv), p.tv_kind)),
     Column("Length", "new tokens, the rule's over strict's", lambda p: ratio(p.length_ratio)),
 )  # fmt: skip
 _SCORED: tuple[Column, ...] = (

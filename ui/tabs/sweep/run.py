@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from evaluation.format import count, number, plural, ratio, share
+from evaluation.format import bounded, count, number, plural, ratio, share
 from evaluation.study.pairs import Paired, Sweep, pairs_of
 from evaluation.study.plan import Plan
 from evaluation.study.points import LEAST_PAIRS, Cost, optimal, points
@@ -91,7 +91,7 @@ def verdict(sweep: Sweep) -> str:
         return f"With fewer than {LEAST_PAIRS} pairs a setting no fastest one is named: add prompts or repeats."
     point = found[max(speeds)[1]]
     prices = [f"texts differ in {share(point.differ.value)} of {plural(point.n, 'pair')}"]
-    prices += [f"TV {number(point.tv)} a token"] if not math.isnan(point.tv) else []
+    prices += [f"TV {bounded(number(point.tv), point.tv_kind)} a token"] if not math.isnan(point.tv) else []
     prices += [f"right {share(point.score.value)} against {share(point.strict_score.value)}"] if point.scored else []
     where = f"{value_label(sweep.plan, point.cell)} at {group_label(sweep.plan, point.cell)}"
     best = count(len(optimal(found, Cost.TV)))

@@ -41,7 +41,7 @@ function story(row, index) {
   return line;
 }
 
-const figure = (row, name) => written(name, fieldOf(row, name));
+const figure = (row, name) => (row[7] === 4 && ["TV", "KL"].includes(name) ? "≤ " : "") + written(name, fieldOf(row, name));
 
 function foreseen(row, index) {
   const codes = (state.latest.judged || "").split(",")[index] || "";

@@ -109,10 +109,11 @@ def test_telemetry_is_on_disk_as_soon_as_an_answer_is_there(tmp_path: Path) -> N
     telemetry = Telemetry(str(tmp_path / "new"), 1)
     numbers = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
     for value in (2, 4):
-        telemetry.add(dict.fromkeys(numbers, value))
+        telemetry.add(dict.fromkeys(numbers, value) | {"tv_kind": "bound"})
         assert telemetry.path is not None and telemetry.path.read_text(encoding="utf-8").count("\n") == value // 2
     assert telemetry.path is not None and telemetry.path.name.endswith("_rank1.jsonl")
     assert pooled(telemetry.rows)["tau"] == 1.0 and pooled(telemetry.rows)["tv_sum"] == 3.0
+    assert pooled(telemetry.rows)["tv_kind"] == "bound"
     assert pooled([])["tau"] is None
 
 

@@ -269,3 +269,17 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
     assert main(["resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
     whole(url)
+
+
+def test_a_study_of_another_sampler_is_not_gone_on_with(
+    options: list[str], url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), signal.SIGINT) or "")
+        assert main(["run", *options, "--temperature", "1"]) == INTERRUPTED
+    monkeypatch.setattr("mars_core.types.SAMPLER", "another")
+    assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
+    assert (
+        "with another sampler, whose texts above temperature 0 are others; resume it with that version"
+        in capsys.readouterr().err
+    )
