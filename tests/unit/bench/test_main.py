@@ -49,4 +49,4 @@ def test_ratios_goals_and_exit_status(odd: str, status: int, monkeypatch: pytest
     }
     lines = found.with_suffix(".md").read_text(encoding="utf-8").splitlines()
     same = "0 of 2" if odd == STRICT else "2 of 2"
-    assert f"| strict, n-grams | 11.25 | 5 (5–5)× | 2.00 | {same} |" in lines
+    assert f"| strict, n-grams | 11.25 | 5 (5–5)× | 2 | {same} |" in lines
