@@ -1,71 +1,128 @@
-"""``python -m bench``: our decoding and transformers' on the bundled pair, in one interleaved run.
+"""``python -m bench``: our decoding beside transformers' and, on the real pair, llama.cpp's and vLLM's, in one interleaved run.
 
-Prints the report and writes it to bench/results/ with its JSON data. Exit status 1 if outputs differ that must be equal.
+Servers are measured where their environments are: ``make llama`` and ``make vllm`` make them. Prints the report and writes it to
+bench/results/. Exit status 1 if outputs differ that must be equal.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from transformers import AutoModelForCausalLM
+import torch
 
 from bench.common.command import measurement
-from bench.common.decoding import DRAFTERS, TREE, Ours, bundled, mixed_prompts
-from bench.common.measure import Method, interleaved
-from bench.common.peers import assisted, greedy, prompted
-from bench.common.report import Report
-from bench.document import FORMAT, METER_OFF, Document, Methods, Row, report
+from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
+from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio, same_outputs
+from bench.common.measure import interleaved as timed
+from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
+from bench.common.report import Figure, Report, Table
 from mars_core.models import Pair
-from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from mars_core.models.source import folder_of
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 
-
-def methods(pair: Pair, temperature: float, k: int, max_new_tokens: int) -> Mapping[str, Method]:
-    """By name, in the order of the table, its baseline first.
-
-    transformers' methods are included at temperature 0, where all must produce the same tokens; above it also greedy and sampled drafts.
-    """
-
-    def ours(rule: str, drafter: DrafterConfig, *, meter: bool = True) -> Method:
-        return Ours(pair, RuleConfig(rule), drafter, temperature, max_new_tokens, meter)
-
-    chain = DrafterConfig("model", k=k)
-    found = {
-        "none": ours("none", DrafterConfig("none")),
-        "strict": ours("strict", chain),
-        "strict" + METER_OFF: ours("strict", chain, meter=False),
-        "mars": ours("mars", chain),
-        "mars" + METER_OFF: ours("mars", chain, meter=False),
-        "eagle3 chain": ours("strict", DrafterConfig("eagle3", k=k)),
-        "eagle3 tree": ours("strict", DRAFTERS["EAGLE-3 tree"]),
-        "eagle3 tree" + METER_OFF: ours("strict", DRAFTERS["EAGLE-3 tree"], meter=False),
-        "ngram": ours("strict", DrafterConfig("ngram", k=k)),
-    }
-    if temperature:
-        others = (DraftMode.GREEDY, DraftMode.SAMPLED)
-        return found | {f"strict, {mode}": ours("strict", replace(chain, mode=mode)) for mode in others}
-    load: Any = AutoModelForCausalLM.from_pretrained  # as transformers loads them, unprepared
-    target, draft = (load(WEIGHTS / name, dtype=pair.dtype).to(pair.device).eval() for name in ("target", "draft"))
-    eos = target.generation_config.eos_token_id
-    peers = {"generate": greedy(target, eos), "assisted": assisted(target, draft, k, eos)}
-    return {name: prompted(each, pair.tokenizer, max_new_tokens) for name, each in peers.items()} | found
+GENERATE = "transformers generate, float32"
+LLAMA_KINDS = {"llama.cpp": "none", "llama.cpp, n-grams": "ngram"}
+GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
+    ("none", GENERATE): 2.5, ("none", "transformers generate, bfloat16"): 2.0, ("best", "llama.cpp"): 1.0, ("best", "none"): 1.6,
+}  # fmt: skip
 
 
-@measurement("bundled", prompts=12, rounds=3, k=5, max_new_tokens=128)
+def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
+    """By name; ``none`` first, then strict and MARS with each drafter that the pair has."""
+    found: dict[str, Method] = {"none": Ours(pair, RuleConfig("none"), DrafterConfig("none"), temperature, tokens)}
+    kinds = {"none": True, "draft model": pair.draft is not None, "n-grams": True}
+    for name, drafter in DRAFTERS.items():
+        if name != "none" and kinds.get(name, pair.head is not None):
+            found[f"strict, {name}"] = Ours(pair, RuleConfig("strict"), drafter, temperature, tokens)
+            if drafter.tree is None and name != "n-grams":
+                found[f"mars, {name}"] = Ours(pair, RuleConfig("mars"), drafter, temperature, tokens)
+                if temperature:
+                    modes = (DraftMode.GREEDY, DraftMode.SAMPLED)
+                    found |= {
+                        f"strict, {name}, {mode}": Ours(
+                            pair, RuleConfig("strict"), replace(drafter, mode=mode), temperature, tokens
+                        )
+                        for mode in modes
+                    }
+    return found
+
+
+def peers(pair: Pair, tokens: int) -> dict[str, Method]:
+    """transformers', on models as it loads them: generation in both dtypes, and assisted generation with the draft model or the prompt."""
+    found = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        target = opened(pair.spec.target, dtype)
+        name = f"transformers generate, {str(dtype).removeprefix('torch.')}"
+        found[name] = prompted(greedy(target, target.generation_config.eos_token_id), pair.tokenizer, tokens)
+        if dtype is torch.float32:
+            eos: Any = target.generation_config.eos_token_id
+            lookup = greedy(target, eos, prompt_lookup_num_tokens=DRAFTERS["n-grams"].k)
+            found["transformers prompt lookup, float32"] = prompted(lookup, pair.tokenizer, tokens)
+    return found
+
+
+def table(samples: Samples, baseline: str, title: str) -> Table:
+    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the baseline's."""
+    rows = []
+    for name, own in samples.items():
+        same, count = same_outputs(samples, name, baseline)
+        rows.append(
+            (name, median_speed(own), f"{ratio(samples, name, baseline)}×", overall_tau(own), f"{same} of {count}")
+        )
+    heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
+    return Table(heads, rows, title)
+
+
+def goals(samples: Samples) -> list[Figure]:
+    """Of the methods that were measured. ``best``: the lossless one with a drafter that is fastest."""
+    lossless = [name for name in samples if name.startswith("strict")]
+    best = max(lossless, key=lambda name: ratio(samples, name, "none").median)
+    found = []
+    for (method, baseline), least in GOALS.items():
+        name = best if method == "best" else method
+        if baseline in samples:
+            own = ratio(samples, name, baseline)
+            found.append(
+                Figure(f"{name} / {baseline}", own.median, "×", f"{own.low:.2f} to {own.high:.2f}", least=least)
+            )
+    return found
+
+
+@measurement("{pair}", pair=("real", "bundled"), prompts=8, rounds=1, max_new_tokens=128)
 def main(options: Namespace) -> Report:
-    pair, prompts = bundled(), mixed_prompts(options.prompts)
-    tables = []
+    actual = options.pair == "real"
+    pair = real() if actual else bundled()
+    prompts = REAL_PROMPTS[: options.prompts] if actual else mixed_prompts(options.prompts)
+    tables, figures, data, failed = [], list[Figure](), {}, False
     for temperature in (0.0, 1.0):
-        samples = interleaved(methods(pair, temperature, options.k, options.max_new_tokens), prompts, options.rounds)
-        rows = tuple(Row(name, tuple(own)) for name, own in samples.items())
-        tables.append(Methods(temperature, rows[0].name, rows))
-    work = {name: str(getattr(options, name)) for name in ("prompts", "rounds", "k", "max_new_tokens")}
-    work |= {"tree": f"{TREE.tokens} nodes, depth {TREE.depth}, top-k {TREE.top_k}"}
-    work |= {"theta": f"{RULES['mars'].values({})['theta']:g}"}
-    found = Document(FORMAT, {}, work, tuple(prompt.text for prompt in prompts), tuple(tables))
-    unequal = any(same < count for same, count in found.equalities.values())
-    return replace(report(found), device=pair.device, failed=unequal)
+        methods: Mapping[str, Method] = ours(pair, temperature, options.max_new_tokens)
+        with ExitStack() as running:
+            if not temperature:
+                methods = {**peers(pair, options.max_new_tokens), **methods}
+                for name, kind in LLAMA_KINDS.items() if actual and LLAMA.exists() else ():
+                    server = running.enter_context(llama_server(folder_of(pair.spec.target) / "source.gguf", kind))
+                    methods = {**methods, name: prompted(server, pair.tokenizer, options.max_new_tokens)}
+            samples = timed(methods, prompts, options.rounds)
+        baseline = "none" if temperature else GENERATE
+        tables.append(table(samples, baseline, f"Temperature {temperature:g}"))
+        figures += goals(samples) if actual and not temperature else []
+        data[f"temperature {temperature:g}"] = {
+            name: [sample._asdict() for sample in own] for name, own in samples.items()
+        }
+        failed |= any(
+            len({*same_outputs(samples, name, "none")}) > 1
+            for name in samples
+            if name.startswith("strict") and "sampled" not in name
+        )
+    notes = [
+        f"dtype {pair.dtype}, {len(prompts)} prompts × {options.rounds} rounds of at most {options.max_new_tokens} tokens, interleaved; "
+        "median (quartiles) of the ratios, prompt by prompt",
+        f"K = {DRAFTERS['n-grams'].k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
+    ]
+    work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
+    return Report(f"Speed of the {options.pair} pair", notes, figures, tables, work, device=pair.device, failed=failed)

@@ -15,7 +15,7 @@ from bench.common.measure import Decoded
 from mars_core.decoder import ANY_SHAPE
 from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.engine import Engines
-from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
 
@@ -27,6 +27,21 @@ DRAFTERS: Mapping[str, DrafterConfig] = {
     "EAGLE-3 tree": DrafterConfig("eagle3", tree=TREE),
     "n-grams": DrafterConfig("ngram", k=5),
 }
+REAL_PROMPTS = tuple(
+    PromptConfig(text)
+    for text in (
+        "What is the capital of France, and what is it known for?",
+        "Write a Python function that returns the n-th Fibonacci number, with a docstring and an example.",
+        "Explain in simple words why the sky is blue.",
+        "A baker makes 24 rolls an hour. How many rolls does he make in 7 hours? Show your steps.",
+        "Write a short story about a lighthouse keeper who finds a message in a bottle.",
+        "List five tips for learning a new language, with one sentence for each.",
+        "Write a polite email to a colleague asking to move a meeting from Tuesday to Thursday.",
+        "Summarize in two sentences: The water cycle moves water between oceans, air and land. The sun heats the sea and water "
+        "evaporates. The vapour cools, forms clouds and falls as rain or snow. Rivers carry it back to the sea, and some of it "
+        "seeps into the ground, where plants and wells use it.",
+    )
+)
 
 
 class Timed(NamedTuple):
@@ -94,6 +109,12 @@ def bundled(**options: Any) -> Pair:
     """The bundled pair; ``options`` are those of ``ModelPool``."""
     transformers_logging.set_verbosity_error()
     return ModelPool(**options).get(BUNDLED_PAIR)
+
+
+def real(**options: Any) -> Pair:
+    """The pair that the page starts with."""
+    transformers_logging.set_verbosity_error()
+    return ModelPool(**options).get(CATALOG[0])
 
 
 def any_shape(pair: Pair) -> Pair:

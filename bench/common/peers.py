@@ -1,22 +1,31 @@
-"""Two reference implementations of draft-model decoding at temperature 0: transformers' assisted generation, and a plain loop.
+"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, and a llama.cpp server.
 
 The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass of the target
 over them, the longest prefix on which both agree, and one token of the target; the host waits for the device once per round.
-Without compilation and telemetry. Both need unmodified transformers models and prompt ids.
+Without compilation and telemetry. transformers' and the loop need unmodified models and prompt ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 
+from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
+from mars_core.models.source import folder_of
 from mars_core.text.prompting import encode
-from mars_core.types import PromptConfig
+from mars_core.types import ModelRef, PromptConfig
+
+LLAMA = ROOT / ".venv-llama/bin/python"
 
 Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids
 Ends = int | list[int] | None  # ids that end a text; None: continue to the last token
@@ -29,6 +38,35 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
         return decoder(encode(tokenizer, prompt), new)
 
     return decode
+
+
+def opened(ref: ModelRef, dtype: torch.dtype) -> PreTrainedModel:
+    """The model as transformers loads it, on the CPU."""
+    load: Any = AutoModelForCausalLM.from_pretrained
+    model: PreTrainedModel = load(folder_of(ref), dtype=dtype).eval()
+    return model
+
+
+@contextmanager
+def llama_server(model: Path, kind: str) -> Iterator[Decoder]:
+    """A llama.cpp server, in the environment that ``make llama`` makes, with as many threads as torch. ``kind``: as in serve.py."""
+    command = [str(LLAMA), str(ROOT / "integrations/llama/serve.py"), str(model), kind, str(torch.get_num_threads())]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"the server did not start: {' '.join(command)}")
+        with httpx.Client(base_url=url, timeout=600) as client:
+            yield partial(_completed, client)
+        process.stdin.close()
+
+
+def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded:
+    work = {"prompt": list(prompt), "n_predict": new, "temperature": 0, "cache_prompt": False, "return_tokens": True}
+    answer = client.post("/completion", json=work).raise_for_status().json()
+    return Decoded(tuple(answer["tokens"]), 0)
 
 
 def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:

@@ -84,7 +84,6 @@ RUN = {
     "python -m evaluation run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "
     "--suite gsm8k.jsonl": SMALL,
     "python -m evaluation run --server http://localhost:8000 --server-model MODEL --rules strict,mars --suite gsm8k.jsonl": SMALL,
-    "python -m bench.compare OLD.json NEW.json": "",
 }
 NOT_RUN = {  # expressions of whole commands, without variables of the environment before them
     r"make .+": "installs, measures, uploads or serves; each is rehearsed by make -n",
@@ -103,7 +102,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"docker .+": "needs a container engine",
     r"(cp|cd|nginx|systemctl|systemd-analyze|journalctl|jq|createdb|pg_dump) .+": "needs root, a service or PostgreSQL's own role",
     r".*\bvllm (serve|/).*|vllm serve.*|python -m vllm\..+|integrations/vllm/try .+": "needs vLLM; make vllm runs it",
-    r"python serve\.py MODEL\.gguf KIND": "needs xllamacpp; make llama runs it",
+    r"python serve\.py MODEL\.gguf KIND \[THREADS\]": "needs xllamacpp; make llama runs it",
     r"\.ci/build-in-chroot FOLDER": "needs root and Debian packages",
 }
 EXAMPLES = {  # pages with examples in Python, and the tests that run them
@@ -152,9 +151,7 @@ def words(command: str, **places: str) -> list[str]:
     """With what stands for a reader's own names replaced."""
     told = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "",
-        "[": "", "]": "", "STUDY": "latest",
-        "--server-model MODEL": f"--server-model {MODEL}", "OLD.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
-        "NEW.json": str(ROOT / "bench/results/2026-11-21-bundled-cpu.json"),
+        "[": "", "]": "", "STUDY": "latest", "--server-model MODEL": f"--server-model {MODEL}",
     }  # fmt: skip
     for name, meant in (told | places).items():
         command = command.replace(name, meant)

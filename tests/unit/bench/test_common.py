@@ -15,7 +15,10 @@ from bench.load.crowd import Request, Response
 from bench.page.__main__ import Click, Start, browser_parts, figures, generator_parts
 from bench.page.stream import Shown
 from mars_core.types import PromptConfig
-from tests.unit.bench.documents import sample
+
+
+def sample(prompt: int, turn: int, seconds: float, *, tokens: int = 12, steps: int = 4, digest: str = "a") -> Sample:
+    return Sample(prompt, turn, seconds, tokens, steps, digest)
 
 
 def test_a_figure_is_the_median_and_keeps_its_samples() -> None:

@@ -1,8 +1,8 @@
-"""What the command stores is counted from its samples, and its exit status says whether outputs are equal that must be."""
+"""What the command stores is counted from its samples, and its exit status says whether texts are equal that must be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,51 +10,43 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.common.measure import Samples
-from bench.document import figures, read
+from bench.common.measure import Sample
 from mars_core.types import PromptConfig
-from tests.unit.bench.documents import stored, timed, write
+
+NONE, STRICT, LLAMA = "none", "strict, n-grams", "llama.cpp"
+SECONDS = {bench_main.GENERATE: 4.0, NONE: 1.6, STRICT: 0.8, LLAMA: 1.0}
 
 
-def test_figures_are_counted_from_the_samples() -> None:
-    found = {each.name: each for each in figures(stored(odd="ngram"))}
-    assert found["speed of none / generate, temperature 0"].value == 1.25
-    assert found["speed of strict / none, temperature 0"].reached
-    assert found["τ of eagle3 tree / strict, temperature 0"].value == 2.0
-    assert found["steps a second of eagle3 tree / eagle3 chain, temperature 0"].goal == ""
-    share = found["telemetry of strict, temperature 0"]
-    assert share.value == pytest.approx(6) and (share.note, share.reached) == ("3.0 % to 9.0 %", False)
-    assert found["outputs of ngram that are not those of none"].value == 2
-    assert found["outputs of strict that are not those of none"].reached
+def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[Sample]]:
+    """Two prompts, the second at half the speed; the method ``odd`` writes another text."""
+    return {
+        name: [
+            Sample(prompt, 0, SECONDS[name] * (prompt + 1), 12, 12 if name == NONE else 6 if name == STRICT else 0, str(name == odd))
+            for prompt in (0, 1)
+        ]
+        for name in names
+    }  # fmt: skip
 
 
-def test_tables_have_speeds_ratios_and_passes(tmp_path: Path) -> None:
-    path = write(tmp_path / "found.json", stored())
-    lines = path.with_suffix(".md").read_text(encoding="utf-8").splitlines()
-    assert "- hardware: A CPU" in lines
-    assert "| method | tokens/s (median) | × generate | τ | tokens |" in lines
-    assert "| generate | 2 | 1.00× (1.00–1.00) | – | 24 |" in lines
-    assert "| strict | 9 | 4.00× (4.00–4.00) | 2.00 | 24 |" in lines
-
-
-@pytest.mark.parametrize("document", [stored(), timed({"a": [[0.1, 1 / 3]], "b": [[2e-7, 5.0]]})])
-def test_json_gives_the_same_document(tmp_path: Path, document: object) -> None:
-    assert read(write(tmp_path / "found.json", document)) == document  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("odd", "status"), [("", 0), ("ngram", 1), ("mars", 0)])
-def test_exit_status_says_whether_outputs_are_equal(
-    odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    tables = iter(stored(odd).tables)
-
-    def decoded(_methods: Mapping[str, object], prompts: Sequence[PromptConfig], rounds: int) -> Samples:
-        assert (len(prompts), rounds) == (2, 1)
-        return next(tables).samples
-
-    monkeypatch.setattr(bench_main, "bundled", lambda: SimpleNamespace(device=torch.device("cpu")))
-    monkeypatch.setattr(bench_main, "methods", lambda *_: {})
-    monkeypatch.setattr(bench_main, "interleaved", decoded)
-    assert bench_main.main(["--prompts", "2", "--rounds", "1", "--out", str(tmp_path)]) == status
-    (found,) = tmp_path.glob("*-bundled-cpu.json")
-    assert read(found).tables == stored(odd).tables and "device cpu" in read(found).machine["hardware"]
+@pytest.mark.parametrize(("odd", "status"), [("", 0), (STRICT, 1), (LLAMA, 0)])
+def test_ratios_goals_and_exit_status(odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = iter([tuple(SECONDS), (NONE, STRICT)])
+    pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32)
+    monkeypatch.setattr(bench_main, "real", lambda: pair)
+    monkeypatch.setattr(bench_main, "REAL_PROMPTS", (PromptConfig("a"), PromptConfig("b")))
+    for name in ("ours", "peers"):
+        monkeypatch.setattr(bench_main, name, lambda *_: {})
+    monkeypatch.setattr(bench_main, "LLAMA", tmp_path / "none")
+    monkeypatch.setattr(bench_main, "timed", lambda *_: _samples(odd, next(given)))
+    assert bench_main.main(["--prompts", "2", "--out", str(tmp_path)]) == status
+    (found,) = tmp_path.glob("*-real-cpu.json")
+    stored = json.loads(found.read_text(encoding="utf-8"))
+    reached = {figure["name"]: (figure["value"], figure["reached"]) for figure in stored["figures"]}
+    assert reached == {
+        f"none / {bench_main.GENERATE}": (2.5, True),
+        "strict, n-grams / llama.cpp": (1.25, True),
+        "strict, n-grams / none": (2.0, True),
+    }
+    lines = found.with_suffix(".md").read_text(encoding="utf-8").splitlines()
+    same = "0 of 2" if odd == STRICT else "2 of 2"
+    assert f"| strict, n-grams | 11.25 | 5 (5–5)× | 2 | {same} |" in lines
