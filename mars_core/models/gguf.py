@@ -17,9 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from filelock import FileLock, Timeout
-from platformdirs import site_cache_path, user_cache_path
-
 from mars_core.lazy import torch
 from mars_core.models import smollm2, source
 from mars_core.models.errors import ModelError, brief, explained
@@ -28,6 +25,7 @@ from mars_core.models.source import GGUF, Progress, bar_class, folder_of, is_loc
 from mars_core.models.untrusted import check_count
 from mars_core.types import ModelRef
 
+# Libraries that only GGUF files need are imported below: other models run without them.
 SOURCE, WEIGHTS = f"source{GGUF}", "model.safetensors"
 _WAIT_S = 3600  # for another process that has the same file in hand
 _PEAK = 1.5  # memory of a conversion, in models of float32
@@ -116,6 +114,8 @@ def _hash(file: Path, _size: int, _time: int) -> str:
 
 def _cached(found: str) -> Path:
     """The folder of a hash: the machine's if that is complete, such as in a container's image, else the user's."""
+    from platformdirs import site_cache_path, user_cache_path
+
     machine, user = (
         place("mars-playground", appauthor=False) / "models" / found for place in (site_cache_path, user_cache_path)
     )
@@ -125,6 +125,8 @@ def _cached(found: str) -> Path:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """One process at a time; again in the same thread."""
+    from filelock import FileLock, Timeout
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(f"{folder}.lock", timeout=_WAIT_S, is_singleton=True):

@@ -176,7 +176,7 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
     for name in [*sys.modules]:
         if name.partition(".")[0] in ("bench", "mars_core"):
             monkeypatch.delitem(sys.modules, name)
-    for name in ("alembic", "gradio", "platformdirs", "plotly", "sqlalchemy"):
+    for name in ("alembic", "gguf", "gradio", "platformdirs", "plotly", "sqlalchemy"):
         monkeypatch.setitem(sys.modules, name, None)
     anew = importlib.import_module("bench.cuda.__main__")
     assert anew is not command and list(anew.PARTS) == list(PARTS)

@@ -149,7 +149,7 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
     machine, said = tmp_path / "machine", list[str]()  # a folder that all users have, as in a container's image
     machine.mkdir()
     cache.rename(machine / "models")
-    monkeypatch.setattr(gguf, "site_cache_path", lambda *_, **__: machine)
+    monkeypatch.setattr("platformdirs.site_cache_path", lambda *_, **__: machine)
     assert load(file, said).target_ref.name == str(file) and "Converting" not in " ".join(said) and not cache.exists()
 
 

@@ -59,7 +59,7 @@ def outcomes(results: list[Any]) -> list[Any]:
 def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_path: Path) -> None:
     """At temperature 0: the same texts, scores, differences and verdicts."""
     here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
-    _, wanted = run(here, *LONG, *RULES, "--device", "cpu", "--dtype", "float32", "--threads", "1")
+    _, wanted = run(here, "--pair", "bundled", *LONG, *RULES, "--device", "cpu", "--dtype", "float32", "--threads", "1")
     plan, found = run(there, *LONG, *RULES, "--server", serving.url)
     assert plan.served == Served(serving.url, MODEL)
     assert texts(there, found) == texts(here, wanted)
