@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from mars_core.models import CATALOG, ModelPool
@@ -98,6 +99,14 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(panel: SettingsPa
     assert lanes_of(after)[1]["epsilon"] == 0.09 and after["tree_tokens"] == 3 and after["seed"] == 9
     assert redrawn(panel, values, changed="pair")["tree_tokens"] == 12
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
+
+
+def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(place: Services, page: gr.Blocks) -> None:
+    """Gradio takes a tuple for the value of a single output."""
+    panel = QualityTab(place).panel
+    panel.wire()
+    drawn = page.fns[max(page.fns)].fn(gr.EventData(None, {"changed": "drafter"}), panel.value({}))
+    assert parse(drawn)["pair"] == "bundled"
 
 
 SPECS = (CATALOG[0], replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])
