@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tqdm.auto import tqdm
 
 from evaluation.harness.options import Generation, OptionError, checked, read_generation, read_options, seed_of
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
-from mars_core.arguments import read_drafter, read_spec
+from mars_core.arguments import read_drafter, read_spec, threshold_lines
 from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
 from mars_core.session import Run, Session, run_config
@@ -28,6 +29,7 @@ from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Status, Stop
 from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
 
+LOG = logging.getLogger(__name__)
 LARGEST_SEED = 2**53 - 1
 _MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
@@ -54,6 +56,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         with checked():  # what is invalid for every task
             config = self._config("x", read_generation({}, None, 1), 0)
             validate(config, self.pair)
+        for line in threshold_lines([config.rule], self.pair) if self.rank == 0 else ():
+            LOG.info("%s", line)
         self._limit = self.pair.limit(config.drafter)
 
     @classmethod

@@ -165,9 +165,11 @@ class SettingsPanel:
         """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the name of that field, all values and those
         of ``inputs``."""
 
-        def redraw(event: gr.EventData, value: str | None, *given: Any) -> tuple[Any, ...]:
+        def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
             changed = event_data(event)
             shown, values = self.changed(value, changed)
+            if not outputs:
+                return shown  # gradio takes a tuple for the value of a single output
             return shown, *follow(str(changed.get("changed")), values, *given)
 
         self.component.select(

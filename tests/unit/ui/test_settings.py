@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
@@ -104,6 +105,14 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(place: Services, 
         own = SettingsPanel(replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64))
         assert redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"] == temperature
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
+
+
+def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(place: Services, page: gr.Blocks) -> None:
+    """Gradio takes a tuple for the value of a single output."""
+    panel = QualityTab(place).panel
+    panel.wire()
+    drawn = page.fns[max(page.fns)].fn(gr.EventData(None, {"changed": "drafter"}), panel.value({}))
+    assert parse(drawn)["pair"] == "bundled"
 
 
 SPECS = (CATALOG[0], replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])

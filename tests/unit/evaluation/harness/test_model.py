@@ -94,6 +94,12 @@ def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None
         read_generation(given, None, 99)
 
 
+def test_what_theta_means_on_the_pair_is_in_the_log(tiny: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        MarsLM(target=tiny["none"].pair.target_ref.name, rule="mars", theta=0.8, **HERE)
+    assert "On this pair θ = 0.8 calls" in caplog.text
+
+
 def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> None:
     target = tiny["none"].pair.target_ref.name
     answers = []

@@ -73,6 +73,7 @@ def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest
     said = capsys.readouterr()
     study, plan = whole(url)
     assert said.out.strip() == study
+    assert [said.err.count(f"On this pair θ = {theta} calls") for theta in (0.5, 0.9)] == [1, 1]
     names = [lane.name for lane in plan.lanes]
     assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
     assert all(name.startswith("typical(") for name in names[4:])
