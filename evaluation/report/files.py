@@ -25,7 +25,7 @@ from storage.export import cell
 TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
 LANE = (
     "lane", "name", "rule", "rule_parameters", "drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k",
-    "baseline_lane",
+    "baseline_lane", "tv_kind",
 )  # fmt: skip
 END = ("worker", "created_at", "run_ids")
 
@@ -57,7 +57,8 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
     yield (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
     for one in store.results(study_id):
-        yield [study_id, *_task(plan, one.task), *lanes[one.lane], *_result(one, metrics)]
+        kind = plan.lanes[one.lane].tv_kind(plan.task(one.task).temperature)
+        yield [study_id, *_task(plan, one.task), *lanes[one.lane], kind, *_result(one, metrics)]
 
 
 def _task(plan: Plan, number: int) -> list[Any]:
@@ -85,10 +86,11 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with its interval."""
-    yield ["study", *_spread(_MEASURED), "name", "drafts", *_spread(_SCORE), *_TEST, *_VERDICT]
+    yield ["study", *_spread(_MEASURED), "name", "drafts", "tv_kind", *_spread(_SCORE), *_TEST, *_VERDICT]
     for measured in report.measured:
         lane = report.plan.lanes[measured.lane]
-        values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts]
+        kind = lane.tv_kind(measured.temperature)
+        values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts, kind]
         if not measured.scores:
             yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
         for score in measured.scores.values():
@@ -109,10 +111,10 @@ def _values(record: object, names: Sequence[str]) -> list[Any]:
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per prompt, lane and temperature, worst first."""
-    yield ("study", "name", "drafts", *_PROMPT, "baseline_run", "run")
+    yield ("study", "name", "drafts", "tv_kind", *_PROMPT, "baseline_run", "run")
     for row in report.prompts:
         lane = report.plan.lanes[row.lane]
-        yield [report.id, lane.name, lane.drafts, *_values(row, _PROMPT), *row.worst]
+        yield [report.id, lane.name, lane.drafts, lane.tv_kind(row.temperature), *_values(row, _PROMPT), *row.worst]
 
 
 TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {

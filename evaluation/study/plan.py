@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
-from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, Processors, PromptConfig, RuleConfig, Sampling
+from mars_core.rules import PLAIN, RULES, shift_kind
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    Processors,
+    PromptConfig,
+    RuleConfig,
+    Sampling,
+    ShiftKind,
+)
 
 BASELINE = "strict"
 SERVER = "server"  # the drafter of served runs, and their rule where none was requested or it is not known
@@ -56,6 +65,11 @@ class Lane:
         tree, plain = drafter.tree, drafter.mode is DraftMode.COUPLED or drafter.kind == "ngram"
         shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
         return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
+
+    def tv_kind(self, temperature: float) -> ShiftKind:
+        """What TV and KL of its runs are."""
+        served = self.drafter.kind == SERVER
+        return ShiftKind.UNKNOWN if served else shift_kind(self.rule.name, self.drafter, temperature)
 
 
 class Task(NamedTuple):

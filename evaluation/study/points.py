@@ -15,7 +15,6 @@ from evaluation.study.pairs import Paired, Sweep
 from evaluation.study.plan import Plan
 from evaluation.study.sweep import Cell, case_of, cells, first_lane, other_parameters
 from mars_core.models import CATALOG
-from mars_core.rules import shift_kind
 from mars_core.types import ShiftKind
 
 
@@ -68,7 +67,7 @@ def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
     for pair in pairs:
         by_cell[pair.cell].append(pair)
     lane = first_lane(plan)
-    kinds = {cell: shift_kind(lane.rule.name, lane.drafter, cell.temperature) for cell in by_cell}
+    kinds = {cell: lane.tv_kind(cell.temperature) for cell in by_cell}
     return tuple(_point(cell, kinds[cell], found) for cell, found in by_cell.items())
 
 

@@ -25,7 +25,7 @@ from ui.kit.panel import panel_component, render
 
 CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
 LARGEST_BATCH = 10  # as a power of 2
-NOTHING = "There is nothing to plan from: no run drafted anything, or only coupled trees; chains and greedy trees can be planned."
+NOTHING = "There is nothing to plan from: no run drafted anything."
 PACE = "Each further token of a target pass costs {} of a pass of one token."
 SAME_PACE = (
     "Target passes are assumed to take the same time up to the free tokens. Add a run of Target alone to measure it."

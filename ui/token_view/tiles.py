@@ -49,6 +49,8 @@ RELAXED_BOUND = "estimated: the text’s TV is at most the expected number of re
 
 def relaxed_bound(relaxed: int, tokens: int) -> str:
     """The TV of a text where it is not known token by token: the number of relaxed tokens with Wilson's interval."""
+    if relaxed == UNKNOWN:
+        return MISSING
     low, high = wilson(relaxed, tokens)
     return f"≤ {count(relaxed)} ({number(low * tokens)}–{number(high * tokens)})"
 

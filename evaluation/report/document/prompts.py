@@ -9,7 +9,6 @@ from evaluation.format import MISSING, bounded, count, number, plural, ratio, sh
 from evaluation.report.document.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
-from mars_core.rules import shift_kind
 
 NAME, TITLE = "prompts", "Prompts, worst first"
 LISTED = 50  # prompts in the table of a report; prompts.csv has all
@@ -49,7 +48,7 @@ def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None
 
 def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
     lane = plan.lanes[row.lane]
-    kind = shift_kind(lane.rule.name, lane.drafter, row.temperature)
+    kind = lane.tv_kind(row.temperature)
     first = MISSING if row.divergence is None else count(row.divergence)
     return (
         Cell(shorten(row.prompt, 90), shorten(row.item, 60)), Cell(row.suite, row.category), Cell(lane.name, lane.drafts),

@@ -11,7 +11,6 @@ from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Sect
 from evaluation.report.document.cells import Write, percent, signed, spread
 from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
-from mars_core.rules import shift_kind
 
 
 class Row(NamedTuple):
@@ -49,7 +48,7 @@ def _shift(name: str, text: str, help: str) -> Column:
     head, write = _field(name, text, help)
 
     def cell(row: Row) -> Cell:
-        kind = shift_kind(row.lane.rule.name, row.lane.drafter, row.measured.temperature)
+        kind = row.lane.tv_kind(row.measured.temperature)
         return (found := write(row))._replace(text=bounded(found.text, kind))
 
     return head, cell

@@ -121,7 +121,9 @@ def test_tokens_say_what_was_saved(store: RunStore, tmp_path: Path, monkeypatch:
 
 
 def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
-    traces = (make_tree_trace(), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
+    tree = make_tree_trace()
+    odd = [replace(step, nodes=tuple(replace(node, odds=node.q / 2) for node in step.nodes)) for step in tree.steps]
+    traces = (replace(tree, steps=tuple(odd)), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
     comparison_id = save(store, *traces)
     write_parquet("nodes", store, tmp_path / "nodes.parquet")
     saved = [(lane, trace, *node) for lane, trace in enumerate(traces) for node in all_nodes(trace)]
@@ -132,6 +134,7 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     ):
         place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
         judged = any(token.node == at for token in trace.steps[step].tokens)
+        assert same(exact.pop("odds"), node.odds) and same(number(row.pop("odds")), node.odds)
         assert tuple(exact.values()) == (8, *place, node.piece, node.p, node.q, node.outcome, judged)
         *head, piece, p, q, outcome, seen = row.values()
         assert head == ["8", *map(str, place)]

@@ -212,6 +212,7 @@ def test_traces_of_every_version_are_read_as_they_were_written(path: Path) -> No
         read = [asdict(step) for step in steps]
         for token in (token for step in read for token in step["tokens"]):
             assert all(math.isnan(token.pop(name)) for name in ("raw_z1", "raw_z2")), "it did not have these"
+        assert all(math.isnan(node.pop("odds")) for step in read for node in step["nodes"])
         assert json.dumps(read) == json.dumps(made["steps"])
     assert path.stem == f"traces-{VERSION}" or path != max(DATA.glob("traces-*.json"))
 

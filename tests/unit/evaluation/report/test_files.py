@@ -15,9 +15,18 @@ from markdown_it import MarkdownIt
 
 from evaluation.arguments import parser
 from evaluation.commands import study_command
-from evaluation.report.files import csv_text, markdown_of, measured_table, results_table, write_markdown, write_report
+from evaluation.report.document.tables import LIKENESS, Row
+from evaluation.report.files import (
+    csv_text,
+    markdown_of,
+    measured_table,
+    prompts_table,
+    results_table,
+    write_markdown,
+    write_report,
+)
 from evaluation.study.result import read_result
-from mars_core.types import DrafterConfig
+from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
@@ -64,6 +73,26 @@ def test_measured_csv_has_every_score_with_its_interval() -> None:
     assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup_mean)
     assert found["outcome"] == "not supported" and found["lost"] == str(score.mcnemar.lost if score.mcnemar else "")
     assert math.isclose(float(found["margin"]), 0.98)
+
+
+def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
+    report = make_report()
+    head = [head.text for head, _ in LIKENESS]
+    for tree, kinds in ((None, {"exact": "", "bound": "≤ "}), (TreeShape(12, 3, 4), {"exact": "", "missing": ""})):
+        drafter = DrafterConfig("eagle3", tree=tree)
+        lanes = tuple(
+            replace(lane, rule=RuleConfig(rule), drafter=drafter)
+            for lane, rule in zip(report.plan.lanes[1:3], ("strict", "lenience"), strict=True)
+        )
+        changed = replace(report, plan=replace(report.plan, lanes=(report.plan.lanes[0], *lanes), temperatures=(1.0,)))
+        rows = [replace(report.measured[lane], lane=lane, temperature=1.0) for lane in (1, 2)]
+        changed = replace(changed, measured=tuple(rows), prompts=(replace(report.prompts[0], lane=2, temperature=1.0),))
+        said = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
+        assert said == set(kinds)
+        cells = [LIKENESS[head.index("TV per token")][1](Row(each, changed.plan.lanes[each.lane])) for each in rows]
+        assert [cell.text.startswith("≤") for cell in cells] == [bool(mark) for mark in kinds.values()]
+        (prompt,) = parsed(csv_text(prompts_table(changed)))
+        assert prompt["tv_kind"] == [*kinds][1]
 
 
 def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
