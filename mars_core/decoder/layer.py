@@ -100,6 +100,8 @@ class Core(nn.Module):
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads) -> Tensor:
     """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d]."""
     batch, n, *_ = queries.shape
+    if n == 1 and mask is not None and queries.device.type == "cpu":  # alone a row is summed otherwise than among others
+        return _attend(queries.expand(-1, 2, -1, -1), keys, values, torch.cat((mask, mask), -2), heads)[:, :1]
     attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
     if mask is None or mask.shape[-2] != n * group or group == 1:
         mixed = attention(

@@ -24,6 +24,7 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.exactness import find_shapes, real_text
+from mars_core.models.gguf import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
 from mars_core.models.source import Planned, Progress, bar_class, description, label, weights
@@ -125,13 +126,23 @@ def _bits(config: PreTrainedConfig) -> int:
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
 
 
+def suited(target: Plan) -> torch.dtype:
+    """The dtype for ``auto`` on a CPU."""
+    if offers_int4(target.folder):
+        return torch.int4
+    return torch.float32
+
+
 def load(
     spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, progress: Progress
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate. Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
-    second = _model(plans.draft, device, dtype, progress) if plans.draft else None
+    second = None
+    if plans.draft:  # may be stored otherwise than the target
+        other = torch.float32 if dtype == torch.int4 and not offers_int4(plans.draft.folder) else dtype
+        second = _model(plans.draft, device, other, progress)
     text = real_text(tokenizer, vocabulary)
     first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
@@ -183,8 +194,11 @@ class _Loaded(NamedTuple):
 def _read(
     plan: Plan, folder: Path, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None
 ) -> PreTrainedModel:  # fmt: skip
-    """The model as transformers loads it."""
+    """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits in its folder, if it has some."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+    if dtype == torch.int4:
+        progress(f"Loading {label(plan.ref)}: weights")
+        return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
     with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
