@@ -100,8 +100,6 @@ class Core(nn.Module):
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads) -> Tensor:
     """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d]."""
     batch, n, *_ = queries.shape
-    if n == 1 and mask is not None and queries.device.type == "cpu":  # alone a row is summed otherwise than among others
-        return _attend(queries.expand(-1, 2, -1, -1), keys, values, torch.cat((mask, mask), -2), heads)[:, :1]
     attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
     if mask is None or mask.shape[-2] != n * group or group == 1:
         mixed = attention(
@@ -112,8 +110,10 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
     # The query heads that share a key head become rows: keys are not repeated, and every kernel supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
-    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)
-    return mixed.view(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
+    if n == 1 and rows.device.type == "cpu":  # few rows are summed otherwise than many
+        rows, mask = torch.cat((rows, rows), 2), torch.cat((mask, mask), -2)
+    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, : n * group]
+    return mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
 
 
 class FastLayer(nn.Module):

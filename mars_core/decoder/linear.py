@@ -12,7 +12,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
+INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
 _SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
 _GROUP = 32  # weights of 4 bits with one scale and one minimum
 _FEW = 64  # rows: passes of more read prompts
@@ -110,11 +112,11 @@ class StoredLinear(nn.Linear):
     """A linear layer with a weight of 4 bits in a file, from which ``read`` gets it. Its product is that of the weight in float32: for
     checks; ``joined`` and ``pack`` replace it."""
 
-    def __init__(self, read: Callable[[], Int4], size: tuple[int, int], bias: Tensor | None) -> None:
-        """``size``: of the product and of the input."""
+    def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
+        """In place of ``layer``, whose bias it takes."""
         nn.Module.__init__(self)
-        self.read, (self.out_features, self.in_features) = read, size
-        self.register_parameter("bias", None if bias is None else nn.Parameter(bias, requires_grad=False))
+        self.read, self.out_features, self.in_features = read, layer.out_features, layer.in_features
+        self.register_parameter("bias", layer.bias)
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
@@ -126,6 +128,9 @@ class Int4Linear(PlainLinear):
     product does not depend on the rows beside it, of which there are at most ``_FEW``: more are multiplied with the weight in bfloat16
     where the processor computes in it."""
 
+    packed: Tensor
+    factors: Tensor
+
     def __init__(self, weights: Sequence[Int4], bias: Tensor | None) -> None:
         """``weights``: side by side."""
         weight = Int4(*map(torch.cat, zip(*weights, strict=True)))
@@ -136,7 +141,6 @@ class Int4Linear(PlainLinear):
         self.register_buffer("factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False)
         numbers = weight.numbers().bfloat16()
         self.wide = PackedLinear(numbers, None) if packable(numbers) else None
-        self._product: Any = torch.ops.aten._weight_int4pack_mm_for_cpu.default
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -147,11 +151,11 @@ class Int4Linear(PlainLinear):
         return to + self._rows(input)
 
     def _rows(self, input: Tensor) -> Tensor:
-        rows = input.reshape(-1, self.in_features).to(torch.bfloat16, memory_format=torch.contiguous_format)
+        rows = input.bfloat16().reshape(-1, self.in_features)
         if self.wide is not None and len(rows) > _FEW:
             product = self.wide.forward(rows)
         else:
-            product = self._product(rows, self.packed, _GROUP, self.factors)
+            product = torch._weight_int4pack_mm_for_cpu(rows, self.packed, _GROUP, self.factors)
         if self.bias is not None:
             product = product + self.bias
         return product.view(*input.shape[:-1], self.out_features)
@@ -177,8 +181,8 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     """One layer that computes what ``layers``, all of them plain, compute of the same input, side by side."""
     bias = None
     if given := [layer.bias for layer in layers if layer.bias is not None]:
-        all_of = [given[0].new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in layers]
-        bias = torch.cat(all_of).detach()
+        zeros = given[0].new_zeros
+        bias = torch.cat([zeros(each.out_features) if each.bias is None else each.bias.detach() for each in layers])
     stored = [layer.read() for layer in layers if isinstance(layer, StoredLinear)]
     if len(stored) == len(layers):
         return Int4Linear(stored, bias)
@@ -221,7 +225,7 @@ def multiplies_int4() -> bool:
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
-def rounding(model: nn.Module) -> torch.dtype:
+def rounding(model: PreTrainedModel) -> torch.dtype:
     """The least precise dtype of the model's products, other than quantised ones of other libraries."""
     few = any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
     return torch.bfloat16 if few else model.dtype

@@ -69,7 +69,7 @@ class _Kind(NamedTuple):
 
 
 def _floats(blocks: Tensor, dtype: torch.dtype = torch.float16) -> Tensor:
-    return blocks.contiguous().view(dtype).float()
+    return blocks.contiguous().view(dtype).to(torch.float32, copy=True)  # the file is closed when nothing is a part of it
 
 
 def _int4(blocks: Tensor) -> Int4:
@@ -80,7 +80,7 @@ def _int4(blocks: Tensor) -> Int4:
 
 
 def _q8(blocks: Tensor) -> Tensor:
-    return _floats(blocks[..., :2]) * blocks[..., 2:].view(torch.int8)
+    return torch.mul(_floats(blocks[..., :2]), blocks[..., 2:].view(torch.int8))
 
 
 def _q6(blocks: Tensor) -> Tensor:
@@ -89,13 +89,13 @@ def _q6(blocks: Tensor) -> Tensor:
     high = torch.stack([high.unflatten(-1, (2, 32)) >> shift & 3 for shift in (0, 2, 4, 6)], -2)
     levels = (low.flatten(-3) | high.flatten(-3) << 4).to(torch.int8) - 32
     factors = _floats(scale) * scales.contiguous().view(torch.int8)
-    return factors[..., None] * levels.unflatten(-1, (16, 16))
+    return torch.mul(factors[..., None], levels.unflatten(-1, (16, 16)))
 
 
 _KINDS = {
     0: _Kind(1, 4, partial(_floats, dtype=torch.float32)), 1: _Kind(1, 2, _floats),
-    30: _Kind(1, 2, partial(_floats, dtype=torch.bfloat16)),
-    2: _Kind(32, 18, lambda blocks: _int4(blocks).numbers()), 3: _Kind(32, 20, lambda blocks: _int4(blocks).numbers()), 8: _Kind(32, 34, _q8), 14: _Kind(256, 210, _q6),
+    2: _Kind(32, 18, lambda blocks: _int4(blocks).numbers()), 3: _Kind(32, 20, lambda blocks: _int4(blocks).numbers()),
+    8: _Kind(32, 34, _q8), 14: _Kind(256, 210, _q6), 30: _Kind(1, 2, partial(_floats, dtype=torch.bfloat16)),
 }  # fmt: skip
 
 
@@ -126,27 +126,29 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
     for place, module in list(model.named_modules()):
         if tied and module is output:
             continue
-        found = {}
-        for leaf, empty in module.named_parameters(recurse=False):
-            found[leaf] = each = stored.get(_name(f"{place}.{leaf}"))
-            if each is None or each.shape != empty.shape:
+        for leaf, empty in list(module.named_parameters(recurse=False)):
+            wanted, shape = _name(f"{place}.{leaf}"), tuple(empty.shape)
+            if wanted not in stored or stored[wanted].shape != shape:
                 raise ModelError(
-                    f"{SOURCE} of {name} does not fit its config.json (no {_name(f'{place}.{leaf}')} of "
-                    f"{' × '.join(map(str, empty.shape))}): convert it again."
+                    f"{SOURCE} of {name} does not fit its config.json (no {wanted} of {' × '.join(map(str, shape))} numbers): "
+                    "convert it again."
                 )
+            found = stored[wanted]
             if _ARCHITECTURES[architecture] and place.endswith(("q_proj", "k_proj")):
-                found[leaf] = each.turned(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-        if isinstance(module, nn.Linear) and module is not output and found["weight"].kind in _INT4:
-            bias = found["bias"].numbers() if "bias" in found else None
-            model.set_submodule(place, StoredLinear(found["weight"].int4, found["weight"].shape, bias))
-        else:
-            for leaf, each in found.items():
-                setattr(module, leaf, nn.Parameter(each.numbers(), requires_grad=False))
+                found = found.turned(
+                    getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+                )
+            if found.kind in _INT4 and leaf == "weight" and isinstance(module, nn.Linear) and module is not output:
+                module = StoredLinear(found.int4, module)
+                model.set_submodule(place, module)
+            else:
+                setattr(module, leaf, nn.Parameter(found.numbers(), requires_grad=False))
     if tied:
         output.weight = model.get_input_embeddings().weight
     if (folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder)
-    return model.eval()
+    model.eval()
+    return model
 
 
 def _name(place: str) -> str:

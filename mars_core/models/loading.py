@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
+from mars_core.decoder.linear import INT4
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
@@ -34,6 +35,7 @@ from mars_core.text.detokenize import Pieces
 from mars_core.types import DrafterConfig, ModelRef
 
 _FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
+_LARGE = 50_000_000  # parameters: smaller models are as fast in float32
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 
@@ -127,10 +129,12 @@ def _bits(config: PreTrainedConfig) -> int:
 
 
 def suited(target: Plan) -> torch.dtype:
-    """The dtype for ``auto`` on a CPU."""
+    """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the products take most of the time."""
     if offers_int4(target.folder):
-        return torch.int4
-    return torch.float32
+        return INT4
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    stored = target.config.dtype == torch.bfloat16 and target.parameters >= _LARGE
+    return torch.bfloat16 if native and stored else torch.float32
 
 
 def load(
@@ -141,7 +145,7 @@ def load(
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = None
     if plans.draft:  # may be stored otherwise than the target
-        other = torch.float32 if dtype == torch.int4 and not offers_int4(plans.draft.folder) else dtype
+        other = torch.float32 if dtype == INT4 and not offers_int4(plans.draft.folder) else dtype
         second = _model(plans.draft, device, other, progress)
     text = real_text(tokenizer, vocabulary)
     first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
@@ -196,7 +200,7 @@ def _read(
 ) -> PreTrainedModel:  # fmt: skip
     """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits in its folder, if it has some."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
-    if dtype == torch.int4:
+    if dtype == INT4:
         progress(f"Loading {label(plan.ref)}: weights")
         return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
     with _reported(f"Loading {label(plan.ref)}: weights", progress):

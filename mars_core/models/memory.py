@@ -11,7 +11,7 @@ import psutil
 from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
-_INT4_BYTES = 3  # with the weights in bfloat16 that read prompts
+_BYTES = {"torch.int4": 3}  # with the weights in bfloat16 that read prompts
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -30,7 +30,7 @@ class Fit:
 
 def needed(parameters: int, dtype: torch.dtype) -> int:
     """Bytes for ``parameters`` in ``dtype``, including ``OVERHEAD``."""
-    return int(parameters * (_INT4_BYTES if dtype == torch.int4 else dtype.itemsize) * OVERHEAD)
+    return int(parameters * _BYTES.get(str(dtype), dtype.itemsize) * OVERHEAD)
 
 
 def pick_device(wanted: str) -> torch.device:
