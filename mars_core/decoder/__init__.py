@@ -11,11 +11,13 @@ from transformers import PreTrainedModel
 
 from mars_core.decoder.cache import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, synchronise
 from mars_core.decoder.fast_cache import FastCache, is_fast
+from mars_core.decoder.linear import rounding
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.prepare import prepare
 
 __all__ = [
-    "ANY_SHAPE", "CacheSize", "ModelCache", "PassShapes", "input_embedding", "is_fast", "open_cache", "prepare", "synchronise",
+    "ANY_SHAPE", "CacheSize", "ModelCache", "PassShapes", "input_embedding", "is_fast", "open_cache", "prepare", "rounding",
+    "synchronise",
 ]  # fmt: skip
 
 

@@ -110,8 +110,10 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
     # The query heads that share a key head become rows: keys are not repeated, and every kernel supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
-    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)
-    return mixed.view(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
+    if n == 1 and rows.device.type == "cpu":  # few rows are summed otherwise than many
+        rows, mask = torch.cat((rows, rows), 2), torch.cat((mask, mask), -2)
+    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, : n * group]
+    return mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
 
 
 class FastLayer(nn.Module):

@@ -1,18 +1,23 @@
 """Linear layers for the few rows of a decoding step.
 
 On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for every call. The sums of a packed
-product do not depend on its number of rows, if that is even. The output layer of a half-precision model gives float32 logits.
+product do not depend on its number of rows, if that is even. Weights of 4 bits are multiplied as they are stored. The output layer of
+a half-precision model gives float32 logits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
+INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
 _SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
+_GROUP = 32  # weights of 4 bits with one scale and one minimum
+_FEW = 64  # rows: passes of more read prompts
 
 
 class PlainLinear(nn.Linear):
@@ -75,15 +80,96 @@ class WideLinear(PlainLinear):
         return rows.view(*input.shape[:-1], self.out_features)
 
 
+class HalfLinear(PlainLinear):
+    """A linear layer with its weight in float16, and input, sums and product in float32 (FBGEMM): where reading the weight takes the
+    time, four times as fast as in float32. A row's product does not depend on the rows beside it."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.float())
+        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.detach().float().contiguous(), self.bias)
+        self._product: Any = torch.ops.quantized.linear_dynamic_fp16.default
+        freeze(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        product: Tensor = self._product(input.float(), self._packed)
+        return product
+
+
+class Int4(NamedTuple):
+    """A weight [out, in] of 4 bits: level · scale + minimum, with a scale and a minimum for every _GROUP columns of a row."""
+
+    levels: Tensor  # uint8 [out, in], 0 to 15
+    scales: Tensor  # float32 [out, in / _GROUP]
+    minimums: Tensor  # as ``scales``
+
+    def numbers(self) -> Tensor:
+        """float32 [out, in]."""
+        levels = self.levels.view(*self.scales.shape, _GROUP)
+        return (levels * self.scales[..., None]).add_(self.minimums[..., None]).view(self.levels.shape)
+
+
+class StoredLinear(nn.Linear):
+    """A linear layer with a weight of 4 bits in a file, from which ``read`` gets it. Its product is that of the weight in float32: for
+    checks; ``joined`` and ``pack`` replace it."""
+
+    def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
+        """In place of ``layer``, whose bias it takes."""
+        nn.Module.__init__(self)
+        self.read, self.out_features, self.in_features = read, layer.out_features, layer.in_features
+        self.register_parameter("bias", layer.bias)
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        return self.read().numbers()
+
+
+class Int4Linear(PlainLinear):
+    """A linear layer with a weight of 4 bits. Input, product, scales and offsets are rounded to bfloat16; sums are in float32. A row's
+    product does not depend on the rows beside it, of which there are at most ``_FEW``: more are multiplied with the weight in bfloat16
+    where the processor computes in it."""
+
+    packed: Tensor
+    factors: Tensor
+
+    def __init__(self, weights: Sequence[Int4], bias: Tensor | None) -> None:
+        """``weights``: side by side."""
+        weight = Int4(*map(torch.cat, zip(*weights, strict=True)))
+        super().__init__(torch.empty_like(weight.levels, dtype=torch.bfloat16, device="meta"), bias)
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(weight.levels.int(), 1)
+        self.register_buffer("packed", packed, persistent=False)
+        factors = torch.stack((weight.scales, weight.minimums + 8 * weight.scales), -1)  # of level - 8, and added
+        self.register_buffer("factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False)
+        numbers = weight.numbers().bfloat16()
+        self.wide = PackedLinear(numbers, None) if packable(numbers) else None
+        freeze(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._rows(input).to(input.dtype)
+
+    def added(self, input: Tensor, to: Tensor) -> Tensor:
+        """The product and ``to``."""
+        return to + self._rows(input)
+
+    def _rows(self, input: Tensor) -> Tensor:
+        rows = input.bfloat16().reshape(-1, self.in_features)
+        if self.wide is not None and len(rows) > _FEW:
+            product = self.wide.forward(rows)
+        else:
+            product = torch._weight_int4pack_mm_for_cpu(rows, self.packed, _GROUP, self.factors)
+        if self.bias is not None:
+            product = product + self.bias
+        return product.view(*input.shape[:-1], self.out_features)
+
+
 def freeze(module: nn.Module) -> None:
     """Makes weights and parts plain attributes: attribute lookup in ``nn.Module`` costs as much as a small operation."""
     vars(module).update({**module._parameters, **module._buffers, **module._modules})
 
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
-    """Whether a layer is a plain floating-point product: not a subclass, without a replaced forward method (hooks of
-    accelerate, quantised activations) or a quantised weight."""
-    return (
+    """Whether a layer is a plain product: not a subclass, without a replaced forward method (hooks of accelerate, quantised
+    activations) or a quantised weight, other than a StoredLinear."""
+    return isinstance(layer, StoredLinear) or (
         type(layer) is nn.Linear
         and "forward" not in vars(layer)
         and type(layer.weight.data) is Tensor
@@ -93,12 +179,14 @@ def is_plain(layer: object) -> TypeGuard[nn.Linear]:
 
 def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     """One layer that computes what ``layers``, all of them plain, compute of the same input, side by side."""
-    weight = torch.cat([layer.weight.detach() for layer in layers]) if len(layers) > 1 else layers[0].weight.detach()
-    biases = [layer.bias for layer in layers]
     bias = None
-    if any(each is not None for each in biases):
-        zeros = [layer.weight.new_zeros(layer.out_features) for layer in layers]
-        bias = torch.cat([none if each is None else each.detach() for each, none in zip(biases, zeros, strict=True)])
+    if given := [layer.bias for layer in layers if layer.bias is not None]:
+        zeros = given[0].new_zeros
+        bias = torch.cat([zeros(each.out_features) if each.bias is None else each.bias.detach() for each in layers])
+    stored = [layer.read() for layer in layers if isinstance(layer, StoredLinear)]
+    if len(stored) == len(layers):
+        return Int4Linear(stored, bias)
+    weight = torch.cat([layer.weight.detach() for layer in layers]) if len(layers) > 1 else layers[0].weight.detach()
     return (PackedLinear if packable(weight) else PlainLinear)(weight, bias)
 
 
@@ -108,18 +196,39 @@ def pack(model: nn.Module) -> None:
     tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if is_plain(layer) and packable(layer.weight):
+            if isinstance(layer, StoredLinear):
+                setattr(parent, name, joined([layer]))
+            elif is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
                 setattr(parent, name, (TiedLinear if tied else PackedLinear)(layer.weight, layer.bias))
 
 
-def float32_output(layer: nn.Module) -> nn.Module:
-    """The output layer of a model, replaced where it is plain so that its logits are float32."""
-    if not is_plain(layer) or layer.weight.dtype in (torch.float32, torch.float64):
+def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
+    """The output layer of a model with products in the dtype ``rounded``, replaced where it is plain so that its logits are float32."""
+    if not is_plain(layer) or rounded in (torch.float32, torch.float64):
         return layer
     if layer.weight.device.type == "cuda":
         return WideLinear(layer.weight.detach(), layer.bias)
+    if halvable(layer.weight):
+        return HalfLinear(layer.weight, layer.bias)
     return PackedLinear(layer.weight, layer.bias, torch.float32) if _can_pack() else layer
+
+
+def halvable(weight: Tensor) -> bool:
+    """Whether a HalfLinear can hold ``weight``: on an x86 processor, within the range of float16."""
+    on_x86 = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
+    return on_x86 and bool(weight.abs().max() <= torch.finfo(torch.float16).max)
+
+
+def multiplies_int4() -> bool:
+    """Whether the product of 4 bits has a vector kernel here."""
+    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
+def rounding(model: PreTrainedModel) -> torch.dtype:
+    """The least precise dtype of the model's products, other than quantised ones of other libraries."""
+    few = any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
+    return torch.bfloat16 if few else model.dtype
 
 
 def packable(weight: Tensor) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder.layer import FastLayer, Heads, Rotary, core_of, norm_of
-from mars_core.decoder.linear import float32_output, is_plain, pack
+from mars_core.decoder.linear import float32_output, is_plain, pack, rounding
 
 _FAMILY = {"LlamaForCausalLM", "MistralForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 _TRIED = 7  # tokens
@@ -26,14 +26,15 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
     than its replacement. The output layer of a half-precision model then returns float32 logits."""
     decoder: Any = model.get_decoder()
     on_one_device = len({weight.device for weight in model.parameters()}) == 1
+    rounded = rounding(model)
     if fast and type(model).__name__ in _FAMILY and on_one_device:
         parts = [
             part for layer in decoder.layers for own in (layer.self_attn, layer.mlp) for part in own.named_children()
         ]
         if all(is_plain(part) for name, part in parts if name.endswith("_proj")):
-            _replace_layers(decoder)
+            _replace_layers(decoder, rounded)
     output = model.get_output_embeddings()
-    if output is not None and (wide := float32_output(output)) is not output:
+    if output is not None and (wide := float32_output(output, rounded)) is not output:
         model.set_output_embeddings(wide)
     pack(model)
 
@@ -45,7 +46,7 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
     return FastLayer(norm_of(layer.input_layernorm), core, at)
 
 
-def _replace_layers(decoder: Any) -> None:
+def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
     """Replaces layer by layer, so that at most one layer is in memory twice. Stops at a layer whose output on random hidden states
     differs from its replacement's; the model then still computes the same, with transformers' layers."""
     weight = decoder.embed_tokens.weight
@@ -59,7 +60,7 @@ def _replace_layers(decoder: Any) -> None:
         found = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
         added = wanted.double() - hidden.double()
         error = (found.double() - wanted.double()).square().mean().sqrt()
-        if not error <= _TOLERANCE[hidden.dtype] * added.square().mean().sqrt():
+        if not error <= _TOLERANCE[rounded] * added.square().mean().sqrt():
             return
         decoder.layers[at] = stand_in
     decoder.norm = norm_of(decoder.norm)

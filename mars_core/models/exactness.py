@@ -20,7 +20,7 @@ from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
 # Cheapest first. With the last one every pass over a chain has the same number of rows.
-CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((2, 64), (4, 64), (8, 64), (16, 16)))
+CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 16)))
 _TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
 
 

@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
+from mars_core.decoder.linear import INT4
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
@@ -26,6 +27,7 @@ from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.models.gguf import description, weights
+from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
 from mars_core.models.source import Planned, Progress, bar_class, label
@@ -35,6 +37,7 @@ from mars_core.text.detokenize import Pieces
 from mars_core.types import DrafterConfig, ModelRef
 
 _FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
+_LARGE = 50_000_000  # parameters: smaller models are as fast in float32
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
 
 
@@ -128,13 +131,25 @@ def _bits(config: PreTrainedConfig) -> int:
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
 
 
+def suited(target: Plan) -> torch.dtype:
+    """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the products take most of the time."""
+    if offers_int4(target.folder):
+        return INT4
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    stored = target.config.dtype == torch.bfloat16 and target.parameters >= _LARGE
+    return torch.bfloat16 if native and stored else torch.float32
+
+
 def load(
     spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, progress: Progress
 ) -> Pair:  # fmt: skip
     """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate. Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
-    second = _model(plans.draft, device, dtype, progress) if plans.draft else None
+    second = None
+    if plans.draft:  # may be stored otherwise than the target
+        other = torch.float32 if dtype == INT4 and not offers_int4(plans.draft.folder) else dtype
+        second = _model(plans.draft, device, other, progress)
     text = real_text(tokenizer, vocabulary, spec.text)
     first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
@@ -188,8 +203,11 @@ class _Loaded(NamedTuple):
 def _read(
     plan: Plan, folder: Path, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None
 ) -> PreTrainedModel:  # fmt: skip
-    """The model as transformers loads it."""
+    """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits in its folder, if it has some."""
     options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+    if dtype == INT4:
+        progress(f"Loading {label(plan.ref)}: weights")
+        return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
     with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, output_loading_info=True,

@@ -11,6 +11,7 @@ import psutil
 from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
+_BYTES = {"torch.int4": 3}  # with the weights in bfloat16 that read prompts
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -29,7 +30,7 @@ class Fit:
 
 def needed(parameters: int, dtype: torch.dtype) -> int:
     """Bytes for ``parameters`` in ``dtype``, including ``OVERHEAD``."""
-    return int(parameters * dtype.itemsize * OVERHEAD)
+    return int(parameters * _BYTES.get(str(dtype), dtype.itemsize) * OVERHEAD)
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -49,9 +50,12 @@ def pick_device(wanted: str) -> torch.device:
 
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
     """The dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32 on a CPU) or a name. Raises ValueError."""
-    names = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    names = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "int4")}
+    if wanted == "int4" and device.type != "cpu":
+        raise ValueError(f"dtype is 'int4', which is for CPUs, and the device is {device}; choose auto.")
     if wanted in names:
-        return names[wanted]
+        found: torch.dtype = names[wanted]
+        return found
     if wanted != "auto":
         raise ValueError(f"dtype is {wanted!r}; it must be auto, {', '.join(names)}.")
     if device.type != "cuda":

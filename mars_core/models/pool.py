@@ -29,8 +29,8 @@ _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
 class ModelPool:
-    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16. ``graphs``: record steps
-    as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded``
+    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, int4. ``graphs``: record
+    steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded``
     never wait for it."""
 
     def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True) -> None:
@@ -90,13 +90,14 @@ class ModelPool:
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
         prepare()
-        from mars_core.models.loading import load, plan  # here, because it imports transformers' models
+        from mars_core.models.loading import load, plan, suited  # here, because it imports transformers' models
 
         plans = plan(spec, progress)
-        self._free_memory(plans.target.ref.name, sum(each.bytes(self.dtype) for each in plans if each), progress)
-        return load(spec, plans, self.device, self.dtype, self._graphs, progress)
+        dtype = suited(plans.target) if self.device.type == "cpu" and self._wanted[1] == "auto" else self.dtype
+        self._free_memory(plans.target.ref.name, dtype, sum(each.bytes(dtype) for each in plans if each), progress)
+        return load(spec, plans, self.device, dtype, self._graphs, progress)
 
-    def _free_memory(self, name: str, needed: int, progress: Progress) -> None:
+    def _free_memory(self, name: str, dtype: torch.dtype, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
         while self._pairs and (len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)):
             _, pair = self._pairs.popitem(last=False)
@@ -106,7 +107,7 @@ class ModelPool:
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
-                f"{name} needs about {gigabytes(needed)} with its drafters in {str(self.dtype).removeprefix('torch.')}, and "
+                f"{name} needs about {gigabytes(needed)} with its drafters in {str(dtype).removeprefix('torch.')}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache
+from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache, rounding
 from mars_core.models.errors import ModelError, is_out_of_memory
 from mars_core.verification import ancestors
 
@@ -76,7 +76,7 @@ def check(model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAP
             raise
         raise _refusal(trial.name, "its forward pass does not work with a cache that is rolled back") from failure
     quantised = getattr(model, "hf_quantizer", None) is not None  # may compute in half precision, whatever the dtype
-    if not error <= _TOLERANCE.get(torch.bfloat16 if quantised else model.dtype, _TOLERANCE[torch.bfloat16]):
+    if not error <= _TOLERANCE.get(torch.bfloat16 if quantised else rounding(model), _TOLERANCE[torch.bfloat16]):
         raise _refusal(trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations")
 
 
