@@ -310,6 +310,9 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(page.locator("#settings summary").first).to_be_visible()
     expect(theta).to_have_value("0.950")
 
+    theta.fill("")
+    expect(note).to_have_text("")
+    assert below.evaluate(PLACE) == place
     theta.fill("0.9")
     pick(page, "Model pair", "A small random model with a head")
     expect(theta).to_have_value("0.8")

@@ -133,7 +133,7 @@ class SettingsPanel:
                 rules = [read_rule(form)] if form else self._thresholds(values)
                 notes.append(threshold_note(rules, margins, theta))
             except ValueError:  # said when the runs are asked for
-                notes.append(ThresholdNote(()))
+                notes.append(ThresholdNote(("",)))
         return notes
 
     def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -70,7 +70,7 @@ box.addEventListener("toggle", ({ target }) => { if (target.dataset.redraw) redr
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
   if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
-  else if (button) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
+  else if (button?.dataset.do) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
 watch("value", update);
 update();
