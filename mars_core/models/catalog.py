@@ -144,7 +144,9 @@ CATALOG: tuple[PairSpec, ...] = (
         "General chat in English on any CPU: short answers, explanations, code; weak at sums. It has no draft model: drafts repeat what "
         "the text has already (n-grams). Fetched once, 93 MB. Apache 2.0, no account needed.",
         prompts=SMOLLM2_PROMPTS, temperature=0.0,
-        theta=Theta(0.97, "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of p₁; 0.97 asks for about half."),
+        theta=Theta(
+            0.97, "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of p₁; 0.97 asks for about half."
+        ),
     ),
     BUNDLED_PAIR,
     PairSpec(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 FILE = Path(__file__).with_name("example.json")
-RULES = (RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9}))
+RULES = (RuleConfig("strict"), RuleConfig("mars", {"theta": CATALOG[0].theta.value}))
 
 
 def stored() -> tuple[Trace, ...]:
