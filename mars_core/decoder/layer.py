@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from mars_core.decoder.linear import PlainLinear, freeze, joined
 
+_ROWS = 4  # attention on a CPU sums blocks of fewer rows in another order
+
 
 class Rotary(NamedTuple):
     """Rotary positions, of the first d' ≤ d dimensions of a head: factors of x and of x with its halves exchanged."""
@@ -101,7 +103,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
     """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d]."""
     batch, n, *_ = queries.shape
     attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
-    if mask is None or mask.shape[-2] != n * group or group == 1:
+    if mask is None or mask.shape[-2] != n * group:
         mixed = attention(
             queries.transpose(1, 2), keys, values, attn_mask=mask, is_causal=mask is None and n > 1, scale=heads.scale,
             enable_gqa=group > 1,
@@ -110,8 +112,8 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, 
     # The query heads that share a key head become rows: keys are not repeated, and every kernel supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
-    if n == 1 and rows.device.type == "cpu":  # few rows are summed otherwise than many
-        rows, mask = torch.cat((rows, rows), 2), torch.cat((mask, mask), -2)
+    if (missing := -n * group % _ROWS) and rows.device.type == "cpu":
+        rows, mask = nn.functional.pad(rows, (0, 0, 0, missing)), nn.functional.pad(mask, (0, 0, 0, missing))
     mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, : n * group]
     return mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
 

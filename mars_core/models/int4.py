@@ -140,7 +140,8 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
                 found = found.turned(
                     getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
                 )
-            if found.kind in _INT4 and leaf == "weight" and isinstance(module, nn.Linear) and module is not output:
+            fits = leaf == "weight" and isinstance(module, nn.Linear) and module is not output and not shape[0] % 16
+            if found.kind in _INT4 and fits:
                 module = StoredLinear(found.int4, module)
                 model.set_submodule(place, module)
             else:

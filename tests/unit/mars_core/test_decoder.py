@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from mars_core.decoder import CacheSize, ModelCache, PassShapes, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.fast_cache import FastCache
+from mars_core.decoder.layer import Heads, _attend
 from mars_core.decoder.linear import (
     PackedLinear,
     PlainLinear,
@@ -348,10 +349,34 @@ def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
     ]
 
 
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (9, 3), (8, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.inference_mode()
+def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(heads: tuple[int, int], dtype: torch.dtype) -> None:
+    """Kernels read 32 rows at a time, of all query heads that share a key head; the last ones may be fewer."""
+    torch.manual_seed(0)
+    (query, key), width, most = heads, 128, 64
+    q, keys, values = torch.randn(1, most, query, 64), torch.randn(1, key, width, 64), torch.randn(1, key, width, 64)
+    seen = torch.arange(width) <= width - most + torch.arange(most)[:, None]
+    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
+
+    def attended(rows: slice) -> Tensor:
+        parts = (
+            each.to(dtype) for each in (q[:, rows], keys, values, mask.unflatten(0, (most, -1))[rows].flatten(0, 1))
+        )
+        return _attend(*parts, Heads(query, key, 64, 0.125))
+
+    whole = attended(slice(None))
+    for count in range(1, most):
+        for first in {0, 1, most - count}:
+            rows = slice(first, first + count)
+            assert torch.equal(attended(rows), whole[:, rows]), count
+
+
 def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -> None:
     half, full = nn.Linear(4, 3, dtype=torch.bfloat16), nn.Linear(4, 3)
-    assert float32_output(half)(torch.randn(2, 4).bfloat16()).dtype == torch.float32
-    assert float32_output(full) is full
+    assert float32_output(half, torch.bfloat16)(torch.randn(2, 4).bfloat16()).dtype == torch.float32
+    assert float32_output(full, torch.float32) is full
 
 
 @pytest.mark.parametrize("lacking", ["library", "operator"])
@@ -366,8 +391,9 @@ def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pyt
     pack(model)
     assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(model(x), wanted)
     assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
+    monkeypatch.setattr("mars_core.decoder.linear.halvable", lambda _weight: False)
     half = nn.Linear(4, 3, dtype=torch.bfloat16)
-    assert float32_output(half) is half
+    assert float32_output(half, torch.bfloat16) is half
 
 
 @pytest.mark.parametrize("large", [True, False])

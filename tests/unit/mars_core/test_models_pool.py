@@ -100,7 +100,7 @@ def test_memory_grows_with_the_width_of_the_dtype() -> None:
 def test_pairs_are_exact_in_every_dtype(specs: tuple[PairSpec, ...], dtype: str) -> None:
     pair = ModelPool(device="cpu", dtype=dtype).get(specs[0])
     assert (pair.exact, str(pair.target.dtype)) == (True, f"torch.{dtype}")
-    assert pair.shapes.row_step > 1 and pair.shapes.width_step > 1
+    assert pair.shapes.width_step > 1
 
 
 @pytest.mark.parametrize("field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}])

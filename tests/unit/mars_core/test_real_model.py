@@ -9,13 +9,17 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig
 
 from evaluation.cli import main
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
 from mars_core.models.gguf import SOURCE, fetch_default
+from mars_core.models.int4 import read_int4
 from mars_core.models.source import count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
@@ -101,6 +105,30 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
     for temperature, prompt in ((0.0, PROMPTS[4]), (1.0, PROMPTS[5]), (1.0, PROMPTS[6])):
         alone, strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS))
         assert numbers(strict) == numbers(alone)
+
+
+def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(loaded: Callable[[str], Pair]) -> None:
+    """But for places where the two best logits are nearer than they are rounded."""
+    pair, full = loaded("auto"), loaded("float32")
+    assert (pair.exact, str(pair.dtype)) == (True, "torch.int4"), pair.inexact
+    for temperature, prompt in (*((0.0, prompt) for prompt in PROMPTS), (1.0, PROMPTS[5])):
+        drafters = (NONE, NGRAMS, DrafterConfig("ngram", k=17))
+        alone, *strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in drafters)
+        assert all(numbers(each) == numbers(alone) for each in strict)
+        if temperature == 0:
+            ids = torch.tensor([[*alone.prompt_ids, *alone.token_ids]])
+            with torch.inference_mode():
+                rows = full.target(ids).logits[0, len(alone.prompt_ids) - 1 : -1]
+            chosen = rows.gather(1, torch.tensor(alone.token_ids)[:, None])[:, 0]
+            assert bool((rows.amax(-1) - chosen < 0.5).all())
+
+
+def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(loaded: Callable[[str], Pair]) -> None:
+    folder = Path(loaded("float32").target.name_or_path)
+    found: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
+    for place, wanted in load_file(folder / "model.safetensors").items():
+        owner, _, leaf = place.rpartition(".")
+        assert torch.equal(getattr(found.get_submodule(owner), leaf), wanted), place
 
 
 def test_a_server_of_it_that_speculates_is_lossless(loaded: Callable[[str], Pair], tmp_path: Path) -> None:
