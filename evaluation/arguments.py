@@ -123,7 +123,7 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
-    return _plan(options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.value))
+    return _plan(options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.own))
 
 
 def read_served_options(options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]) -> Plan:

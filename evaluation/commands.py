@@ -10,7 +10,7 @@ from typing import Any
 
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.rules import PLAIN
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, Processors, PromptConfig, RuleConfig, RunConfig
 
 PROGRAM = "python -m mars_core"
@@ -132,7 +132,12 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    given = {parameter: float(value) for rule in rules for parameter, value in rule.parameters.items()}
+    own = any(spec.key == key and spec.theta.own is not None for spec in CATALOG)  # then θ is never left out
+    given = {
+        parameter: float(value)
+        for rule in rules
+        for parameter, value in {**(_theta(rule) if own else {}), **rule.parameters}.items()
+    }
     draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
     options = {
         "prompt": config.prompt.text,
@@ -150,6 +155,10 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         **_machine(config),
     }
     return f"{PROGRAM} {name} {shlex.join(_words(options))}"
+
+
+def _theta(rule: RuleConfig) -> dict[str, float]:
+    return {name: value for name, value in RULES[rule.name].values(rule.parameters).items() if name == "theta"}
 
 
 def _processors(processors: Processors) -> Options:

@@ -172,7 +172,7 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
 
 def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float | None = None) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a value are left out, except θ where the
-    pair has a ``theta``. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is no number."""
+    pair has a ``theta`` of its own. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     given = _parameters(options)
@@ -231,7 +231,7 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
     names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
         names = ["strict", *(name for name in names if name != "strict")]
-    rules = read_rules(names, options, pair.spec.theta.value)
+    rules = read_rules(names, options, pair.spec.theta.own)
     if options.command == "run" and len(rules) > 1:
         raise ValueError(f"The options name {len(rules)} rules or values; run takes 1, compare takes several.")
     return [_config(options, pair, rule) for rule in rules]

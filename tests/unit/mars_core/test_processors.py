@@ -23,7 +23,7 @@ from transformers import (
 
 from mars_core.engine import Engines
 from mars_core.engine.processors import word_ids
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Outcome, Processors, Sampling, Trace, TreeShape
@@ -66,7 +66,7 @@ BUNDLED = {
 
 @pytest.fixture(scope="module")
 def bundled() -> Pair:
-    return ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
+    return ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR)
 
 
 @pytest.mark.parametrize("name", BUNDLED)
@@ -76,7 +76,7 @@ def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperatur
         Sampling(1.0, processors=BUNDLED[name]),
         0,
     )
-    for seed, prompt in enumerate(CATALOG[0].prompts[:3]):
+    for seed, prompt in enumerate(BUNDLED_PAIR.prompts[:3]):
         alone, plain, drafted = (
             decoded(bundled, config_for(bundled, drafter, each, prompt=prompt, new=48, seed=seed))
             for drafter, each in (

@@ -35,7 +35,7 @@ from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 EVENTS = frozenset((
     "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
     "act", "apply", "arrange", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go",
-    "lambda", "load", "look", "move", "run", "read_wish", "more", "narrow",
+    "lambda", "load", "look", "measured", "move", "run", "read_wish", "more", "narrow",
     "new_seed", "open_sweep", "press", "read", "redraw", "about", "switch", "go_on",
     "refresh", "save", "search", "show", "start", "sweep", "_draw", "against", "show_device", "write",
     "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
