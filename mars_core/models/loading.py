@@ -25,7 +25,7 @@ from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.exactness import find_shapes, real_text
-from mars_core.models.gguf import offers_int4, read_int4
+from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
 from mars_core.models.source import Planned, Progress, bar_class, description, label, weights

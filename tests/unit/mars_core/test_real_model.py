@@ -17,7 +17,7 @@ from transformers import AutoConfig
 
 from evaluation.cli import main
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
-from mars_core.models.gguf import read_int4
+from mars_core.models.int4 import read_int4
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded

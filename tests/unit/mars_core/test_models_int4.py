@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM
 from mars_core.decoder import CacheSize, is_fast, open_cache
 from mars_core.decoder.linear import HalfLinear, Int4, Int4Linear, StoredLinear, joined, packable
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
-from mars_core.models import gguf as module
-from mars_core.models.gguf import SOURCE, offers_int4, read_file, read_int4
+from mars_core.models import int4 as module
+from mars_core.models.int4 import SOURCE, offers_int4, read_file, read_int4
 from mars_core.models.loading import suited
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
