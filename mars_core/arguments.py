@@ -39,7 +39,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # w
 
 MACHINE_OPTIONS: Options = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
-    "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16"},
+    "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16, int4"},
     "--no-graphs": {"action": "store_true", "help": "on CUDA: do not record steps as CUDA graphs"},
 }  # fmt: skip
 PROMPT_OPTIONS: Options = {
