@@ -172,7 +172,8 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
 
 def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float | None = None) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a value are left out, except θ where
-    ``theta``, a pair's own, is given. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is no number."""
+    ``theta``, a pair's own, is given. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is
+    no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     given = _parameters(options)
