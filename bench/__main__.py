@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from bench.common.measure import interleaved as timed
 from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
 from bench.common.report import Figure, Report, Table
 from mars_core.models import Pair
-from mars_core.models.source import folder_of
+from mars_core.models.gguf import SOURCE, weights
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 
@@ -52,11 +53,16 @@ def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
     return found
 
 
+def folder(pair: Pair) -> Path:
+    """The target's, in Hugging Face's format."""
+    return weights(pair.spec.target, lambda _: None)[0]
+
+
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
     """transformers', on models as it loads them: generation in both dtypes, and assisted generation with the draft model or the prompt."""
     found = {}
     for dtype in (torch.float32, torch.bfloat16):
-        target = opened(pair.spec.target, dtype)
+        target = opened(folder(pair), dtype)
         name = f"transformers generate, {str(dtype).removeprefix('torch.')}"
         found[name] = prompted(greedy(target, target.generation_config.eos_token_id), pair.tokenizer, tokens)
         if dtype is torch.float32:
@@ -105,7 +111,7 @@ def main(options: Namespace) -> Report:
             if not temperature:
                 methods = {**peers(pair, options.max_new_tokens), **methods}
                 for name, kind in LLAMA_KINDS.items() if actual and LLAMA.exists() else ():
-                    server = running.enter_context(llama_server(folder_of(pair.spec.target) / "source.gguf", kind))
+                    server = running.enter_context(llama_server(folder(pair) / SOURCE, kind))
                     methods = {**methods, name: prompted(server, pair.tokenizer, options.max_new_tokens)}
             samples = timed(methods, prompts, options.rounds)
         baseline = "none" if temperature else GENERATE

@@ -21,9 +21,8 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
-from mars_core.models.source import folder_of
 from mars_core.text.prompting import encode
-from mars_core.types import ModelRef, PromptConfig
+from mars_core.types import PromptConfig
 
 LLAMA = ROOT / ".venv-llama/bin/python"
 
@@ -40,10 +39,10 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
     return decode
 
 
-def opened(ref: ModelRef, dtype: torch.dtype) -> PreTrainedModel:
+def opened(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     """The model as transformers loads it, on the CPU."""
     load: Any = AutoModelForCausalLM.from_pretrained
-    model: PreTrainedModel = load(folder_of(ref), dtype=dtype).eval()
+    model: PreTrainedModel = load(folder, dtype=dtype).eval()
     return model
 
 
