@@ -19,7 +19,7 @@ from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
-# Cheapest first; the first one is for fast layers, which attend from a single row as from two. With the last one every pass over a
+# Cheapest first; the first one is for fast layers on a CPU, which attend from a single row as from two. With the last one every pass over a
 # chain has the same number of rows.
 CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 16)))
 _TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
@@ -47,7 +47,7 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
         return Found(ANY_SHAPE, "it was not checked")
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
-    for shapes in CANDIDATES if is_fast(model) else CANDIDATES[1:]:
+    for shapes in CANDIDATES if is_fast(model) and ids.device.type == "cpu" else CANDIDATES[1:]:
         try:
             position, margins = _differs_at(model, ids, shapes)
         except FAILURES as failure:
