@@ -22,7 +22,8 @@ from bench.common.measure import interleaved as timed
 from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
 from bench.common.report import Figure, Report, Table
 from mars_core.models import Pair
-from mars_core.models.gguf import SOURCE, weights
+from mars_core.models.gguf import weights
+from mars_core.models.source import SOURCE
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 

@@ -46,7 +46,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
 
     def show_device() -> str:
         opened()
-        return f"{pool.device}, {str(pool.dtype).removeprefix('torch.')}"
+        return f"{pool.device}, {pool.numbers}"
 
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:

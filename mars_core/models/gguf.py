@@ -21,12 +21,12 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2, source
 from mars_core.models.errors import ModelError, brief, explained
 from mars_core.models.memory import free_bytes, gigabytes
-from mars_core.models.source import GGUF, Progress, bar_class, folder_of, is_local, label, snapshot
+from mars_core.models.source import GGUF, SOURCE, Progress, bar_class, folder_of, is_local, label, snapshot
 from mars_core.models.untrusted import check_count
 from mars_core.types import ModelRef
 
 # Libraries that only GGUF files need are imported below: other models run without them.
-SOURCE, WEIGHTS = f"source{GGUF}", "model.safetensors"
+WEIGHTS = "model.safetensors"
 _WAIT_S = 3600  # for another process that has the same file in hand
 _PEAK = 1.5  # memory of a conversion, in models of float32
 _MOST = {".block_count": 512, ".expert_count": 4096, "split.count": 1}  # of a file's numbers, above any real model

@@ -1,7 +1,7 @@
 """Models with weights of 4 bits, from the GGUF file that lies beside their configuration.
 
 Only weights are taken from the file: configuration and tokenizer are those of the folder, in Hugging Face's format. What is not of 4
-bits is read as float32.
+bits is read as float32. The reader of the library gguf takes seconds for the vocabulary, which this one skips.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedConfi
 
 from mars_core.decoder.linear import Int4, StoredLinear, multiplies_int4
 from mars_core.models.errors import ModelError
-from mars_core.models.gguf import SOURCE
+from mars_core.models.source import SOURCE
 
 # Architectures, and whether the rows of q and k stand in another order than in Hugging Face's format.
 _ARCHITECTURES = {"llama": True, "qwen2": False, "qwen3": False}
@@ -69,9 +69,8 @@ class _Kind(NamedTuple):
 
 
 def _floats(blocks: Tensor, dtype: torch.dtype = torch.float16) -> Tensor:
-    return (
-        blocks.contiguous().view(dtype).to(torch.float32, copy=True)
-    )  # the file is closed when nothing is a part of it
+    """A copy: the file stays open as long as a tensor is a part of it."""
+    return blocks.contiguous().view(dtype).to(torch.float32, copy=True)
 
 
 def _int4(blocks: Tensor) -> Int4:

@@ -53,6 +53,15 @@ class ModelPool:
     def dtype(self) -> torch.dtype:
         return pick_dtype(self._wanted[1], self.device)
 
+    @property
+    def numbers(self) -> str:
+        """The dtype in words: ``auto`` on a CPU chooses one for each pair when it is loaded."""
+        return "dtype by model" if self._by_model else str(self.dtype).removeprefix("torch.")
+
+    @property
+    def _by_model(self) -> bool:
+        return self.device.type == "cpu" and self._wanted[1] == "auto"
+
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if necessary; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head)
@@ -93,7 +102,7 @@ class ModelPool:
         from mars_core.models.loading import load, plan, suited  # here, because it imports transformers' models
 
         plans = plan(spec, progress)
-        dtype = suited(plans.target) if self.device.type == "cpu" and self._wanted[1] == "auto" else self.dtype
+        dtype = suited(plans.target) if self._by_model else self.dtype
         self._free_memory(plans.target.ref.name, dtype, sum(each.bytes(dtype) for each in plans if each), progress)
         return load(spec, plans, self.device, dtype, self._graphs, progress)
 

@@ -36,6 +36,7 @@ Config = TypeVar("Config")
 BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 GGUF = ".gguf"
+SOURCE = f"source{GGUF}"  # in a folder: the file from which its safetensors were made
 _WEIGHTS = "*.safetensors"
 _TENSOR_PICKLES = "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
@@ -160,9 +161,12 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
 
 
 def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
-    """``local:`` and 12 digits of a SHA-256 over config.json and the safetensors (large ones: headers and sizes), or ``pickles``
-    where there are none."""
+    """``local:`` and 12 digits of a SHA-256 over config.json, the safetensors (large ones: headers and sizes), or ``pickles`` where
+    there are none, and the GGUF file that int4 is read from (its size and first part)."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for path in folder.glob(SOURCE):
+        with path.open("rb") as file:
+            digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode() + file.read(_SMALL))
     paths = sorted(folder.glob(_WEIGHTS))
     whole = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:

@@ -89,23 +89,28 @@ class Training:
         return model.to(self._place.device).eval().requires_grad_(False)
 
     def run(self) -> None:
-        """Rounds until the target's tokens are spent."""
-        share = self._options.shard // self._place.count
+        """Rounds until ``tokens`` fresh ones are spent."""
         while self._progress.tokens < self._options.tokens:
-            began = time.monotonic()
-            samples = list(self._writer.samples(share, self._note(share)))
-            if self._learner is None:
-                self._learner = self._begun(samples)
-            written = time.monotonic() - began
-            self._learn(self._learner, samples)
-            self._progress.rounds += 1
-            self._progress.seconds += time.monotonic() - began
-            if self._place.rank == 0:
-                self._keep(self._learner)
-                rate = self._progress.tokens / self._progress.seconds
-                left = max(0, self._options.tokens - self._progress.tokens) / rate
-                log.info("round %d: %s of %s tokens, %.0f a second (%.0f s of writing), %.1f h left", self._progress.rounds,
-                         f"{self._progress.tokens:,}", f"{self._options.tokens:,}", rate, written, left / 3600)  # fmt: skip
+            self._round(self._options.shard // self._place.count)
+
+    def _round(self, share: int) -> None:
+        began = time.monotonic()
+        samples = list(self._writer.samples(share, self._note(share)))
+        written = time.monotonic() - began
+        if self._learner is None:
+            self._learner = self._begun(samples)
+        self._learn(self._learner, samples)
+        progress = self._progress
+        progress.rounds += 1
+        progress.seconds += time.monotonic() - began
+        if self._place.rank == 0:
+            self._keep(self._learner)
+            rate = progress.tokens / progress.seconds
+            left = max(0, self._options.tokens - progress.tokens) / rate / 3600
+            log.info(
+                f"round {progress.rounds}: {progress.tokens:,} of {self._options.tokens:,} tokens, {rate:.0f} a second "
+                f"({written:.0f} s of writing), {left:.1f} h left"
+            )
 
     def _begun(self, samples: list[Sample]) -> Learner:
         """The draft vocabulary holds the ids that the first texts use most."""

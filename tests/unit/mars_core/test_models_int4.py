@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,9 @@ from mars_core.decoder import CacheSize, is_fast, open_cache
 from mars_core.decoder.linear import HalfLinear, Int4, Int4Linear, StoredLinear, joined, packable
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
 from mars_core.models import int4 as module
-from mars_core.models.gguf import SOURCE
 from mars_core.models.int4 import offers_int4, read_file, read_int4
 from mars_core.models.loading import suited
+from mars_core.models.source import SOURCE, fingerprint
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
 from tests.live_pairs import config_for, decoded
@@ -143,6 +144,7 @@ def pool() -> ModelPool:
 def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(folder: Path, pool: ModelPool) -> None:
     pair = pool.get(custom_pair(str(folder), str(folder)))
     assert (pair.exact, str(pair.dtype), is_fast(pair.target)) == (True, "torch.int4", True), pair.inexact
+    assert (pool.numbers, ModelPool(device="cpu", dtype="bfloat16").numbers) == ("dtype by model", "bfloat16")
     assert isinstance(pair.target.get_output_embeddings(), HalfLinear)
     for temperature in (0.0, 1.0):
         traces = [
@@ -203,6 +205,13 @@ def test_a_damaged_file_is_named_and_never_offered(folder: Path, tmp_path: Path)
         with pytest.raises(ModelError, match="is damaged or not a GGUF file"):
             read_file(tmp_path / SOURCE)
         assert not offers_int4(tmp_path)
+
+
+def test_another_file_is_another_revision(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    assert fingerprint(tmp_path) == fingerprint(folder)
+    (tmp_path / SOURCE).write_bytes((folder / SOURCE).read_bytes()[:-1] + b"!")
+    assert fingerprint(tmp_path) != fingerprint(folder)
 
 
 def test_a_file_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:

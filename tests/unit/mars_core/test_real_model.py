@@ -18,9 +18,9 @@ from transformers import AutoConfig
 
 from evaluation.cli import main
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
-from mars_core.models.gguf import SOURCE, fetch_default
+from mars_core.models.gguf import fetch_default
 from mars_core.models.int4 import read_int4
-from mars_core.models.source import count_parameters
+from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded

@@ -11,7 +11,7 @@ import gradio as gr
 import pytest
 
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
-from mars_core.models.catalog import Theta
+from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
@@ -115,7 +115,7 @@ def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(place: Services,
     assert parse(drawn)["pair"] == "bundled"
 
 
-SPECS = (CATALOG[0], replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])
+SPECS = (replace(CATALOG[0], theta=PAPER_THETA), replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])
 MEASURED = ((10.0, 9.5), (20.0, 19.0))
 
 
