@@ -1,7 +1,8 @@
-"""Starts the page: settings, models, database with its backup, page, server. The only module that reads the environment (docs/hosting.md).
+"""Starts the page: settings, models, database with its backup, page, server. The only module that
+reads the environment (docs/hosting.md).
 
-The default model is fetched where it is missing, then the page is served. The default pair is loaded when a visitor opens the page, or
-after a few seconds; earlier requests load it themselves.
+The default model is fetched where it is missing, then the page is served. The default pair is
+loaded when a visitor opens the page, or after a few seconds; earlier requests load it themselves.
 """
 
 from __future__ import annotations
@@ -55,14 +56,18 @@ from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 LOG = logging.getLogger("mars")
 LOAD_AFTER_S = 5.0  # without a visitor: loading a pair would slow down opening the page
 THREADS = 200  # of handlers: every queued request occupies one
-# At shutdown, seconds for: saving current runs, notifying clients, the last push of the backup, closing connections.
+# At shutdown, seconds for: saving current runs, notifying clients, the last push of the backup,
+# closing connections.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
-GRACE_S = END_S + STREAMS_S + PUSH_S + CLOSE_S + 2.0  # after which the process ends, whatever its threads do
+GRACE_S = (
+    END_S + STREAMS_S + PUSH_S + CLOSE_S + 2.0
+)  # after which the process ends, whatever its threads do
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Objects with the lifetime of the page. ``backup``: None where it is off; ``ending``: a proxy sends no more visitors."""
+    """Objects with the lifetime of the page. ``backup``: None where it is off; ``ending``: a proxy
+    sends no more visitors."""
 
     services: Services
     metrics: Metrics
@@ -74,28 +79,53 @@ class Application:
 
     @classmethod
     def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
-        """Raises ValueError for settings that cannot be used, StorageError for a database that cannot."""
+        """Raises ValueError for settings that cannot be used, StorageError for a database that
+        cannot."""
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
         pairs, absent = _fetched(offered(chosen, catalog))
         most = max(2, len(pairs)) if chosen.zero_gpu else 2
-        pool = ModelPool(device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most)
-        engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core)
+        pool = ModelPool(
+            device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most
+        )
+        engine = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core
+        )
         accelerator: Accelerator = Local(pool, engine)
         if chosen.zero_gpu:
             accelerator, pairs = _zero_gpu(pool, pairs)
         store, notice, backup = _storage(chosen)
-        metrics = Metrics(labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting))
+        metrics = Metrics(
+            labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting)
+        )
         services = Services(
-            pool, store, pairs, engine=engine, accelerator=accelerator, public=chosen.public, limits=limits,
-            sign_in=chosen.sign_in and chosen.public, retention_days=chosen.retention_days,
-            notice=f"{notice} {absent}".strip(), observers=(metrics.observe,),
-        )  # fmt: skip
-        return cls(services, metrics, PairProbe(pool.loaded), backup, Retention(store, chosen.retention_days))
+            pool,
+            store,
+            pairs,
+            engine=engine,
+            accelerator=accelerator,
+            public=chosen.public,
+            limits=limits,
+            sign_in=chosen.sign_in and chosen.public,
+            retention_days=chosen.retention_days,
+            notice=f"{notice} {absent}".strip(),
+            observers=(metrics.observe,),
+        )
+        return cls(
+            services,
+            metrics,
+            PairProbe(pool.loaded),
+            backup,
+            Retention(store, chosen.retention_days),
+        )
 
     def launch(self, chosen: Settings) -> Any:
         """Serve the page in background threads. Raises OSError."""
-        page = build_app(self.services, self.opened.set).queue(default_concurrency_limit=4, api_open=not chosen.public)
-        options = launch_options(page, self.services, trust_proxy=chosen.proxy, hosts=(chosen.host, *chosen.hosts))
+        page = build_app(self.services, self.opened.set).queue(
+            default_concurrency_limit=4, api_open=not chosen.public
+        )
+        options = launch_options(
+            page, self.services, trust_proxy=chosen.proxy, hosts=(chosen.host, *chosen.hosts)
+        )
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
             "database": database_probe(self.services.store),
@@ -107,9 +137,15 @@ class Application:
         if chosen.metrics:
             more["routes"].append(self.metrics.route)
         page.launch(
-            server_name=chosen.host, server_port=chosen.port, root_path=chosen.root_path or None, quiet=True,
-            prevent_thread_lock=True, mcp_server=chosen.mcp, max_threads=THREADS, **options,
-        )  # fmt: skip
+            server_name=chosen.host,
+            server_port=chosen.port,
+            root_path=chosen.root_path or None,
+            quiet=True,
+            prevent_thread_lock=True,
+            mcp_server=chosen.mcp,
+            max_threads=THREADS,
+            **options,
+        )
         forget_components(page)
         limit_arrival(page)
         return page
@@ -126,7 +162,8 @@ class Application:
             self.services.engine.submit(preload, self.services, self.loaded.fail)
 
     def close(self, page: Any = None) -> None:
-        """Save current runs, push the backup and release all resources, in about ten seconds. Until then the server responds."""
+        """Save current runs, push the backup and release all resources, in about ten seconds. Until
+        then the server responds."""
         self.ending.set()
         self.opened.set()
         self.retention.stop()
@@ -138,7 +175,9 @@ class Application:
         if self.backup:
             LOG.info(self.backup.stop(PUSH_S))
         if page:
-            closing = Thread(target=page.close, args=[False], daemon=True)  # it waits for open connections
+            closing = Thread(
+                target=page.close, args=[False], daemon=True
+            )  # it waits for open connections
             closing.start()
             closing.join(CLOSE_S)
         services.engine.shutdown(wait=False, cancel_futures=True)
@@ -155,7 +194,8 @@ class Application:
 
 
 def _fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
-    """The default model is fetched. Where it cannot be, the bundled pair becomes the first, and the page says so."""
+    """The default model is fetched. Where it cannot be, the bundled pair becomes the first, and the
+    page says so."""
     if not pairs or pairs[0].target.name != smollm2.NAME:
         return pairs, ""
     try:
@@ -172,14 +212,16 @@ def _fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
 
 
 def _leave_a_core() -> None:
-    """PyTorch computes on all cores but one, unless OMP_NUM_THREADS is set: where the page's other threads or a browser take a core,
-    every parallel region would wait for the thread that lost it."""
+    """PyTorch computes on all cores but one, unless OMP_NUM_THREADS is set: where the page's other
+    threads or a browser take a core, every parallel region would wait for the thread that lost
+    it."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() - 1))
 
 
 def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:
-    """Loads all pairs before the page is launched; pairs that fail are not offered. Raises ModelError if all fail."""
+    """Loads all pairs before the page is launched; pairs that fail are not offered. Raises
+    ModelError if all fail."""
     placed, missing = [], []
     for pair in offered:
         try:
@@ -194,7 +236,8 @@ def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tu
 
 
 def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
-    """The store, its backup restored first where the disk is empty, and the notice about it. Raises ValueError, StorageError."""
+    """The store, its backup restored first where the disk is empty, and the notice about it. Raises
+    ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
     place = database_file(chosen.database)
     backup = backup_of(chosen.backup_repo, chosen.backup_token, place, chosen.backup_minutes, log)
@@ -211,7 +254,9 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
-    faulthandler.dump_traceback_later(GRACE_S, exit=True, file=2)  # needs no turn of the interpreter
+    faulthandler.dump_traceback_later(
+        GRACE_S, exit=True, file=2
+    )  # needs no turn of the interpreter
     raise KeyboardInterrupt
 
 
@@ -233,12 +278,20 @@ def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
         page = application.launch(chosen)
         application.start()
         stored = application.services.store.location
-        LOG.info("MARS Playground: http://%s:%s  (runs are stored in %s)", chosen.host, chosen.port, stored)
+        LOG.info(
+            "MARS Playground: http://%s:%s  (runs are stored in %s)",
+            chosen.host,
+            chosen.port,
+            stored,
+        )
         while True:  # signal.pause() misses signals that are delivered to another thread
             time.sleep(0.2)
     except KeyboardInterrupt:
         LOG.info("Stopped.")
-    except (OSError, httpx.TransportError) as error:  # TransportError: Gradio could not reach its own page
+    except (
+        OSError,
+        httpx.TransportError,
+    ) as error:  # TransportError: Gradio could not reach its own page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:
@@ -253,7 +306,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", help="address to listen on, instead of HOST")
     parser.add_argument("--port", help="port to listen on, instead of PORT")
     parser.add_argument("--version", action="version", version=__version__)
-    given = {name.upper(): value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    given = {
+        name.upper(): value
+        for name, value in vars(parser.parse_args(arguments)).items()
+        if value is not None
+    }
     try:
         return serve(read_settings(os.environ | given))
     except ValueError as error:

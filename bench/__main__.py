@@ -1,7 +1,9 @@
-"""``python -m bench``: our decoding beside transformers' and, on the real pair, llama.cpp's and vLLM's, in one interleaved run.
+"""``python -m bench``: our decoding beside transformers' and, on the real pair, llama.cpp's and
+vLLM's, in one interleaved run.
 
-Servers are measured where their environments are: ``make llama`` and ``make vllm`` make them. Prints the report and writes it to
-bench/results/. Exit status 1 if outputs differ that must be equal.
+Servers are measured where their environments are: ``make llama`` and ``make vllm`` make them.
+Prints the report and writes it to bench/results/. Exit status 1 if outputs differ that must be
+equal.
 """
 
 from __future__ import annotations
@@ -30,24 +32,37 @@ from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 GENERATE = "transformers generate, float32"
 LLAMA_KINDS = {"llama.cpp": "none", "llama.cpp, n-grams": "ngram"}
 GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
-    ("none", GENERATE): 2.5, ("none", "transformers generate, bfloat16"): 2.0, ("best", "llama.cpp"): 1.0, ("best", "none"): 1.6,
-}  # fmt: skip
+    ("none", GENERATE): 2.5,
+    ("none", "transformers generate, bfloat16"): 2.0,
+    ("best", "llama.cpp"): 1.0,
+    ("best", "none"): 1.6,
+}
 
 
 def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
     """By name; ``none`` first, then strict and MARS with each drafter that the pair has."""
-    found: dict[str, Method] = {"none": Ours(pair, RuleConfig("none"), DrafterConfig("none"), temperature, tokens)}
+    found: dict[str, Method] = {
+        "none": Ours(pair, RuleConfig("none"), DrafterConfig("none"), temperature, tokens)
+    }
     kinds = {"none": True, "draft model": pair.draft is not None, "n-grams": True}
     for name, drafter in DRAFTERS.items():
         if name != "none" and kinds.get(name, pair.head is not None):
-            found[f"strict, {name}"] = Ours(pair, RuleConfig("strict"), drafter, temperature, tokens)
+            found[f"strict, {name}"] = Ours(
+                pair, RuleConfig("strict"), drafter, temperature, tokens
+            )
             if drafter.tree is None and name != "n-grams":
-                found[f"mars, {name}"] = Ours(pair, RuleConfig("mars"), drafter, temperature, tokens)
+                found[f"mars, {name}"] = Ours(
+                    pair, RuleConfig("mars"), drafter, temperature, tokens
+                )
                 if temperature:
                     modes = (DraftMode.GREEDY, DraftMode.SAMPLED)
                     found |= {
                         f"strict, {name}, {mode}": Ours(
-                            pair, RuleConfig("strict"), replace(drafter, mode=mode), temperature, tokens
+                            pair,
+                            RuleConfig("strict"),
+                            replace(drafter, mode=mode),
+                            temperature,
+                            tokens,
                         )
                         for mode in modes
                     }
@@ -60,12 +75,15 @@ def folder(pair: Pair) -> Path:
 
 
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
-    """transformers', on models as it loads them: generation in both dtypes, and assisted generation with the draft model or the prompt."""
+    """transformers', on models as it loads them: generation in both dtypes, and assisted generation
+    with the draft model or the prompt."""
     found = {}
     for dtype in (torch.float32, torch.bfloat16):
         target = opened(folder(pair), dtype)
         name = f"transformers generate, {str(dtype).removeprefix('torch.')}"
-        found[name] = prompted(greedy(target, target.generation_config.eos_token_id), pair.tokenizer, tokens)
+        found[name] = prompted(
+            greedy(target, target.generation_config.eos_token_id), pair.tokenizer, tokens
+        )
         if dtype is torch.float32:
             eos: Any = target.generation_config.eos_token_id
             lookup = greedy(target, eos, prompt_lookup_num_tokens=DRAFTERS["n-grams"].k)
@@ -74,19 +92,27 @@ def peers(pair: Pair, tokens: int) -> dict[str, Method]:
 
 
 def table(samples: Samples, baseline: str, title: str) -> Table:
-    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the baseline's."""
+    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
+    baseline's."""
     rows = []
     for name, own in samples.items():
         same, count = same_outputs(samples, name, baseline)
         rows.append(
-            (name, median_speed(own), f"{ratio(samples, name, baseline)}×", overall_tau(own), f"{same} of {count}")
+            (
+                name,
+                median_speed(own),
+                f"{ratio(samples, name, baseline)}×",
+                overall_tau(own),
+                f"{same} of {count}",
+            )
         )
     heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
     return Table(heads, rows, title)
 
 
 def goals(samples: Samples) -> list[Figure]:
-    """Of the methods that were measured. ``best``: the lossless one with a drafter that is fastest."""
+    """Of the methods that were measured. ``best``: the lossless one with a drafter that is
+    fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
     best = max(lossless, key=lambda name: ratio(samples, name, "none").median)
     found = []
@@ -95,7 +121,13 @@ def goals(samples: Samples) -> list[Figure]:
         if baseline in samples:
             own = ratio(samples, name, baseline)
             found.append(
-                Figure(f"{name} / {baseline}", own.median, "×", f"{own.low:.2f} to {own.high:.2f}", least=least)
+                Figure(
+                    f"{name} / {baseline}",
+                    own.median,
+                    "×",
+                    f"{own.low:.2f} to {own.high:.2f}",
+                    least=least,
+                )
             )
     return found
 
@@ -113,7 +145,10 @@ def main(options: Namespace) -> Report:
                 methods = {**peers(pair, options.max_new_tokens), **methods}
                 for name, kind in LLAMA_KINDS.items() if actual and LLAMA.exists() else ():
                     server = running.enter_context(llama_server(folder(pair) / SOURCE, kind))
-                    methods = {**methods, name: prompted(server, pair.tokenizer, options.max_new_tokens)}
+                    methods = {
+                        **methods,
+                        name: prompted(server, pair.tokenizer, options.max_new_tokens),
+                    }
             samples = timed(methods, prompts, options.rounds)
         baseline = "none" if temperature else GENERATE
         tables.append(table(samples, baseline, f"Temperature {temperature:g}"))
@@ -132,4 +167,12 @@ def main(options: Namespace) -> Report:
         f"K = {DRAFTERS['n-grams'].k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
-    return Report(f"Speed of the {options.pair} pair", notes, figures, tables, work, device=pair.device, failed=failed)
+    return Report(
+        f"Speed of the {options.pair} pair",
+        notes,
+        figures,
+        tables,
+        work,
+        device=pair.device,
+        failed=failed,
+    )

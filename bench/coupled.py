@@ -1,10 +1,12 @@
 """Random pairs of any size with a configurable acceptance rate, for measuring speed.
 
-Target and drafter agree because both are a bigram from embedding to output layer. Token x has a random code of unit length; the
-output row of a token is the code of the token before it on a first ring of tokens plus a times that of the token before
-it on a second ring, so that after x two tokens are likely, with logits near β and a(x)·β. Every model has the codes
-in its first channels, for any width. What its random layers add to the residual stream has root mean square ``noise``, and
-``noise`` is also the standard deviation of z/β that follows from it: the larger it is, the more often two models choose differently.
+Target and drafter agree because both are a bigram from embedding to output layer. Token x has a
+random code of unit length; the output row of a token is the code of the token before it on a first
+ring of tokens plus a times that of the token before it on a second ring, so that after x two tokens
+are likely, with logits near β and a(x)·β. Every model has the codes in its first channels, for any
+width. What its random layers add to the residual stream has root mean square ``noise``, and
+``noise`` is also the standard deviation of z/β that follows from it: the larger it is, the more
+often two models choose differently.
 """
 
 from __future__ import annotations
@@ -41,16 +43,25 @@ SILU_RMS = 0.596  # root mean square of silu(g)·u for independent standard norm
 
 
 class Codes(NamedTuple):
-    """Codes shared by all models of a pair: rows [V, R] of the embedding and of the output layer."""
+    """Codes shared by all models of a pair: rows [V, R] of the embedding and of the output
+    layer."""
 
     inputs: Tensor
     outputs: Tensor
 
 
 def _shared(trio: Trio, seed: int) -> Codes:
-    """The rings go through the first ids only: other tokens are always unlikely, so texts stay in them."""
+    """The rings go through the first ids only: other tokens are always unlikely, so texts stay in
+    them."""
     source, closed = torch.Generator().manual_seed(seed), _closed(trio)
-    rank = min(CODE, *(min(shape.hidden, shape.kv_heads * shape.head_dim) for shape in trio if shape is not None))
+    rank = min(
+        CODE,
+        *(
+            min(shape.hidden, shape.kv_heads * shape.head_dim)
+            for shape in trio
+            if shape is not None
+        ),
+    )
     inputs = torch.randn(trio.target.vocabulary, rank, generator=source)
     inputs /= inputs.norm(dim=-1, keepdim=True)
     rival = torch.empty(closed, 1).uniform_(*RIVAL, generator=source)
@@ -78,12 +89,25 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
         prepare(model)
     if head is not None:
         prepare_head(head)
-    refs = [ModelRef(f"random/{shape.source.rpartition('/')[2]}", "seed 0") for shape in trio if shape]
+    refs = [
+        ModelRef(f"random/{shape.source.rpartition('/')[2]}", "seed 0") for shape in trio if shape
+    ]
     return Pair(
-        spec=custom_pair(*refs), target=target, draft=draft, tokenizer=word_tokenizer(_closed(trio)), device=target.device, dtype=dtype,
-        target_ref=refs[0], draft_ref=refs[1], context=CONTEXT, eos_ids=frozenset(),
-        vocabulary=trio.target.vocabulary, graphs=device.type == "cuda", head=head, head_ref=refs[2] if head is not None else None,
-    )  # fmt: skip
+        spec=custom_pair(*refs),
+        target=target,
+        draft=draft,
+        tokenizer=word_tokenizer(_closed(trio)),
+        device=target.device,
+        dtype=dtype,
+        target_ref=refs[0],
+        draft_ref=refs[1],
+        context=CONTEXT,
+        eos_ids=frozenset(),
+        vocabulary=trio.target.vocabulary,
+        graphs=device.type == "cuda",
+        head=head,
+        head_ref=refs[2] if head is not None else None,
+    )
 
 
 def small_pair() -> Pair:
@@ -98,11 +122,17 @@ def small_run(tokens: int, rule: RuleConfig | None = None) -> Trace:
 
 
 def save_models(
-    trio: Trio, folder: Path, noise: float, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+    trio: Trio,
+    folder: Path,
+    noise: float,
+    device: torch.device = CPU,
+    dtype: torch.dtype = torch.float32,
 ) -> PairSpec:
     """The files of target and draft in ``folder``, as for a user's own models."""
     names = {"target": folder / "target", "draft": folder / "draft"}
-    for place, model in zip(names.values(), coupled_models(trio, noise, device, dtype), strict=True):
+    for place, model in zip(
+        names.values(), coupled_models(trio, noise, device, dtype), strict=True
+    ):
         model.save_pretrained(place)
         word_tokenizer(_closed(trio)).save_pretrained(place)
     return custom_pair(*map(str, names.values()))
@@ -110,9 +140,15 @@ def save_models(
 
 def word_tokenizer(words: int) -> PreTrainedTokenizerFast:
     """One token per word: t1, t2 and so on."""
-    core = Tokenizer(models.WordLevel({"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}, unk_token="<unk>"))
+    core = Tokenizer(
+        models.WordLevel(
+            {"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}, unk_token="<unk>"
+        )
+    )
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False
+    )
 
 
 def random_prompt(tokens: int, seed: int, words: int = WORDS) -> PromptConfig:
@@ -145,16 +181,23 @@ def random_model(
 
 
 @torch.no_grad()
-def random_head(shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int) -> Eagle3Head:
-    """Its entries attend to themselves and read the code of their token's embedding; the codes in the hidden state that is fed
-    back, which are those of the tokens before, are removed by the weights of ``hidden_norm``."""
+def random_head(
+    shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
+) -> Eagle3Head:
+    """Its entries attend to themselves and read the code of their token's embedding; the codes in
+    the hidden state that is fed back, which are those of the tokens before, are removed by the
+    weights of ``hidden_norm``."""
     weight: Tensor = target.lm_head.weight
     layer, count = shape.config(), target.config.num_hidden_layers
     assert isinstance(layer, LlamaConfig)
     config = HeadConfig(
-        layer=layer, target_hidden_size=target.config.hidden_size, target_vocabulary=shape.vocabulary,
-        draft_vocabulary=shape.drafted, taps=tuple(sorted((2, count // 2, max(1, count - 3)))), norm_before_residual=True,
-    )  # fmt: skip
+        layer=layer,
+        target_hidden_size=target.config.hidden_size,
+        target_vocabulary=shape.vocabulary,
+        draft_vocabulary=shape.drafted,
+        taps=tuple(sorted((2, count // 2, max(1, count - 3)))),
+        norm_before_residual=True,
+    )
     with torch.random.fork_rng(devices=[]), weight.device:
         head = Eagle3Head(config).to(weight.dtype)
         head.rotary = LlamaRotaryEmbedding(config.layer)  # its frequencies stay in float32
@@ -185,7 +228,13 @@ class _Fill:
 
     def layer(self, attention: Any, mlp: Any, noise: float) -> None:
         """The feed-forward block adds ``noise``, attention, which averages, less."""
-        for linear in (attention.q_proj, attention.k_proj, attention.v_proj, mlp.gate_proj, mlp.up_proj):
+        for linear in (
+            attention.q_proj,
+            attention.k_proj,
+            attention.v_proj,
+            mlp.gate_proj,
+            mlp.up_proj,
+        ):
             self.normal(linear, 1.0)
         self.normal(attention.o_proj, noise)
         self.normal(mlp.down_proj, noise / SILU_RMS)
@@ -196,17 +245,31 @@ class _Fill:
         weight[:, : self._rank] = (scale * rows).to(weight)
 
     def copying(self, head: Eagle3Head, noise: float) -> None:
-        """Attention that copies the code of the entry's own token, whose norm is 1 before and the root of the width after a norm."""
+        """Attention that copies the code of the entry's own token, whose norm is 1 before and the
+        root of the width after a norm."""
         layer, rank = head.layer, self._rank
-        root, groups = math.sqrt(layer.o_proj.out_features), layer.q_proj.out_features // layer.k_proj.out_features
-        keys = torch.randn(layer.k_proj.out_features, rank, generator=self._source, device=layer.k_proj.weight.device)
+        root, groups = (
+            math.sqrt(layer.o_proj.out_features),
+            layer.q_proj.out_features // layer.k_proj.out_features,
+        )
+        keys = torch.randn(
+            layer.k_proj.out_features,
+            rank,
+            generator=self._source,
+            device=layer.k_proj.weight.device,
+        )
         keys *= math.sqrt(SELF / math.sqrt(layer.head_dim)) / root
         values = torch.eye(*keys.shape, device=keys.device)
         # Every query head of a group is as its key head: [key heads · d, R] → [heads · d, R].
         queries, outputs = (
-            rows.view(layer.kv_heads, -1, rank).repeat_interleave(groups, 0).view(-1, rank) for rows in (keys, values)
+            rows.view(layer.kv_heads, -1, rank).repeat_interleave(groups, 0).view(-1, rank)
+            for rows in (keys, values)
         )
-        for linear, rows in ((layer.q_proj, queries), (layer.k_proj, keys), (layer.v_proj, values / root)):
+        for linear, rows in (
+            (layer.q_proj, queries),
+            (layer.k_proj, keys),
+            (layer.v_proj, values / root),
+        ):
             linear.weight.mul_(FAINT)[:, :rank] = rows.to(linear.weight)
         layer.o_proj.weight.mul_(FAINT)[:rank] = outputs.t().to(layer.o_proj.weight) / groups
         layer.hidden_norm.weight.fill_(noise)

@@ -1,8 +1,11 @@
-"""``python -m bench.exact``: how often strict's text differs from the target's because passes have other shapes.
+"""``python -m bench.exact``: how often strict's text differs from the target's because passes have
+other shapes.
 
-The held-out problems and story requests of the bundled pair, or the prompts of ``mars check`` for another ``--target`` with n-grams, at
-temperatures 0 and 1; every drafter against ``none``, and a run that is continued in its middle with its own tokens against itself. Then
-trees around the target's own text: how often a node's logits are not those of ``none``. The result is written after every prompt.
+The held-out problems and story requests of the bundled pair, or the prompts of ``mars check`` for
+another ``--target`` with n-grams, at temperatures 0 and 1; every drafter against ``none``, and a
+run that is continued in its middle with its own tokens against itself. Then trees around the
+target's own text: how often a node's logits are not those of ``none``. The result is written after
+every prompt.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ APART = 8  # tokens between the roots of two trees
 
 @dataclass(slots=True)
 class Nodes:
-    """Nodes of trees whose logits are not those of ``none``, with the largest difference; ``changed``: those with another best token."""
+    """Nodes of trees whose logits are not those of ``none``, with the largest difference;
+    ``changed``: those with another best token."""
 
     read: int = 0
     differ: int = 0
@@ -51,7 +55,8 @@ class Nodes:
 
 @torch.inference_mode()
 def read_trees(pair: Pair, prompt: Sequence[int], text: Sequence[int], nodes: Nodes) -> None:
-    """Trees along ``text``, the target's own continuation of ``prompt``; nodes beside the path have random tokens."""
+    """Trees along ``text``, the target's own continuation of ``prompt``; nodes beside the path have
+    random tokens."""
     ids, begun, parents = torch.tensor([*prompt, *text]), len(prompt) - 1, torch.tensor(PARENTS)
     depths = [0]
     for parent in PARENTS:
@@ -60,9 +65,13 @@ def read_trees(pair: Pair, prompt: Sequence[int], text: Sequence[int], nodes: No
     cache.read(ids[:begun])
     own = torch.cat([cache.forward(ids[at : at + 1], at) for at in range(begun, len(ids))])
     for root in range(begun, len(ids) - len(PATH), APART):
-        tree = torch.randint(pair.vocabulary, (len(depths),), generator=torch.Generator().manual_seed(root))
+        tree = torch.randint(
+            pair.vocabulary, (len(depths),), generator=torch.Generator().manual_seed(root)
+        )
         tree[list(PATH)] = ids[root : root + len(PATH)]
-        found = cache.forward_tree(tree, root, torch.tensor(depths), ancestors(parents, max(depths)))[list(PATH)]
+        found = cache.forward_tree(
+            tree, root, torch.tensor(depths), ancestors(parents, max(depths))
+        )[list(PATH)]
         wanted = own[root - begun :][: len(PATH)]
         nodes.read += len(PATH) - 1  # the root stands in a chain
         nodes.differ += int((found != wanted).any(-1).sum())
@@ -72,9 +81,13 @@ def read_trees(pair: Pair, prompt: Sequence[int], text: Sequence[int], nodes: No
 
 
 def report(found: Differences, nodes: Nodes, facts: Mapping[str, str]) -> Report:
-    rows = [(name, found.strict[name], f"{found.cpu_s[name] / found.texts:.2f}") for name in found.cpu_s]
+    rows = [
+        (name, found.strict[name], f"{found.cpu_s[name] / found.texts:.2f}") for name in found.cpu_s
+    ]
     continued = (f"{CONTINUED}, continued with its own tokens", found.continued[CONTINUED], None)
-    table = Table(("strict with", "texts that differ from `none`", "processor s a run"), [*rows, continued])
+    table = Table(
+        ("strict with", "texts that differ from `none`", "processor s a run"), [*rows, continued]
+    )
     trees = Table(
         (
             "nodes of trees around the own text",
@@ -85,35 +98,65 @@ def report(found: Differences, nodes: Nodes, facts: Mapping[str, str]) -> Report
         [(nodes.read, nodes.differ, f"{nodes.largest:.2g}", nodes.changed)],
     )
     data = {
-        "runs": found.texts, "differing": found.strict, "continued": found.continued, "cpu_s": found.cpu_s, "nodes": asdict(nodes),
-    }  # fmt: skip
+        "runs": found.texts,
+        "differing": found.strict,
+        "continued": found.continued,
+        "cpu_s": found.cpu_s,
+        "nodes": asdict(nodes),
+    }
     notes = [f"prompts: {found.texts // 2}", f"runs: {found.texts}"]
-    return Report("Strict against the target alone", notes, tables=[table, trees], data=data, facts=facts)
+    return Report(
+        "Strict against the target alone", notes, tables=[table, trees], data=data, facts=facts
+    )
 
 
 @measurement(
-    "exact-{model}-{exact}-{dtype}", problems=300, stories=100, max_new_tokens=160, threads=1, first=(0, 0),
-    dtype="bfloat16", exact=("on", "off"), model="bundled", target="",
-)  # fmt: skip
+    "exact-{model}-{exact}-{dtype}",
+    problems=300,
+    stories=100,
+    max_new_tokens=160,
+    threads=1,
+    first=(0, 0),
+    dtype="bfloat16",
+    exact=("on", "off"),
+    model="bundled",
+    target="",
+)
 def main(options: Namespace) -> Iterator[Report]:
-    """``first``: prompts to leave out, to measure in parts. ``model``: the name of ``target`` in the result."""
+    """``first``: prompts to leave out, to measure in parts. ``model``: the name of ``target`` in
+    the result."""
     torch.set_num_threads(options.threads)
     pair = bundled(device="cpu", dtype=options.dtype)
     if options.target:
         pair = ModelPool(device="cpu", dtype=options.dtype).get(custom_pair(options.target))
     pair = pair if options.exact == "on" else any_shape(pair)
-    drafters = {name: each for name, each in DRAFTERS.items() if not options.target or each.kind in ("none", "ngram")}
-    stories, problems = held_out_requests(options.stories), [item.question for item in held_out()[: options.problems]]
+    drafters = {
+        name: each
+        for name, each in DRAFTERS.items()
+        if not options.target or each.kind in ("none", "ngram")
+    }
+    stories, problems = (
+        held_out_requests(options.stories),
+        [item.question for item in held_out()[: options.problems]],
+    )
     mixed = [text for both in zip(problems, stories, strict=False) for text in both]
-    facts = {"dtype": options.dtype, "exact": pair.inexact or str(pair.shapes), "model": options.model}
+    facts = {
+        "dtype": options.dtype,
+        "exact": pair.inexact or str(pair.shapes),
+        "model": options.model,
+    }
     found, nodes = Differences(), Nodes()
     prompts = [*mixed, *problems[len(stories) :], *stories[len(problems) :]]
     prompts = list(GENERAL_PROMPTS) if options.target else prompts
     for seed, text in enumerate(prompts[options.first :], start=options.first):
         for temperature in (0.0, 1.0):
             settings = (temperature, options.max_new_tokens)
-            methods = {name: Ours(pair, None, drafter, *settings) for name, drafter in drafters.items()}
+            methods = {
+                name: Ours(pair, None, drafter, *settings) for name, drafter in drafters.items()
+            }
             found.add(methods, PromptConfig(text), seed, continued=(CONTINUED,))
-            prompt = Session(pair).check(methods["none"].config(PromptConfig(text), seed)).prompt_ids
+            prompt = (
+                Session(pair).check(methods["none"].config(PromptConfig(text), seed)).prompt_ids
+            )
             read_trees(pair, prompt, methods["none"].ids(PromptConfig(text), seed), nodes)
         yield report(found, nodes, facts)

@@ -1,7 +1,9 @@
-"""``python -m bench.history``: the time of each action of History with 100,000 comparisons, on SQLite and PostgreSQL.
+"""``python -m bench.history``: the time of each action of History with 100,000 comparisons, on
+SQLite and PostgreSQL.
 
-Comparisons and runs are synthetic and inserted in bulk, without steps and tokens. Most belong to one owner, some to a second one; one in a
-hundred is deleted. Each action is timed on a warm connection, for everything and for both owners.
+Comparisons and runs are synthetic and inserted in bulk, without steps and tokens. Most belong to
+one owner, some to a second one; one in a hundred is deleted. Each action is timed on a warm
+connection, for everything and for both owners.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Invented:
         self.rng = random.Random(0)
         letters = "etaoinshrdlucmfwypvbgkjqxz"
         lengths = [self.rng.randint(2, 11) for _ in range(WORDS)]
-        self.words = ["".join(self.rng.choices(letters, range(26, 0, -1), k=length)) for length in lengths]
+        self.words = [
+            "".join(self.rng.choices(letters, range(26, 0, -1), k=length)) for length in lengths
+        ]
         self.weights = [1 / (rank + 1) for rank in range(WORDS)]  # Zipf's law
         kinds = {"JSON": [], "INTEGER": 5, "BIGINT": 5, "DOUBLE": 1.5, "BOOLEAN": False}
         self.run = {
@@ -70,26 +74,55 @@ class Invented:
             runs += lanes
             if comparison["source"] is Source.VOTE and len(lanes) > 1 and number % 3:
                 sides = {"left_run_id": lanes[0]["id"], "right_run_id": lanes[1]["id"]}
-                vote = {"id": new_id(), "comparison_id": comparison["id"], "created_at": comparison["created_at"]}
-                votes.append(vote | sides | {"choice": self.rng.choice(list(Choice)), "comment": ""})
+                vote = {
+                    "id": new_id(),
+                    "comparison_id": comparison["id"],
+                    "created_at": comparison["created_at"],
+                }
+                votes.append(
+                    vote | sides | {"choice": self.rng.choice(list(Choice)), "comment": ""}
+                )
         return comparisons, runs, votes
 
     def _comparison(self, number: int) -> dict[str, Any]:
-        prompt = self.text(self.rng.randint(5, 60)) + (" a rare needle" if number % 5000 == 7 else "")
+        prompt = self.text(self.rng.randint(5, 60)) + (
+            " a rare needle" if number % 5000 == 7 else ""
+        )
         name = self.text(3) if number % 10 == 0 else ""
-        tags = sorted({f"tag {self.rng.randint(1, 30)}" for _ in range(2)}) if number % 20 == 0 else []
+        tags = (
+            sorted({f"tag {self.rng.randint(1, 30)}" for _ in range(2)}) if number % 20 == 0 else []
+        )
         created = self.start + timedelta(seconds=60 * number)
-        row = {"id": new_id(), "created_at": created, "chat": False, "prompt": prompt, "system": "", "stop": []}
+        row = {
+            "id": new_id(),
+            "created_at": created,
+            "chat": False,
+            "prompt": prompt,
+            "system": "",
+            "stop": [],
+        }
         row |= {"name": name, "tags": tags, "comment": "", "source": self.rng.choice(SOURCES)}
         row |= {"owner": self.rng.choice(OWNERS)}
         return row | {"deleted_at": created if number % 100 == 99 else None}
 
     def _run(self, comparison: Mapping[str, Any], lane: int) -> dict[str, Any]:
         draw = self.rng.random()
-        status = Status.COMPLETED if draw < 0.96 else Status.CANCELLED if draw < 0.99 else Status.FAILED
+        status = (
+            Status.COMPLETED if draw < 0.96 else Status.CANCELLED if draw < 0.99 else Status.FAILED
+        )
         rule = NAMES[lane] if lane < 2 else self.rng.choice(NAMES)
-        row = {"id": new_id(), "comparison_id": comparison["id"], "lane": lane, "execution_order": lane, "rule": rule}
-        row |= {"target": self.rng.choice(TARGETS), "status": status, "created_at": comparison["created_at"]}
+        row = {
+            "id": new_id(),
+            "comparison_id": comparison["id"],
+            "lane": lane,
+            "execution_order": lane,
+            "rule": rule,
+        }
+        row |= {
+            "target": self.rng.choice(TARGETS),
+            "status": status,
+            "created_at": comparison["created_at"],
+        }
         row |= {"tokens_per_s": self.rng.uniform(5, 90), "tau": self.rng.uniform(1, 5)}
         row |= {"new_tokens": self.rng.randint(1, 128)}
         return self.run | row | {"text": self.text(40), "prompt_ids": list(range(60))}
@@ -166,8 +199,12 @@ def measure(url: str, comparisons: int, rounds: int) -> tuple[dict[str, dict[str
     took = time.perf_counter() - started
     with RunStore(url) as store:
         if store.path is None:
-            with store._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.exec_driver_sql("VACUUM ANALYZE")  # as the server itself does within minutes
+            with store._engine.connect().execution_options(
+                isolation_level="AUTOCOMMIT"
+            ) as connection:
+                connection.exec_driver_sql(
+                    "VACUUM ANALYZE"
+                )  # as the server itself does within minutes
         each = {owner: store.of(owner) if owner else store for owner in ("", "anna", "boris")}
         return {owner: timed(scoped, comparisons, rounds) for owner, scoped in each.items()}, took
 
@@ -176,15 +213,26 @@ def measure(url: str, comparisons: int, rounds: int) -> tuple[dict[str, dict[str
 def main(options: Namespace) -> Report:
     tables, figures, notes, data = [], [], list[str](), dict[str, Any]()
     with TemporaryDirectory(prefix="mars-history-") as folder, postgres() as server:
-        for name, url in (("SQLite", f"sqlite:///{Path(folder, 'runs.db')}"), ("PostgreSQL", server)):
+        for name, url in (
+            ("SQLite", f"sqlite:///{Path(folder, 'runs.db')}"),
+            ("PostgreSQL", server),
+        ):
             if url is None:
                 notes.append("PostgreSQL is not installed here, so it was not measured.")
                 continue
             found, took = measure(url, options.comparisons, options.rounds)
             notes.append(f"{name}: filled in {took:.0f} s")
             data[name] = found
-            slowest, action = max((ms, action) for each in found.values() for action, ms in each.items())
+            slowest, action = max(
+                (ms, action) for each in found.values() for action, ms in each.items()
+            )
             figures.append(Figure(f"{name}: slowest action", slowest, "ms", action, most=MAX_MS))
-            rows: list[list[Cell]] = [[action, *(each[action] for each in found.values())] for action in found[""]]
-            tables.append(Table(("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"))
+            rows: list[list[Cell]] = [
+                [action, *(each[action] for each in found.values())] for action in found[""]
+            ]
+            tables.append(
+                Table(
+                    ("action", "everything", "owner of 89 %", "owner of 1 %"), rows, f"{name}, ms"
+                )
+            )
     return Report(f"History with {options.comparisons:,} comparisons", notes, figures, tables, data)

@@ -1,6 +1,8 @@
-"""``python -m bench.noise``: what coupled drafts accept and MARS gains over them, the cost of the noise, and draws that rounding changes.
+"""``python -m bench.noise``: what coupled drafts accept and MARS gains over them, the cost of the
+noise, and draws that rounding changes.
 
-``--model``: a folder or Hub id of a real model, for the draws and the cost with its vocabulary; without it they are left out.
+``--model``: a folder or Hub id of a real model, for the draws and the cost with its vocabulary;
+without it they are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from torch import Tensor
 
 from bench.common.command import measurement
 from bench.common.decoding import DRAFTERS, Ours, bundled, complete, config_of, mixed_prompts
-from bench.common.measure import Sample, Samples, interleaved, overall_tau, paired, ratio, same_outputs
+from bench.common.measure import (
+    Sample,
+    Samples,
+    interleaved,
+    overall_tau,
+    paired,
+    ratio,
+    same_outputs,
+)
 from bench.common.report import Figure, Report, Table
 from mars_core.decoder import CacheSize, open_cache
 from mars_core.models import ModelPool, Pair, custom_pair
@@ -39,7 +49,9 @@ def methods(pair: Pair, temperature: float, tokens: int) -> Mapping[str, Ours]:
             if mode is not DraftMode.SAMPLED or drafts == "draft model":
                 drafter = replace(DRAFTERS[drafts], mode=mode)
                 for rule in ("strict", "mars"):
-                    found[f"{drafts}, {mode}, {rule}"] = Ours(pair, RuleConfig(rule), drafter, temperature, tokens)
+                    found[f"{drafts}, {mode}, {rule}"] = Ours(
+                        pair, RuleConfig(rule), drafter, temperature, tokens
+                    )
     return found
 
 
@@ -47,13 +59,21 @@ def speed_table(temperature: float, samples: Samples) -> Table:
     rows = []
     for name, own in samples.items():
         same, count = same_outputs(samples, name, "none")
-        rows.append((name, str(ratio(samples, name, "none")), overall_tau(own), f"{same} of {count}"))
-    return Table(("drafts, rule", "speed over none", "τ", "texts equal to none"), rows, f"Temperature {temperature:g}")
+        rows.append(
+            (name, str(ratio(samples, name, "none")), overall_tau(own), f"{same} of {count}")
+        )
+    return Table(
+        ("drafts, rule", "speed over none", "τ", "texts equal to none"),
+        rows,
+        f"Temperature {temperature:g}",
+    )
 
 
 def speed(name: str, samples: Samples, method: str, baseline: str) -> Figure:
     """The speed of a method over another's, text by text."""
-    return Figure.of(f"speed, {name}", chain.from_iterable(paired(samples, method, baseline).values()), "×")
+    return Figure.of(
+        f"speed, {name}", chain.from_iterable(paired(samples, method, baseline).values()), "×"
+    )
 
 
 def tokens_per_s(samples: Sequence[Sample]) -> float:
@@ -62,7 +82,8 @@ def tokens_per_s(samples: Sequence[Sample]) -> float:
 
 
 def own_text(pair: Pair, prompt: PromptConfig, tokens: int, seed: int) -> tuple[Tensor, int]:
-    """The prompt with the text that the target writes alone at temperature 1, [n], and the place before its first token."""
+    """The prompt with the text that the target writes alone at temperature 1, [n], and the place
+    before its first token."""
     config = config_of(pair, prompt, DRAFTERS["none"], 1.0, tokens, seed)
     start = len(Session(pair).check(config).prompt_ids)
     trace = complete(pair, config)
@@ -70,17 +91,24 @@ def own_text(pair: Pair, prompt: PromptConfig, tokens: int, seed: int) -> tuple[
 
 
 @torch.inference_mode()
-def distributions(pair: Pair, prompt: PromptConfig, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
+def distributions(
+    pair: Pair, prompt: PromptConfig, tokens: int, seed: int
+) -> tuple[Tensor, Tensor]:
     """p and q at every position of such a text, [n, V] float64."""
     ids, start = own_text(pair, prompt, tokens, seed)
     assert pair.draft is not None
-    caches = [open_cache(model, CacheSize(len(ids), len(ids))) for model in (pair.target, pair.draft)]
-    p, q = (cache.forward(ids, 0)[start:-1, : pair.vocabulary].double().softmax(-1) for cache in caches)
+    caches = [
+        open_cache(model, CacheSize(len(ids), len(ids))) for model in (pair.target, pair.draft)
+    ]
+    p, q = (
+        cache.forward(ids, 0)[start:-1, : pair.vocabulary].double().softmax(-1) for cache in caches
+    )
     return p, q
 
 
 def acceptance(pair: Pair, prompts: Sequence[PromptConfig], tokens: int) -> list[Figure]:
-    """The closed form Σ_a 1/Σ_i max(p_i/p_a, q_i/q_a) on the target's own texts beside draws with many noise vectors."""
+    """The closed form Σ_a 1/Σ_i max(p_i/p_a, q_i/q_a) on the target's own texts beside draws with
+    many noise vectors."""
     closed, drawn, greedy, most = list[float](), list[float](), list[float](), list[float]()
     for number, prompt in enumerate(prompts):
         for at, (p, q) in enumerate(zip(*distributions(pair, prompt, tokens, number), strict=True)):
@@ -91,11 +119,18 @@ def acceptance(pair: Pair, prompts: Sequence[PromptConfig], tokens: int) -> list
             greedy.append(float(p[q.argmax()]))
             most.append(float(torch.minimum(p, q).sum()))
     mean = [sum(values) / len(values) for values in (closed, drawn, greedy, most)]
-    error = torch.tensor([a - b for a, b in zip(closed, drawn, strict=True)]).std() / len(closed) ** 0.5
+    error = (
+        torch.tensor([a - b for a, b in zip(closed, drawn, strict=True)]).std() / len(closed) ** 0.5
+    )
     note = f"{len(closed)} positions"
     return [
         Figure("coupled draft accepted, closed form", mean[0], "", note),
-        Figure("the same, 200 draws a position", mean[1], "", f"standard error of the difference {float(error):.1g}"),
+        Figure(
+            "the same, 200 draws a position",
+            mean[1],
+            "",
+            f"standard error of the difference {float(error):.1g}",
+        ),
         Figure("greedy draft accepted, closed form", mean[2], "", note),
         Figure("1 − TV(p, q), the most that any draft reaches", mean[3], "", note),
     ]
@@ -117,15 +152,26 @@ def milliseconds(function: Callable[[], object], repeats: int = 200) -> float:
 def cost(steps: Sequence[float], name: str, size: int) -> list[Figure]:
     """Of making the random numbers of a step, beside the step."""
     given = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
-    own = milliseconds(lambda: chance(given, size, DraftMode.COUPLED, 1.0)) + milliseconds(lambda: words(0, 0, K + 1))
+    own = milliseconds(lambda: chance(given, size, DraftMode.COUPLED, 1.0)) + milliseconds(
+        lambda: words(0, 0, K + 1)
+    )
     step = 1000 * median(steps)
     note = f"{own:.3f} ms of {step:.2f}"
-    return [Figure(f"noise, share of a step, {name}", 100 * own / step, "%", note, most=3 if size < WIDE else 5)]
+    return [
+        Figure(
+            f"noise, share of a step, {name}",
+            100 * own / step,
+            "%",
+            note,
+            most=3 if size < WIDE else 5,
+        )
+    ]
 
 
 @torch.inference_mode()
 def flips(pair: Pair, positions: int, draws: int) -> list[Figure]:
-    """How many draws change when the pass has one row in place of six, on the target's own text at temperature 1."""
+    """How many draws change when the pass has one row in place of six, on the target's own text at
+    temperature 1."""
     ids, first = own_text(pair, PromptConfig(QUESTION), positions, 0)
     cache = open_cache(pair.target, CacheSize(len(ids), K + 1))
     cache.read(ids[:first])
@@ -133,22 +179,37 @@ def flips(pair: Pair, positions: int, draws: int) -> list[Figure]:
     largest = 0.0
     for start in range(first, len(ids) - K, K + 1):
         six = cache.forward(ids[start : start + K + 1], start).clone()
-        one = torch.cat([cache.forward(ids[at : at + 1], at).clone() for at in range(start, start + K + 1)])
+        one = torch.cat(
+            [cache.forward(ids[at : at + 1], at).clone() for at in range(start, start + K + 1)]
+        )
         largest = max(largest, float((six - one).abs().max()))
         p, other = (target_distribution(logits, Sampling(1.0)) for logits in (six, one))
         for row in range(K + 1):
             sums = [each[row].cumsum(-1, dtype=torch.float64) for each in (p, other)]
-            u = torch.rand(draws, dtype=torch.float64, generator=torch.Generator().manual_seed(start + row))
+            u = torch.rand(
+                draws, dtype=torch.float64, generator=torch.Generator().manual_seed(start + row)
+            )
             cdf += int(
-                (torch.searchsorted(sums[0], u * sums[0][-1]) != torch.searchsorted(sums[1], u * sums[1][-1])).sum()
+                (
+                    torch.searchsorted(sums[0], u * sums[0][-1])
+                    != torch.searchsorted(sums[1], u * sums[1][-1])
+                ).sum()
             )
             for part in range(0, draws, CHUNK):
                 given = noise(_keys(start + row, part, CHUNK), p.shape[-1])
-                changed += int((draw(p[row, None], given).ids != draw(other[row, None], given).ids).sum())
+                changed += int(
+                    (draw(p[row, None], given).ids != draw(other[row, None], given).ids).sum()
+                )
                 total += CHUNK
     note = f"{changed} of {total:,} draws; logits differ by up to {largest:.1g}"
     return [
-        Figure("draws that another width changes, of a million", 1e6 * changed / total, "", note, most=10),
+        Figure(
+            "draws that another width changes, of a million",
+            1e6 * changed / total,
+            "",
+            note,
+            most=10,
+        ),
         Figure("the same by inverse CDF in id order", 1e6 * cdf / total, "", f"{cdf} of {total:,}"),
     ]
 
@@ -166,16 +227,27 @@ def main(options: Namespace) -> Report:
             steps = [each.step_s for each in ours[coupled].timed]
             for mode, least in (("greedy", 1.25), ("sampled", 1.0)):
                 other = f"draft model, {mode}, strict"
-                figures.append(speed(f"coupled over {mode} strict, temperature 1", samples, coupled, other))
+                figures.append(
+                    speed(f"coupled over {mode} strict, temperature 1", samples, coupled, other)
+                )
                 value = tokens_per_s(samples[coupled]) / tokens_per_s(samples[other])
                 figures.append(Figure("the same, all texts together", value, "×", least=least))
         for drafts in ("draft model", "EAGLE-3 chain", "EAGLE-3 tree"):
             name = f"mars over strict, coupled, {drafts}, temperature {temperature:g}"
-            figures.append(speed(name, samples, f"{drafts}, coupled, mars", f"{drafts}, coupled, strict"))
+            figures.append(
+                speed(name, samples, f"{drafts}, coupled, mars", f"{drafts}, coupled, strict")
+            )
     figures += acceptance(pair, prompts[:8], options.max_new_tokens)
     figures += cost(steps, "bundled pair", pair.vocabulary)
     keys = _keys(0, 0, K + 1)
-    figures.append(Figure(f"{K + 1} × {WIDE:,} noise values", milliseconds(lambda: noise(keys, WIDE)), "ms", most=1))
+    figures.append(
+        Figure(
+            f"{K + 1} × {WIDE:,} noise values",
+            milliseconds(lambda: noise(keys, WIDE)),
+            "ms",
+            most=1,
+        )
+    )
     if options.model:
         real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))
         method = Ours(real, RuleConfig("strict"), DRAFTERS["n-grams"], 1.0, 64)
@@ -183,5 +255,13 @@ def main(options: Namespace) -> Report:
         name = Path(options.model).name
         figures += cost([each.step_s for each in method.timed if each.drafted], name, WIDE)
         figures += flips(real, options.positions, options.draws)
-    notes = ["speeds are new tokens per second of processor time; methods alternate by prompt in random order"]
-    return Report("Coupled drafts and the noise of draws", notes, figures=figures, tables=tables, device=pair.device)
+    notes = [
+        "speeds are new tokens per second of processor time; methods alternate by prompt in random order"
+    ]
+    return Report(
+        "Coupled drafts and the noise of draws",
+        notes,
+        figures=figures,
+        tables=tables,
+        device=pair.device,
+    )

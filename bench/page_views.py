@@ -1,7 +1,9 @@
-"""``python -m bench.page_views``: the cost of the page's views in the browser: a long stream, a long history, a long margin map.
+"""``python -m bench.page_views``: the cost of the page's views in the browser: a long stream, a
+long history, a long margin map.
 
-The real page in Chromium, on the cores that also decode. Blocked is the sum of the browser's ``longtask`` entries (a
-task counts from 50 ms on). The stream is one lane of a random pair with a long context, given as the user's own folders.
+The real page in Chromium, on the cores that also decode. Blocked is the sum of the browser's
+``longtask`` entries (a task counts from 50 ms on). The stream is one lane of a random pair with a
+long context, given as the user's own folders.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from storage import RunStore
 
 STREAM_MS, HISTORY_MS, MAP_MS = 100.0, 300.0, 300.0  # goals, at most
 IDLE_MS = 1000.0
-# Long tasks, and when the lane and the whole comparison ended: a locator looks twice a second only, and the map is drawn within that time.
+# Long tasks, and when the lane and the whole comparison ended: a locator looks twice a second only,
+# and the map is drawn within that time.
 OBSERVE = """() => {
   window.tasks = [];
   window.ends = {};
@@ -53,8 +56,8 @@ OPEN = """(tab) => new Promise((done) => {
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """One lane. ``shown``, ``stored``: its tokens on the page and in the store; milliseconds blocked while it streamed, at its end, and by
-    its map."""
+    """One lane. ``shown``, ``stored``: its tokens on the page and in the store; milliseconds
+    blocked while it streamed, at its end, and by its map."""
 
     shown: int
     stored: int
@@ -85,7 +88,11 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Streamed:
         streaming, closing, drawing = page.evaluate(BLOCKED)
         shown = page.locator("#compare-lane-0 .tok").count()
     with RunStore(f"sqlite:///{folder}/runs.db") as store:
-        stored = store.load(str(store.comparisons(limit=1)["id"].iloc[0])).runs[0].trace.summary.new_tokens
+        stored = (
+            store.load(str(store.comparisons(limit=1)["id"].iloc[0]))
+            .runs[0]
+            .trace.summary.new_tokens
+        )
     return Streamed(shown, stored, streaming, closing, drawing)
 
 
@@ -120,14 +127,32 @@ def report(streams: Sequence[Streamed], opened_ms: Sequence[float], comparisons:
     tokens = streams[0].stored
     lost = ", ".join(str(one.stored - one.shown) for one in streams)
     figures = [
-        Figure.of(f"stream of {tokens} tokens: blocked", [one.stream_ms for one in streams], "ms", most=STREAM_MS),
-        Figure.of("its end (whole view, table; no figure yet): blocked", [one.closing_ms for one in streams], "ms"),
-        Figure.of(f"margin map of {tokens} tokens: blocked", [one.map_ms for one in streams], "ms", most=MAP_MS),
-        Figure.of(f"history of {comparisons} comparisons: click to list", opened_ms, "ms", most=HISTORY_MS),
+        Figure.of(
+            f"stream of {tokens} tokens: blocked",
+            [one.stream_ms for one in streams],
+            "ms",
+            most=STREAM_MS,
+        ),
+        Figure.of(
+            "its end (whole view, table; no figure yet): blocked",
+            [one.closing_ms for one in streams],
+            "ms",
+        ),
+        Figure.of(
+            f"margin map of {tokens} tokens: blocked",
+            [one.map_ms for one in streams],
+            "ms",
+            most=MAP_MS,
+        ),
+        Figure.of(
+            f"history of {comparisons} comparisons: click to list", opened_ms, "ms", most=HISTORY_MS
+        ),
     ]
     notes = [f"tokens lost between engine and page, by stream: {lost}"]
     data = {"streams": [asdict(one) for one in streams], "history_ms": opened_ms}
-    return Report("The page's views in Chromium", notes, figures, data=data, device=ModelPool().device)
+    return Report(
+        "The page's views in Chromium", notes, figures, data=data, device=ModelPool().device
+    )
 
 
 @measurement("page-views", tokens=2048, comparisons=5000, rounds=3)

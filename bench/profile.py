@@ -1,7 +1,9 @@
-"""``python -m bench.profile``: the time of the parts of a step, per drafter, with the step's lower bound by memory bandwidth.
+"""``python -m bench.profile``: the time of the parts of a step, per drafter, with the step's lower
+bound by memory bandwidth.
 
-Every part is timed by a wrapper around its function, with the device synchronised before and after, so that parts do not overlap:
-a step is a little slower than in a run. The runs of the drafters alternate.
+Every part is timed by a wrapper around its function, with the device synchronised before and after,
+so that parts do not overlap: a step is a little slower than in a run. The runs of the drafters
+alternate.
 """
 
 from __future__ import annotations
@@ -53,8 +55,9 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name 
 
 @dataclass
 class Clock:
-    """Seconds by part, nested parts counted once (with the inner one). ``phase``: what the engine does; a model's pass belongs to the
-    target while it verifies, else to the drafter, and to no step during the prefill."""
+    """Seconds by part, nested parts counted once (with the inner one). ``phase``: what the engine
+    does; a model's pass belongs to the target while it verifies, else to the drafter, and to no
+    step during the prefill."""
 
     device: torch.device
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -72,7 +75,10 @@ class Clock:
             finally:
                 synchronise(self.device)
                 spent = time.perf_counter() - started
-                passes = {TARGET: self.phase or DRAFT, DRAFT: PREFILL if self.phase == PREFILL else DRAFT}
+                passes = {
+                    TARGET: self.phase or DRAFT,
+                    DRAFT: PREFILL if self.phase == PREFILL else DRAFT,
+                }
                 self.seconds[passes.get(part, part)] += spent - self.inside.pop()
                 if self.inside:
                     self.inside[-1] += spent
@@ -93,9 +99,16 @@ class Clock:
     def running(self) -> Iterator[None]:
         with ExitStack() as patches:
             for owner, name, part in PARTS:
-                patches.enter_context(patch.object(owner, name, self.timed(part, getattr(owner, name))))
-            for kind, name, phase in ((engine.Verifier, "verify", TARGET), (engine.Engine, "prefill", PREFILL)):
-                patches.enter_context(patch.object(kind, name, self.during(phase, getattr(kind, name))))
+                patches.enter_context(
+                    patch.object(owner, name, self.timed(part, getattr(owner, name)))
+                )
+            for kind, name, phase in (
+                (engine.Verifier, "verify", TARGET),
+                (engine.Engine, "prefill", PREFILL),
+            ):
+                patches.enter_context(
+                    patch.object(kind, name, self.during(phase, getattr(kind, name)))
+                )
             yield
 
 
@@ -111,7 +124,11 @@ class Profile:
 
 
 def profile(
-    pair: Pair, drafter: DrafterConfig, prompts: Sequence[PromptConfig], tokens: int, temperature: float
+    pair: Pair,
+    drafter: DrafterConfig,
+    prompts: Sequence[PromptConfig],
+    tokens: int,
+    temperature: float,
 ) -> Profile:
     """Two decodings of every prompt: with wrappers, and without."""
     clock = Clock(pair.device)
@@ -122,14 +139,18 @@ def profile(
             timed.append(complete(pair, config).summary)
         plain.append(complete(pair, config).summary)
     steps, step_ms = sum(each.steps for each in timed), _step_ms(timed)
-    parts = {name: 1000 * seconds / steps for name, seconds in clock.seconds.items() if name != PREFILL}
+    parts = {
+        name: 1000 * seconds / steps for name, seconds in clock.seconds.items() if name != PREFILL
+    }
     parts["the rest"] = step_ms - sum(parts.values())
     return Profile(parts, step_ms, _step_ms(plain), steps, sum(each.new_tokens for each in timed))
 
 
 def _step_ms(runs: Sequence[Summary]) -> float:
     """Milliseconds per step, without the prefill."""
-    return 1000 * sum(each.wall_s - each.prefill_s for each in runs) / sum(each.steps for each in runs)
+    return (
+        1000 * sum(each.wall_s - each.prefill_s for each in runs) / sum(each.steps for each in runs)
+    )
 
 
 def bytes_read(pair: Pair, drafter: DrafterConfig) -> int:
@@ -144,7 +165,10 @@ def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
     bytes_a_s = bandwidth(pair.device, weight_bytes(pair.target))
     read = [bytes_read(pair, DRAFTERS[name]) for name in found]
     names = sorted({part for each in found.values() for part in each.parts} - {"the rest"})
-    rows = [[part, *(f"{each.parts.get(part, 0):.3f}" for each in found.values())] for part in (*names, "the rest")]
+    rows = [
+        [part, *(f"{each.parts.get(part, 0):.3f}" for each in found.values())]
+        for part in (*names, "the rest")
+    ]
     rows += [
         ["**sum (timed)**", *(f"{each.step_ms:.3f}" for each in found.values())],
         ["a step in a run", *(f"{each.plain_ms:.3f}" for each in found.values())],
@@ -158,7 +182,11 @@ def report(pair: Pair, found: Mapping[str, Profile]) -> Report:
     ]
     data = {"profiles": {name: asdict(each) for name, each in found.items()}}
     return Report(
-        "Where a step's time goes", notes, tables=[Table(("part", *found), rows)], data=data, device=pair.device
+        "Where a step's time goes",
+        notes,
+        tables=[Table(("part", *found), rows)],
+        data=data,
+        device=pair.device,
     )
 
 

@@ -1,8 +1,10 @@
-"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: bytes per token, time of a save, a read and the report, rate and memory
-of the exports; and the bytes per token of shorter runs and of trees.
+"""``python -m bench.scale``: a study of 10,000 runs of 512 tokens: bytes per token, time of a save,
+a read and the report, rate and memory of the exports; and the bytes per token of shorter runs and
+of trees.
 
-A worker runs the first tasks on a random pair; the others are copies of them in the database, with new ids and with numbers that
-vary like those of real runs. Copying takes minutes, running would take a day.
+A worker runs the first tasks on a random pair; the others are copies of them in the database, with
+new ids and with numbers that vary like those of real runs. Copying takes minutes, running would
+take a day.
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ from storage.scope import new_id
 from storage.traces.flat import flatten
 from storage.traces.packing import pack
 
-REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = 2.0, 16, 150_000, 400_000  # goals: at most, at most, at least, at least
+REPORT_S, GROWTH_MB, CSV_ROWS, PARQUET_ROWS = (
+    2.0,
+    16,
+    150_000,
+    400_000,
+)  # goals: at most, at most, at least, at least
 SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most
 BYTES = {128: 150, 512: 100}  # tokens of a run: bytes a token at most
 THETAS = (0.84, 0.9, 0.96)
@@ -64,11 +71,16 @@ def plan_of(pair: PairSpec, tasks: int, tokens: int) -> Plan:
     items = tasks // (len(TEMPERATURES) * REPEATS)
     suite = Suite(
         "synthetic",
-        tuple(Item(str(number), (" ".join(rng.choices(words, k=8)),), (rng.choice(words),)) for number in range(items)),
+        tuple(
+            Item(str(number), (" ".join(rng.choices(words, k=8)),), (rng.choice(words),))
+            for number in range(items)
+        ),
         metrics=(CONTAINS,),
     )
     models = Models(pair.key, pair.target, pair.draft, pair.head)
-    return Plan("scale", models, (suite,), LANES, TEMPERATURES, REPEATS, max_new_tokens=tokens, chat=False)
+    return Plan(
+        "scale", models, (suite,), LANES, TEMPERATURES, REPEATS, max_new_tokens=tokens, chat=False
+    )
 
 
 def run_tasks(store: RunStore, study_id: str, plan: Plan, session: Session, tasks: int) -> None:
@@ -89,15 +101,29 @@ def copy_tasks(store: RunStore, study_id: str, done: int, tasks: int) -> None:
                 _copy_task(connection, study_id, task % done, task, rng)
 
 
-def _copy_task(connection: Connection, study_id: str, source: int, task: int, rng: random.Random) -> None:
+def _copy_task(
+    connection: Connection, study_id: str, source: int, task: int, rng: random.Random
+) -> None:
     comparison_id = new_id()
     here = StudyTask.study_id == study_id
-    (old,) = connection.execute(select(StudyTask.comparison_ids).where(here, StudyTask.task == source)).scalar_one()
-    _copy(connection, Comparison, "id", old, {"id": comparison_id, "created_at": clock(connection), "number": None})
-    found = select(StudyResult.__table__).where(StudyResult.study_id == study_id, StudyResult.task == source)
+    (old,) = connection.execute(
+        select(StudyTask.comparison_ids).where(here, StudyTask.task == source)
+    ).scalar_one()
+    _copy(
+        connection,
+        Comparison,
+        "id",
+        old,
+        {"id": comparison_id, "created_at": clock(connection), "number": None},
+    )
+    found = select(StudyResult.__table__).where(
+        StudyResult.study_id == study_id, StudyResult.task == source
+    )
     for row in connection.execute(found).mappings().all():
         run_id = new_id()
-        _copy(connection, Run, "id", row["run_ids"][0], {"id": run_id, "comparison_id": comparison_id})
+        _copy(
+            connection, Run, "id", row["run_ids"][0], {"id": run_id, "comparison_id": comparison_id}
+        )
         _copy(connection, RunTrace, "run_id", row["run_ids"][0], {"run_id": run_id})
         copied = dict(row) | {"task": task, "run_ids": [run_id]} | _varied(dict(row), rng)
         connection.execute(insert(StudyResult), copied)
@@ -105,10 +131,15 @@ def _copy_task(connection: Connection, study_id: str, source: int, task: int, rn
     connection.execute(update(StudyTask).where(here, StudyTask.task == task).values(ended))
 
 
-def _copy(connection: Connection, table: type[DeclarativeBase], key: str, old: str, new: Mapping[str, Any]) -> None:
+def _copy(
+    connection: Connection, table: type[DeclarativeBase], key: str, old: str, new: Mapping[str, Any]
+) -> None:
     """The rows whose ``key`` is ``old``, with the values of ``new`` in place of their own."""
     columns = table.__table__.c
-    values = [literal(new[column.name], column.type) if column.name in new else column for column in columns]
+    values = [
+        literal(new[column.name], column.type) if column.name in new else column
+        for column in columns
+    ]
     rows = select(*values).where(columns[key] == old)
     connection.execute(insert(table).from_select([column.name for column in columns], rows))
 
@@ -124,7 +155,8 @@ def _varied(row: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def build(url: str, runs: int, tokens: int, base: int) -> str:
-    """The id of a study of ``runs`` runs, of which ``base`` tasks were run and the others copied."""
+    """The id of a study of ``runs`` runs, of which ``base`` tasks were run and the others
+    copied."""
     pair = small_pair()
     plan = plan_of(pair.spec, runs // len(LANES), tokens)
     with RunStore(url) as store:
@@ -144,7 +176,9 @@ def examine(url: str, study_id: str, folder: Path, rounds: int) -> Iterator[Figu
         reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(rounds)]
         yield Figure.of("report measured", reports, "s", most=REPORT_S)
         yield from exported(store, "tokens, CSV", write_csv, folder / "csv", CSV_ROWS)
-        yield from exported(store, "tokens, Parquet", write_parquet, folder / "parquet", PARQUET_ROWS)
+        yield from exported(
+            store, "tokens, Parquet", write_parquet, folder / "parquet", PARQUET_ROWS
+        )
 
 
 def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
@@ -153,7 +187,10 @@ def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
     drafted = [run.trace for run in last.runs if run.trace.config.rule.name != "none"]
     trace = max(drafted, key=lambda trace: len(trace.steps))
     ids = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
-    saved = [1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU) for id_ in ids]  # type: ignore[misc]
+    saved = [
+        1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU)
+        for id_ in ids
+    ]  # type: ignore[misc]
     read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in ids]  # type: ignore[misc]
     for id_ in ids:
         store.delete(id_)
@@ -165,23 +202,38 @@ def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
 def sizes(runs: int) -> Iterator[Figure]:
     """Bytes a token of the columnar values of the bundled pair's and of a random pair's runs."""
     story = held_out_requests(1)[0]
-    pairs = {"bundled": (bundled(device="cpu", dtype="float32"), story), "random": (small_pair(), "t1")}
-    shapes = {"chains, K = 5": (DRAFTER, "random"), "trees of 12": (DrafterConfig("eagle3", tree=TREE), "bundled")}
+    pairs = {
+        "bundled": (bundled(device="cpu", dtype="float32"), story),
+        "random": (small_pair(), "t1"),
+    }
+    shapes = {
+        "chains, K = 5": (DRAFTER, "random"),
+        "trees of 12": (DrafterConfig("eagle3", tree=TREE), "bundled"),
+    }
     rule = RuleConfig("mars", {"theta": THETAS[1]})
-    for (name, (drafter, where)), (tokens, most), temperature in product(shapes.items(), BYTES.items(), (0.0, 1.0)):
+    for (name, (drafter, where)), (tokens, most), temperature in product(
+        shapes.items(), BYTES.items(), (0.0, 1.0)
+    ):
         pair, prompt = pairs[where]
         configs = (
-            config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule) for seed in range(runs)
+            config_of(pair, PromptConfig(prompt), drafter, temperature, tokens, seed, rule)
+            for seed in range(runs)
         )
         traces = [complete(pair, config) for config in configs]
-        found = [len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens) for trace in traces]
+        found = [
+            len(pack(flatten(trace.steps, trace.config.seed))) / len(trace.tokens)
+            for trace in traces
+        ]
         longest = max(len(trace.tokens) for trace in traces)
         title = f"bytes a token: {name}, temperature {temperature:g}, {longest} tokens"
         yield Figure.of(title, found, "B", most=most if where == "random" else None)
 
 
-def exported(store: RunStore, name: str, write: Callable[..., None], path: Path, least: int) -> Iterator[Figure]:
-    """``write`` of all runs to a file, after that of some comparisons: statements are compiled, libraries loaded."""
+def exported(
+    store: RunStore, name: str, write: Callable[..., None], path: Path, least: int
+) -> Iterator[Figure]:
+    """``write`` of all runs to a file, after that of some comparisons: statements are compiled,
+    libraries loaded."""
     some = store.comparisons(limit=max(1, store.count() // 10))["id"]
     write("tokens", store, path, map(str, some))
     rows = rows_of(store)
@@ -198,7 +250,9 @@ def rows_of(store: RunStore) -> int:
     """Tokens, of which the rejected ones are not in the text; one of every step but the last."""
     with store.read() as connection:
         columns = Run.__table__.c
-        tokens, rejected = connection.execute(select(func.sum(columns.new_tokens), func.sum(columns.recovered))).one()
+        tokens, rejected = connection.execute(
+            select(func.sum(columns.new_tokens), func.sum(columns.recovered))
+        ).one()
         return int(tokens + rejected)
 
 
@@ -209,6 +263,10 @@ def main(options: Namespace) -> Report:
         path = Path(name, "runs.db")
         url, started = f"sqlite:///{path}", time.perf_counter()
         study_id = build(url, options.runs, options.max_new_tokens, options.base)
-        notes = [f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"]
+        notes = [
+            f"SQLite, {path.stat().st_size / 1e9:.2f} GB; built in {time.perf_counter() - started:.0f} s"
+        ]
         figures = [*sizes(options.rounds), *examine(url, study_id, path.parent, options.rounds)]
-    return Report(f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens", notes, figures)
+    return Report(
+        f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens", notes, figures
+    )

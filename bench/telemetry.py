@@ -1,4 +1,5 @@
-"""``python -m bench.telemetry``: the cost of telemetry in processor time, over many interleaved pairs of runs."""
+"""``python -m bench.telemetry``: the cost of telemetry in processor time, over many interleaved
+pairs of runs."""
 
 from __future__ import annotations
 
@@ -22,15 +23,23 @@ TOKENS = 96
 
 
 def cost(
-    pair: Pair, rule: str, drafter: str, temperature: float, prompts: Sequence[PromptConfig], rounds: int
+    pair: Pair,
+    rule: str,
+    drafter: str,
+    temperature: float,
+    prompts: Sequence[PromptConfig],
+    rounds: int,
 ) -> list[float]:
-    """The share of processor time used by the meter, in per cent, for each pair of runs with the meter on and off."""
+    """The share of processor time used by the meter, in per cent, for each pair of runs with the
+    meter on and off."""
     methods = {
         name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, meter)
         for name, meter in (("on", True), ("off", False))
     }
     samples = interleaved(methods, prompts, rounds, warm_up=0, clock=time.process_time)
-    return [100 * (1 - ratio) for ratios in paired(samples, "on", "off").values() for ratio in ratios]
+    return [
+        100 * (1 - ratio) for ratios in paired(samples, "on", "off").values() for ratio in ratios
+    ]
 
 
 @measurement("telemetry", pairs=60, threads=1)
@@ -45,4 +54,6 @@ def main(options: Namespace) -> Report:
     notes = [
         f"medians of pairs of runs with the meter on and off; {sum(bool(one.reached) for one in figures)} of {len(figures)} goals reached"
     ]
-    return Report("Processor time of telemetry", notes, figures, data={"shares": shares}, device=pair.device)
+    return Report(
+        "Processor time of telemetry", notes, figures, data={"shares": shares}, device=pair.device
+    )

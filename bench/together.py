@@ -1,7 +1,8 @@
-"""``python -m bench.together``: 16 writers and 16 readers at once, threads of 4 processes, on SQLite and PostgreSQL.
+"""``python -m bench.together``: 16 writers and 16 readers at once, threads of 4 processes, on
+SQLite and PostgreSQL.
 
-Every writer saves one run after the other, each as a separate comparison; every reader lists comparisons and reads one. Afterwards all
-saved runs are read back.
+Every writer saves one run after the other, each as a separate comparison; every reader lists
+comparisons and reads one. Afterwards all saved runs are read back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ MAX_SAVE_S = 1.0  # goal of one save, at most
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Results of one process. ``saved``: comparison id → seed of its run; seconds of each save and of each read; messages of failures."""
+    """Results of one process. ``saved``: comparison id → seed of its run; seconds of each save and
+    of each read; messages of failures."""
 
     saved: dict[str, int]
     save_s: list[float]
@@ -40,7 +42,9 @@ class Done:
 def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> Done:
     """``threads`` writers and as many readers on one store."""
     done = Done({}, [], [], [])
-    gc.freeze()  # as the page does (ui.jobs.preload): a full collection of what is imported stops all threads for half a second
+    # as the page does (ui.jobs.preload): a full collection of what is imported stops all threads
+    # for half a second
+    gc.freeze()
 
     def write(number: int) -> None:
         seed = (process * threads + number) * 1_000_000
@@ -68,12 +72,16 @@ def work(url: str, trace: Trace, threads: int, seconds: float, process: int) -> 
 
     with RunStore(url) as store, ThreadPoolExecutor(2 * threads) as pool:
         until = time.monotonic() + seconds
-        for each in [pool.submit(kind, number) for kind in (write, read) for number in range(threads)]:
+        for each in [
+            pool.submit(kind, number) for kind in (write, read) for number in range(threads)
+        ]:
             each.result()
     return done
 
 
-def figures(name: str, url: str, trace: Trace, processes: int, threads: int, seconds: float) -> Iterator[Figure]:
+def figures(
+    name: str, url: str, trace: Trace, processes: int, threads: int, seconds: float
+) -> Iterator[Figure]:
     RunStore(url).close()
     with get_context("spawn").Pool(processes) as pool:
         found = pool.map(partial(work, url, trace, threads, seconds), range(processes), chunksize=1)
@@ -82,12 +90,22 @@ def figures(name: str, url: str, trace: Trace, processes: int, threads: int, sec
     failures = [message for one in found for message in one.failures]
     lost = sum(lost_of(url, trace, one.saved) for one in found)
     yield Figure(
-        f"{name}: runs that were saved and are not there, or not whole", lost, "", f"of {len(saves):,}", most=0
+        f"{name}: runs that were saved and are not there, or not whole",
+        lost,
+        "",
+        f"of {len(saves):,}",
+        most=0,
     )
     yield Figure(
-        f"{name}: saves and reads that failed", len(failures), "", "; ".join(sorted(set(failures))[:3]), most=0
+        f"{name}: saves and reads that failed",
+        len(failures),
+        "",
+        "; ".join(sorted(set(failures))[:3]),
+        most=0,
     )
-    note = f"comparison and run; by process {', '.join(f'{len(one.save_s):,}' for one in found)} saves"
+    note = (
+        f"comparison and run; by process {', '.join(f'{len(one.save_s):,}' for one in found)} saves"
+    )
     yield Figure(f"{name}: longest save", max(saves), "s", note, most=MAX_SAVE_S)
     yield Figure.of(f"{name}: save", saves, "s")
     yield Figure(f"{name}: saves", len(saves) / seconds, "/s")
@@ -112,7 +130,11 @@ def lost_of(url: str, trace: Trace, saved: dict[str, int]) -> int:
 def main(options: Namespace) -> Report:
     trace, found = small_run(options.max_new_tokens), list[Figure]()
     measured = partial(
-        figures, trace=trace, processes=options.processes, threads=options.threads, seconds=options.seconds
+        figures,
+        trace=trace,
+        processes=options.processes,
+        threads=options.threads,
+        seconds=options.seconds,
     )
     with TemporaryDirectory(prefix="mars-together-") as name:
         found += measured("SQLite", f"sqlite:///{Path(name, 'runs.db')}")

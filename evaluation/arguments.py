@@ -33,69 +33,191 @@ if TYPE_CHECKING:
 
 _RULES, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"  # defaults
 # Fields of Plan that are options of the same name.
-_SAME = ("seed", "top_k", "top_p", "max_new_tokens", "system", "margin", "execute_code", "limit", "skip_long")
+_SAME = (
+    "seed",
+    "top_k",
+    "top_p",
+    "max_new_tokens",
+    "system",
+    "margin",
+    "execute_code",
+    "limit",
+    "skip_long",
+)
 _STORE: Options = {
-    "--db": {"help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"},
-}  # fmt: skip
-_STUDY: Options = {"study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}} | _STORE
+    "--db": {
+        "help": "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"
+    },
+}
+_STUDY: Options = {
+    "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
+} | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
-    "--workers": {"type": int, "default": 1, "help": "worker processes on this machine (default 1)"},
-    "--threads": {"type": int, "help": "threads per worker (default: OMP_NUM_THREADS, else a share of the cores)"},
+    "--workers": {
+        "type": int,
+        "default": 1,
+        "help": "worker processes on this machine (default 1)",
+    },
+    "--threads": {
+        "type": int,
+        "help": "threads per worker (default: OMP_NUM_THREADS, else a share of the cores)",
+    },
     "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
-_PLAN: Options = PAIR_OPTIONS | PROMPT_OPTIONS | RULE_OPTIONS | DRAFT_OPTIONS | SAMPLING_OPTIONS | {
-    "--suite": {"action": "append", "required": True, "metavar": "NAME|FILE",
-                "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated"},
-    "--limit": {"type": int, "help": "use only the first items of every suite"},
-    "--skip-long": {"action": "store_true", "help": "leave out items that do not fit into the context"},
-    "--name": {"default": "", "help": "a name for the study"},
-    "--rules": {"default": "", "help": f"of {', '.join(RULES)} (default {_RULES}); with --server also server (docs/evaluation.md)"},
-    "--draft": {"help": "Hub id or folder of a draft model"},
-    "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
-    "--drafter": {"default": "", "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)"},
-    "--tree": {"default": "", "metavar": "N/D/K", "help": "eagle3: tokens/depth/top-k of a tree; else a chain of K"},
-    "--temperature": {"default": "0", "help": "one or more, separated by commas (default 0)"},
-    "--seeds": {"type": int, "default": 1, "help": "number of seeds per item (default 1)"},
-    "--seed": {"type": int, "default": 0, "help": "the first seed (default 0)"},
-    "--max-new-tokens": {"type": int, "default": 256, "help": "maximum number of new tokens per turn (default 256)"},
-    "--margin": {"type": float, "default": 0.98, "help": "required recovery, chosen before the run (default 0.98)"},
-    "--execute-code": {"action": "store_true",
-                       "help": "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"},
-    "--server": {"default": "", "metavar": "URL", "help": "measure an OpenAI-compatible server; the key is read from MARS_SERVER_KEY"},
-    "--server-model": {"default": "", "metavar": "NAME", "help": "its model (default: the only one it has)"},
-    "--baseline": {"default": "", "metavar": "URL", "help": "another server for the lane strict"},
-    "--baseline-model": {"default": "", "metavar": "NAME", "help": "its model (default: the only one it has)"},
-    "--concurrency": {"default": "1", "help": "requests in flight at a server; of several values each takes an equal part of the seeds"},
-    "--plan-only": {"action": "store_true", "help": "store the plan, print its id and exit; resume runs it"},
-}  # fmt: skip
+_PLAN: Options = (
+    PAIR_OPTIONS
+    | PROMPT_OPTIONS
+    | RULE_OPTIONS
+    | DRAFT_OPTIONS
+    | SAMPLING_OPTIONS
+    | {
+        "--suite": {
+            "action": "append",
+            "required": True,
+            "metavar": "NAME|FILE",
+            "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated",
+        },
+        "--limit": {"type": int, "help": "use only the first items of every suite"},
+        "--skip-long": {
+            "action": "store_true",
+            "help": "leave out items that do not fit into the context",
+        },
+        "--name": {"default": "", "help": "a name for the study"},
+        "--rules": {
+            "default": "",
+            "help": f"of {', '.join(RULES)} (default {_RULES}); with --server also server (docs/evaluation.md)",
+        },
+        "--draft": {"help": "Hub id or folder of a draft model"},
+        "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
+        "--drafter": {
+            "default": "",
+            "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)",
+        },
+        "--tree": {
+            "default": "",
+            "metavar": "N/D/K",
+            "help": "eagle3: tokens/depth/top-k of a tree; else a chain of K",
+        },
+        "--temperature": {"default": "0", "help": "one or more, separated by commas (default 0)"},
+        "--seeds": {"type": int, "default": 1, "help": "number of seeds per item (default 1)"},
+        "--seed": {"type": int, "default": 0, "help": "the first seed (default 0)"},
+        "--max-new-tokens": {
+            "type": int,
+            "default": 256,
+            "help": "maximum number of new tokens per turn (default 256)",
+        },
+        "--margin": {
+            "type": float,
+            "default": 0.98,
+            "help": "required recovery, chosen before the run (default 0.98)",
+        },
+        "--execute-code": {
+            "action": "store_true",
+            "help": "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)",
+        },
+        "--server": {
+            "default": "",
+            "metavar": "URL",
+            "help": "measure an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
+        },
+        "--server-model": {
+            "default": "",
+            "metavar": "NAME",
+            "help": "its model (default: the only one it has)",
+        },
+        "--baseline": {
+            "default": "",
+            "metavar": "URL",
+            "help": "another server for the lane strict",
+        },
+        "--baseline-model": {
+            "default": "",
+            "metavar": "NAME",
+            "help": "its model (default: the only one it has)",
+        },
+        "--concurrency": {
+            "default": "1",
+            "help": "requests in flight at a server; of several values each takes an equal part of the seeds",
+        },
+        "--plan-only": {
+            "action": "store_true",
+            "help": "store the plan, print its id and exit; resume runs it",
+        },
+    }
+)
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
-    "resume": ("continue a study, alone or beside other workers",
-               _STUDY | _WORK | {"--failed": {"action": "store_true", "help": "run the tasks with failed lanes again"}}),
+    "resume": (
+        "continue a study, alone or beside other workers",
+        _STUDY
+        | _WORK
+        | {"--failed": {"action": "store_true", "help": "run the tasks with failed lanes again"}},
+    ),
     "list": ("list the studies in the database, latest first", _STORE),
-    "report": ("report a study, to the terminal or as files", _STUDY | {
-        "--markdown": {"metavar": "FILE", "help": "write Markdown, with its chart as SVG beside it"},
-        "--folder": {"metavar": "FOLDER", "help": "write HTML, Markdown, chart and CSV into a folder"},
-    }),
-    "export": ("write answers in the formats of lm-eval and Spec-Bench, as JSON", _STUDY | {
-        "--folder": {"metavar": "FOLDER", "required": True}}),
-    "judge": ("judge pairs of answers by a language model with an OpenAI-compatible endpoint", _STUDY | {
-        "--url": {"help": "base URL of the endpoint (else MARS_JUDGE_URL)"},
-        "--model": {"help": "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"},
-        "--limit": {"type": int, "help": "maximum number of answer pairs"},
-    }),
-    "check": ("check whether a server with speculative decoding is lossless", {
-        "--server": {"required": True, "metavar": "URL", "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY"},
-        "--server-model": {"metavar": "NAME", "help": "name of the served model (default: the only one)"},
-        "--against": {"metavar": "URL", "help": "a server of the same model without speculative decoding"},
-        "--against-model": {"metavar": "NAME", "help": "name of its model (default: the only one)"},
-        "--draws": {"type": int, "default": 100, "help": "short answers per prompt and server at temperature 1 (default 100)"},
-        "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
-        "--prompts": {"metavar": "FILE", "help": "one prompt per line (default: ten of this program)"},
-        "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
-    }),
+    "report": (
+        "report a study, to the terminal or as files",
+        _STUDY
+        | {
+            "--markdown": {
+                "metavar": "FILE",
+                "help": "write Markdown, with its chart as SVG beside it",
+            },
+            "--folder": {
+                "metavar": "FOLDER",
+                "help": "write HTML, Markdown, chart and CSV into a folder",
+            },
+        },
+    ),
+    "export": (
+        "write answers in the formats of lm-eval and Spec-Bench, as JSON",
+        _STUDY | {"--folder": {"metavar": "FOLDER", "required": True}},
+    ),
+    "judge": (
+        "judge pairs of answers by a language model with an OpenAI-compatible endpoint",
+        _STUDY
+        | {
+            "--url": {"help": "base URL of the endpoint (else MARS_JUDGE_URL)"},
+            "--model": {
+                "help": "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"
+            },
+            "--limit": {"type": int, "help": "maximum number of answer pairs"},
+        },
+    ),
+    "check": (
+        "check whether a server with speculative decoding is lossless",
+        {
+            "--server": {
+                "required": True,
+                "metavar": "URL",
+                "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
+            },
+            "--server-model": {
+                "metavar": "NAME",
+                "help": "name of the served model (default: the only one)",
+            },
+            "--against": {
+                "metavar": "URL",
+                "help": "a server of the same model without speculative decoding",
+            },
+            "--against-model": {
+                "metavar": "NAME",
+                "help": "name of its model (default: the only one)",
+            },
+            "--draws": {
+                "type": int,
+                "default": 100,
+                "help": "short answers per prompt and server at temperature 1 (default 100)",
+            },
+            "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
+            "--prompts": {
+                "metavar": "FILE",
+                "help": "one prompt per line (default: ten of this program)",
+            },
+            "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
+        },
+    ),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),
-}  # fmt: skip
+}
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -109,25 +231,37 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 def add_command(commands: Commands, name: str) -> None:
     summary, options = _COMMANDS[name]
-    add_options(commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + "."), options)
+    add_options(
+        commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + "."),
+        options,
+    )
 
 
 def add_commands(commands: Commands) -> None:
     for name in _COMMANDS:
         add_command(commands, name)
-    commands.add_parser("import", help="add runs from exports or from records of servers", add_help=False)
-    commands.add_parser("lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False)
+    commands.add_parser(
+        "import", help="add runs from exports or from records of servers", add_help=False
+    )
+    commands.add_parser(
+        "lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False
+    )
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
-    return _plan(options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.own))
+    return _plan(
+        options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.own)
+    )
 
 
-def read_served_options(options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]) -> Plan:
-    """The plan of a study on servers. ``find_server``: URL and model of a server, from what is given. Raises ValueError."""
+def read_served_options(
+    options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]
+) -> Plan:
+    """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
+    given. Raises ValueError."""
     chosen = read_processors(options).chosen
     for name in ("target", "draft", "head", "drafter", "tree", "skip_long", *chosen):
         if getattr(options, name):
@@ -140,8 +274,12 @@ def read_served_options(options: argparse.Namespace, find_server: Callable[[str,
             "--baseline is given without --server; it is the server of the lane strict beside another one."
         )
     server = find_server(options.server, options.server_model)
-    baseline = find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
-    served = Served(*server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency))))
+    baseline = (
+        find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
+    )
+    served = Served(
+        *server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency)))
+    )
     names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
     if PLAIN in names:
         why = "cannot be requested from a server; name a server that does not draft with --baseline"
@@ -152,8 +290,15 @@ def read_served_options(options: argparse.Namespace, find_server: Callable[[str,
     return _plan(options, Models(SERVER, ModelRef(served.model)), lanes, served)
 
 
-def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], served: Served | None = None) -> Plan:
-    suites = tuple(read_suite(source, options.limit) for given in options.suite for source in given.split(","))
+def _plan(
+    options: argparse.Namespace,
+    models: Models,
+    lanes: tuple[Lane, ...],
+    served: Served | None = None,
+) -> Plan:
+    suites = tuple(
+        read_suite(source, options.limit) for given in options.suite for source in given.split(",")
+    )
     return Plan(
         name=options.name or ", ".join(suite.name for suite in suites),
         models=models,
@@ -171,10 +316,17 @@ def _plan(options: argparse.Namespace, models: Models, lanes: tuple[Lane, ...], 
 
 
 def _lanes(
-    options: argparse.Namespace, names: list[str], drafters: list[DrafterConfig], theta: float | None = None
+    options: argparse.Namespace,
+    names: list[str],
+    drafters: list[DrafterConfig],
+    theta: float | None = None,
 ) -> tuple[Lane, ...]:
     given = read_rules(names, options, theta)
-    rules = [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in given if rule.name != PLAIN]
+    rules = [
+        replace(rule, parameters=RULES[rule.name].values(rule.parameters))
+        for rule in given
+        if rule.name != PLAIN
+    ]
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
     none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
     return (*none, *lanes)
@@ -184,11 +336,16 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     kinds = _words(options.drafter) or [own_drafter(pair)]
     tree = _tree(options.tree) if options.tree else None
     if tree and "eagle3" not in kinds:
-        raise ValueError("--tree is given and eagle3 is not among the drafters; only eagle3 drafts trees.")
+        raise ValueError(
+            "--tree is given and eagle3 is not among the drafters; only eagle3 drafts trees."
+        )
     mode = DraftMode(options.draft_mode)
     modes = {"model": mode, "eagle3": DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode}
     trees = {"eagle3": tree}
-    return [DrafterConfig(kind, None, options.k, modes.get(kind, DraftMode.GREEDY), trees.get(kind)) for kind in kinds]
+    return [
+        DrafterConfig(kind, None, options.k, modes.get(kind, DraftMode.GREEDY), trees.get(kind))
+        for kind in kinds
+    ]
 
 
 def _tree(text: str) -> TreeShape:

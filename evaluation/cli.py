@@ -1,8 +1,10 @@
-"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check | import | delete | lm_eval``.
+"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check |
+import | delete | lm_eval``.
 
-Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues; ``check`` exits with 0 where the server is
-lossless as far as tested, 1 where it is not and 2 where that is not known. Results go to standard output,
-progress to standard error. Libraries that take seconds to import are imported by the commands that need them.
+Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues;
+``check`` exits with 0 where the server is lossless as far as tested, 1 where it is not and 2 where
+that is not known. Results go to standard output, progress to standard error. Libraries that take
+seconds to import are imported by the commands that need them.
 """
 
 from __future__ import annotations
@@ -61,14 +63,20 @@ def _run(options: Namespace, store: RunStore) -> int:
     if options.server or options.baseline:
         from evaluation.served.engine import find_server
 
-        return _serve(options, store, read_served_options(options, partial(find_server, os.environ)))
-    session = open_session(options, find_spec(options.pair, options.target, options.draft, options.head), here)
+        return _serve(
+            options, store, read_served_options(options, partial(find_server, os.environ))
+        )
+    session = open_session(
+        options, find_spec(options.pair, options.target, options.draft, options.head), here
+    )
     study_id = ""
     if here.first:
         plan = read_plan_options(options, session.pair)
         if options.skip_long:
             short = without_long(plan, session)
-            _note(f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped.")
+            _note(
+                f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
+            )
             plan = short
         check(plan, session)
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
@@ -118,22 +126,30 @@ def _work(options: Namespace, store: RunStore, study_id: str, session: Session) 
     from evaluation.study.processes import place
 
     with further_workers(options, study_id):
-        return work(store, study_id, session, InProcess(session), quiet=options.quiet or not place().first)
+        return work(
+            store, study_id, session, InProcess(session), quiet=options.quiet or not place().first
+        )
 
 
 def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
     if served and max(options.workers, world) > 1:
-        raise ValueError("A study on a server runs in one process; use --concurrency for several requests at once.")
+        raise ValueError(
+            "A study on a server runs in one process; use --concurrency for several requests at once."
+        )
     if not 1 <= options.workers <= 256:
         raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
     if options.workers > 1 and world > 1:
-        raise ValueError(f"--workers is {options.workers} in a launch of {world} processes; use one of the two.")
+        raise ValueError(
+            f"--workers is {options.workers} in a launch of {world} processes; use one of the two."
+        )
 
 
 def _list(_: Namespace, store: RunStore) -> int:
     for study in store.studies():
         done = f"{study.done:,}/{study.tasks:,} tasks"
-        _print(f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}")
+        _print(
+            f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}"
+        )
     return 0
 
 
@@ -167,7 +183,9 @@ def _judge(options: Namespace, store: RunStore) -> int:
     if settings is None:
         raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
     with Endpoint(settings) as endpoint:
-        for progress in judge_study(store, _find(store, options.study), endpoint, limit=options.limit):
+        for progress in judge_study(
+            store, _find(store, options.study), endpoint, limit=options.limit
+        ):
             answered = f"{progress.judged:,} of {progress.total:,} questions answered"
             _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
     return 0
@@ -190,14 +208,17 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
 
 
 def _find(store: RunStore, name: str) -> str:
-    """The id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises ValueError for none or several matches."""
+    """The id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises ValueError
+    for none or several matches."""
     studies = store.studies(limit=10_000)
     if name == "latest" and studies:
         return studies[0].id
     found = [study.id for study in studies if name and study.id.startswith(name)]
     if len(found) == 1:
         return found[0]
-    raise ValueError(f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one.")
+    raise ValueError(
+        f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one."
+    )
 
 
 def _print(text: str) -> None:

@@ -11,7 +11,15 @@ from typing import Any
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, Processors, PromptConfig, RuleConfig, RunConfig
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    Processors,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+)
 
 PROGRAM = "python -m mars_core"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
@@ -21,10 +29,17 @@ Options = dict[str, Any]
 
 
 def study_command(plan: Plan) -> str | None:
-    """The command that plans and runs a study again; None unless its lanes are every rule with every drafter."""
-    lanes = [(replace(lane.drafter, model=None), lane.rule) for lane in plan.lanes if lane.rule.name != PLAIN]
+    """The command that plans and runs a study again; None unless its lanes are every rule with
+    every drafter."""
+    lanes = [
+        (replace(lane.drafter, model=None), lane.rule)
+        for lane in plan.lanes
+        if lane.rule.name != PLAIN
+    ]
     drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
-    values: dict[str, dict[str, dict[float, None]]] = {}  # rule → parameter → its values in the order of the plan
+    values: dict[
+        str, dict[str, dict[float, None]]
+    ] = {}  # rule → parameter → its values in the order of the plan
     for _, rule in lanes:
         parameters = values.setdefault(rule.name, {})
         for name, value in rule.parameters.items():
@@ -42,7 +57,11 @@ def study_command(plan: Plan) -> str | None:
         **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites],
         "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
-        "set": [f"{rule}.{name}={_listed(each)}" for rule, found in values.items() for name, each in found.items()],
+        "set": [
+            f"{rule}.{name}={_listed(each)}"
+            for rule, found in values.items()
+            for name, each in found.items()
+        ],
         **drafting,
         "temperature": _listed(plan.temperatures),
         "seeds": plan.repeats,
@@ -66,8 +85,15 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     kinds = [drafter.kind for drafter in drafters]
     lengths = {drafter.k for drafter in drafters if not drafter.tree}
     trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
-    modes, heads = ({drafter.mode for drafter in drafters if drafter.kind == kind} for kind in ("model", "eagle3"))
-    if modes and heads and heads != {DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode for mode in modes}:
+    modes, heads = (
+        {drafter.mode for drafter in drafters if drafter.kind == kind}
+        for kind in ("model", "eagle3")
+    )
+    if (
+        modes
+        and heads
+        and heads != {DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode for mode in modes}
+    ):
         return None
     modes = modes or heads
     if len(set(kinds)) < len(kinds) or max(len(lengths), len(trees), len(modes)) > 1:
@@ -80,8 +106,15 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
 def _study_models(plan: Plan) -> Options:
     served, models = plan.served, plan.models
     if served:
-        other = {"baseline": served.baseline_url or None, "baseline_model": served.baseline_model or None}
-        return {"server": served.url, "server_model": served.model, "concurrency": _listed(served.concurrency)} | other
+        other = {
+            "baseline": served.baseline_url or None,
+            "baseline_model": served.baseline_model or None,
+        }
+        return {
+            "server": served.url,
+            "server_model": served.model,
+            "concurrency": _listed(served.concurrency),
+        } | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
     named = {"target": models.target, "draft": models.draft, "head": models.head}
@@ -89,30 +122,41 @@ def _study_models(plan: Plan) -> Options:
 
 
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
-    """The commands that repeat runs, one per line; a comment for runs that cannot be repeated. ``configs`` by lane."""
+    """The commands that repeat runs, one per line; a comment for runs that cannot be repeated.
+    ``configs`` by lane."""
     note = f"# {OTHER_SAMPLER}\n" if any(config.draws_otherwise for config in configs) else ""
     return note + _commands(configs)
 
 
 def _commands(configs: Sequence[RunConfig]) -> str:
     if len(configs) > 1 and not any(map(_obstacle, configs)) and _one_command(configs):
-        rules = [config.rule for config in configs if config.rule.name != BASELINE]  # strict is always included
+        rules = [
+            config.rule for config in configs if config.rule.name != BASELINE
+        ]  # strict is always included
         return _command("compare", _richest(configs), rules)
     comments = [f"# {why}" if (why := _obstacle(config)) else "" for config in configs]
-    lines = (note or _command("run", config, [config.rule]) for note, config in zip(comments, configs, strict=True))
+    lines = (
+        note or _command("run", config, [config.rule])
+        for note, config in zip(comments, configs, strict=True)
+    )
     return "\n".join(dict.fromkeys(lines))
 
 
 def _obstacle(config: RunConfig) -> str:
-    """Why no command line can repeat this run, or an empty string. Arguments cannot contain NUL or a lone surrogate, and ``-`` means
-    standard input."""
+    """Why no command line can repeat this run, or an empty string. Arguments cannot contain NUL or
+    a lone surrogate, and ``-`` means standard input."""
     texts = (config.prompt.text, config.prompt.system, *config.prompt.stop)
-    whole = all("\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts)
-    return _CONTINUED if config.prefix else "" if whole and config.prompt.text != "-" else _UNPRINTABLE
+    whole = all(
+        "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts
+    )
+    return (
+        _CONTINUED if config.prefix else "" if whole and config.prompt.text != "-" else _UNPRINTABLE
+    )
 
 
 def _one_command(configs: Sequence[RunConfig]) -> bool:
-    """Whether all runs differ in their rules alone, each rule once and with parameters that do not contradict."""
+    """Whether all runs differ in their rules alone, each rule once and with parameters that do not
+    contradict."""
     base = _richest(configs)
     names = [config.rule.name for config in configs]
     alike = all(
@@ -132,7 +176,9 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    own = any(spec.key == key and spec.theta.own is not None for spec in CATALOG)  # then θ is never left out
+    own = any(
+        spec.key == key and spec.theta.own is not None for spec in CATALOG
+    )  # then θ is never left out
     given = {
         parameter: float(value)
         for rule in rules
@@ -158,16 +204,25 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
 
 
 def _theta(rule: RuleConfig) -> dict[str, float]:
-    return {name: value for name, value in RULES[rule.name].values(rule.parameters).items() if name == "theta"}
+    return {
+        name: value
+        for name, value in RULES[rule.name].values(rule.parameters).items()
+        if name == "theta"
+    }
 
 
 def _processors(processors: Processors) -> Options:
     chosen = processors.chosen
-    return chosen | {"logit_bias": [f"{word}={value!r}" for word, value in chosen.get("logit_bias", ())]}
+    return chosen | {
+        "logit_bias": [f"{word}={value!r}" for word, value in chosen.get("logit_bias", ())]
+    }
 
 
 def _machine(config: RunConfig) -> Options:
-    device, dtype = config.environment.get("device", "").partition(" ")[0], config.environment.get("dtype", "")
+    device, dtype = (
+        config.environment.get("device", "").partition(" ")[0],
+        config.environment.get("dtype", ""),
+    )
     return {"device": device or None, "dtype": dtype or None}
 
 
@@ -183,7 +238,11 @@ def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | 
 
 def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
     """Whether a catalog entry matches the model used; one without a pinned revision matches any."""
-    return offered is not None and offered.name == used.name and offered.revision in (None, used.revision)
+    return (
+        offered is not None
+        and offered.name == used.name
+        and offered.revision in (None, used.revision)
+    )
 
 
 def model_args(models: Models, lane: Lane) -> dict[str, Any]:
@@ -196,14 +255,19 @@ def model_args(models: Models, lane: Lane) -> dict[str, Any]:
 def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:
     """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
     if models.key == SERVER:
-        raise ValueError("This study runs on a server; continue it with: python -m evaluation resume")
+        raise ValueError(
+            "This study runs on a server; continue it with: python -m evaluation resume"
+        )
     found = next((spec for spec in catalog if spec.key == models.key), None)
-    target, draft, head = (ref and model_name(ref) for ref in (models.target, models.draft, models.head))
+    target, draft, head = (
+        ref and model_name(ref) for ref in (models.target, models.draft, models.head)
+    )
     return found or custom_pair(target or "", draft, head)
 
 
 def model_name(ref: ModelRef) -> str:
-    """A model as a form field or option value, without the revision of a folder, which is a hash of its content."""
+    """A model as a form field or option value, without the revision of a folder, which is a hash of
+    its content."""
     pinned = ref.revision and not ref.revision.startswith("local:")
     return f"{ref.name}@{ref.revision}" if pinned else ref.name
 
@@ -213,17 +277,30 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
     kind, tree = drafter.kind, drafter.tree
     if kind == PLAIN:
         return {}
-    name = f"eagle3:{model}" if model and kind == "eagle3" else model or ("" if kind == "model" else kind)
+    name = (
+        f"eagle3:{model}"
+        if model and kind == "eagle3"
+        else model or ("" if kind == "model" else kind)
+    )
     found: dict[str, object] = {"drafter": name} if name else {}
     mode = {} if kind == "ngram" else {"draft_mode": drafter.mode.value}
     if tree:
-        return found | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k} | mode
+        return (
+            found
+            | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
+            | mode
+        )
     return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k} | mode
 
 
 def _prompt(given: PromptConfig | Plan) -> Options:
     thinking = None if given.thinking is None else _switch(given.thinking)
-    return {"system": given.system or None, "no_chat": not given.chat, "thinking": thinking, "stop": given.stop}
+    return {
+        "system": given.system or None,
+        "no_chat": not given.chat,
+        "thinking": thinking,
+        "stop": given.stop,
+    }
 
 
 def _switch(on: bool) -> str:
@@ -235,10 +312,17 @@ def _listed(values: Iterable[float]) -> str:
 
 
 def _words(options: Options) -> list[str]:
-    """``--name=value``: once for each value of a list, without one for a switch that is on; None and False are left out."""
+    """``--name=value``: once for each value of a list, without one for a switch that is on; None
+    and False are left out."""
     found = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
-        values = value if isinstance(value, list | tuple) else [] if value is None or value is False else [value]
+        values = (
+            value
+            if isinstance(value, list | tuple)
+            else []
+            if value is None or value is False
+            else [value]
+        )
         found += [option if each is True else f"{option}={each}" for each in values]
     return found

@@ -1,6 +1,7 @@
 """Formats numbers and text for display: three significant digits, always with units.
 
-Text from models and prompts is untrusted: ``displayable`` replaces every character that could hide, reorder or break the surrounding text.
+Text from models and prompts is untrusted: ``displayable`` replaces every character that could hide,
+reorder or break the surrounding text.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from mars_core.types import ShiftKind
 
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
-_BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BIDI_CONTROLS = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 _SHOWN_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
 def number(value: float, digits: int = 3) -> str:
-    """``value`` to ``digits`` significant digits, without exponents between 0.0001 and 10 million; nan is a dash."""
+    """``value`` to ``digits`` significant digits, without exponents between 0.0001 and 10 million;
+    nan is a dash."""
     if not math.isfinite(value):
         return MISSING if math.isnan(value) else f"{MINUS}∞" if value < 0 else "∞"
     if value == 0:
@@ -63,7 +67,8 @@ def ratio(value: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """A rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12 min``, ``about 2 h 13 min``."""
+    """A rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12 min``,
+    ``about 2 h 13 min``."""
     if seconds < 10:
         return "a few seconds"
     if seconds < 90:
@@ -71,7 +76,11 @@ def about(seconds: float) -> str:
     minutes = math.ceil(seconds / 60)
     if minutes <= 90:
         return f"about {minutes} min"
-    return f"about {minutes // 60} h {minutes % 60} min" if minutes % 60 else f"about {minutes // 60} h"
+    return (
+        f"about {minutes // 60} h {minutes % 60} min"
+        if minutes % 60
+        else f"about {minutes // 60} h"
+    )
 
 
 def memory(size: float) -> str:
@@ -100,7 +109,8 @@ def plural(amount: int, noun: str) -> str:
 
 
 def displayable(text: str) -> str:
-    """``text`` for running display: line breaks and tabs stay; other control characters, bidi marks and lone surrogates are escaped."""
+    """``text`` for running display: line breaks and tabs stay; other control characters, bidi marks
+    and lone surrogates are escaped."""
     if text.isprintable():  # control characters, bidi marks and surrogates are not printable
         return text
     return "".join(character if character in "\n\t" else _shown(character) for character in text)
@@ -110,7 +120,9 @@ def visible(piece: str) -> str:
     """``piece`` on one line with its white space shown; never empty."""
     text = displayable(piece.translate(_SHOWN_SPACE))
     if not text.isprintable():  # white space without a symbol
-        text = "".join(f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text)
+        text = "".join(
+            f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text
+        )
     return text or "∅"
 
 

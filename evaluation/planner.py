@@ -1,4 +1,5 @@
-"""When drafting pays: the expected speed-up over K or the size of a tree, from the acceptance and the times of one run.
+"""When drafting pays: the expected speed-up over K or the size of a tree, from the acceptance and
+the times of one run.
 
 Pure functions of plain numbers. Formulas: docs/evaluation.md.
 """
@@ -19,9 +20,10 @@ BUDGET = 256  # tokens of a pass up to which it costs the same, unless another v
 
 
 class Acceptance(NamedTuple):
-    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep, all before kept) and kept one there.
-    ``beyond``: the same share over all depths, used for deeper ones. ``sizes``: of a run with trees, sizes and the mean number of tokens
-    that a tree of that size keeps; empty for chains."""
+    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep,
+    all before kept) and kept one there. ``beyond``: the same share over all depths, used for deeper
+    ones. ``sizes``: of a run with trees, sizes and the mean number of tokens that a tree of that
+    size keeps; empty for chains."""
 
     rates: tuple[float, ...]
     beyond: float
@@ -29,8 +31,9 @@ class Acceptance(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Medians over the steps of a run without the first, which follows the prefill. ``draft_s``: of one pass of the drafter;
-    ``pass_s``: of a step without its draft; ``width``: tokens of the target's pass."""
+    """Medians over the steps of a run without the first, which follows the prefill. ``draft_s``: of
+    one pass of the drafter; ``pass_s``: of a step without its draft; ``width``: tokens of the
+    target's pass."""
 
     draft_s: float
     pass_s: float
@@ -38,8 +41,9 @@ class Times(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """In target passes of one token a sequence. ``draft``: a pass of the drafter; ``slope``: each further token of a pass; ``batch``:
-    sequences decoded together; ``budget``: tokens of a pass from which on its cost is proportional to them."""
+    """In target passes of one token a sequence. ``draft``: a pass of the drafter; ``slope``: each
+    further token of a pass; ``batch``: sequences decoded together; ``budget``: tokens of a pass
+    from which on its cost is proportional to them."""
 
     draft: float
     slope: float = 0.0
@@ -52,7 +56,8 @@ class Costs(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``: deeper than anything the run drafted."""
+    """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``:
+    deeper than anything the run drafted."""
 
     size: int
     tokens: float
@@ -78,8 +83,8 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
 
 
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
-    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, of coupled trees of highest odds, product over
-    the path, of a larger one."""
+    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, of
+    coupled trees of highest odds, product over the path, of a larger one."""
     ranks = [rank for step in steps for rank in _kept_ranks(step)]
     largest = max(len(step.nodes) for step in steps)
     sizes = sorted({math.ceil(largest * part / MOST) for part in range(1, MOST + 1)})
@@ -92,27 +97,40 @@ def _kept_ranks(step: Step) -> list[int]:
     for node in step.nodes:
         chances.append(chances[node.parent] * (node.q if math.isnan(node.odds) else node.odds))
     ranked = sorted(range(len(step.nodes)), key=lambda number: -chances[number + 1])
-    return [rank for rank, number in enumerate(ranked) if step.nodes[number].outcome is not Outcome.REJECTED]
+    return [
+        rank
+        for rank, number in enumerate(ranked)
+        if step.nodes[number].outcome is not Outcome.REJECTED
+    ]
 
 
 def times_of(trace: Trace) -> Times | None:
-    """None for a run with fewer than two steps. Of a run without drafts ``draft_s`` is 0 and ``width`` 1."""
+    """None for a run with fewer than two steps. Of a run without drafts ``draft_s`` is 0 and
+    ``width`` 1."""
     timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps)]
-    return Times(
-        median(step.draft_s / max(1, _depth(step)) for step, _ in timed),
-        median(max(step.verify_s, seconds - step.draft_s) for step, seconds in timed),
-        1 + median(len(step.nodes) for step, _ in timed),
-    ) if timed else None  # fmt: skip
+    return (
+        Times(
+            median(step.draft_s / max(1, _depth(step)) for step, _ in timed),
+            median(max(step.verify_s, seconds - step.draft_s) for step, seconds in timed),
+            1 + median(len(step.nodes) for step, _ in timed),
+        )
+        if timed
+        else None
+    )
 
 
 def costs_of(times: Times, single_s: float = math.nan) -> Costs:
-    """As measured. ``single_s``: of a pass of one token; without it all passes are taken to cost the same."""
+    """As measured. ``single_s``: of a pass of one token; without it all passes are taken to cost
+    the same."""
     single = single_s if 0 < single_s < math.inf else times.pass_s
-    return Costs(times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1))
+    return Costs(
+        times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1)
+    )
 
 
 def expected_tokens(rates: Sequence[float]) -> float:
-    """1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional acceptance rates."""
+    """1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional acceptance
+    rates."""
     return 1.0 + math.fsum(accumulate(rates, mul))
 
 
@@ -130,8 +148,13 @@ def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, .
 
 
 def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
-    """Over decoding without drafts, of a step with so many passes of the drafter and verified tokens."""
-    return tokens * costs.target(1) / (passes * costs.draft * costs.target(1) + costs.target(verified + 1))
+    """Over decoding without drafts, of a step with so many passes of the drafter and verified
+    tokens."""
+    return (
+        tokens
+        * costs.target(1)
+        / (passes * costs.draft * costs.target(1) + costs.target(verified + 1))
+    )
 
 
 def best(plan: Sequence[Planned]) -> Planned | None:
@@ -145,6 +168,7 @@ def _depth(step: Step) -> int:
 
 
 def _reached(step: Step, depth: int) -> bool:
-    """Whether a token at this depth was kept or rejected. Where the text ended within the draft, later ones were neither."""
+    """Whether a token at this depth was kept or rejected. Where the text ended within the draft,
+    later ones were neither."""
     cut = bool(step.emitted) and step.emitted[-1].outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
     return depth <= (step.kept if cut else min(_depth(step), step.kept + 1))

@@ -1,4 +1,5 @@
-"""Recovery: the ratio of a rule's score to its baseline's, its score interval, and the verdict on the user's margin."""
+"""Recovery: the ratio of a rule's score to its baseline's, its score interval, and the verdict on
+the user's margin."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
 class Paired:
     """The scores of a rule and its baseline, summed over the seeds of each prompt: all [N].
 
-    A score of 0 to 1 counts as that fraction of a right answer: ``gained`` sums max(r − b, 0), ``lost`` max(b − r, 0).
-    For answers that are right or wrong these are cells of the paired fourfold table.
+    A score of 0 to 1 counts as that fraction of a right answer: ``gained`` sums max(r − b, 0),
+    ``lost`` max(b − r, 0). For answers that are right or wrong these are cells of the paired
+    fourfold table.
     """
 
     rule: Array
@@ -34,7 +36,9 @@ class Paired:
     @property
     def totals(self) -> tuple[float, float, float, float]:
         """Totals of rule, baseline, gained and lost."""
-        rule, baseline, gained, lost = map(np.sum, (self.rule, self.baseline, self.gained, self.lost))
+        rule, baseline, gained, lost = map(
+            np.sum, (self.rule, self.baseline, self.gained, self.lost)
+        )
         return float(rule), float(baseline), float(gained), float(lost)
 
     @property
@@ -51,11 +55,14 @@ def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Pai
         return np.bincount(place, scores).astype(np.float64)
 
     more = rule - baseline
-    return Paired(summed(rule), summed(baseline), summed(more.clip(0)), summed((-more).clip(0)), binary)
+    return Paired(
+        summed(rule), summed(baseline), summed(more.clip(0)), summed((-more).clip(0)), binary
+    )
 
 
 def ratio_interval(pairs: Paired) -> Interval:
-    """The ratios φ that the score test does not reject: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with the design effect.
+    """The ratios φ that the score test does not reject: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with
+    the design effect.
 
     Unlike a bootstrap interval it does not shrink to a point where no answers differ.
     """
@@ -66,7 +73,9 @@ def ratio_interval(pairs: Paired) -> Interval:
     scale = math.sqrt(design_effect(pairs))
 
     def statistic(ratio: float) -> float:
-        return (rule - ratio * baseline) / (null_deviation(ratio, rule - gained, gained, lost) * scale)
+        return (rule - ratio * baseline) / (
+            null_deviation(ratio, rule - gained, gained, lost) * scale
+        )
 
     share = value / (1 + value)
     low = _bisect(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
@@ -74,10 +83,12 @@ def ratio_interval(pairs: Paired) -> Interval:
 
 
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
-    """Standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where ``ratio`` is the true one: √(n·φ·(g + l)).
+    """Standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where ``ratio``
+    is the true one: √(n·φ·(g + l)).
 
-    g and l are the maximum likelihood shares of gained and lost runs under that ratio (constrained, closed form of Nam &
-    Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither answered correctly do not contribute.
+    g and l are the maximum likelihood shares of gained and lost runs under that ratio (constrained,
+    closed form of Nam & Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither
+    answered correctly do not contribute.
     """
     runs = both + gained + lost
     a = ratio * (1 + ratio) * runs
@@ -91,9 +102,10 @@ def null_deviation(ratio: float, both: float, gained: float, lost: float) -> flo
 def design_effect(pairs: Paired) -> float:
     """The ratio of the variance to that of independent binary runs; 1 for one seed of such runs.
 
-    Σᵢ(Rᵢ − φBᵢ)² over prompts, divided by φ·(gained + lost), its expectation for independent runs. To both one average prompt that is lost
-    with all its seeds is added: where almost no answers differ the correlation of seeds is unknown, and n prompts
-    then count as n, for any number of seeds. Fractional scores vary less than binary ones, so theirs may be below 1.
+    Σᵢ(Rᵢ − φBᵢ)² over prompts, divided by φ·(gained + lost), its expectation for independent runs.
+    To both one average prompt that is lost with all its seeds is added: where almost no answers
+    differ the correlation of seeds is unknown, and n prompts then count as n, for any number of
+    seeds. Fractional scores vary less than binary ones, so theirs may be below 1.
     """
     _, baseline, gained, lost = pairs.totals
     prompts, ratio = len(pairs.baseline), pairs.ratio
@@ -104,7 +116,8 @@ def design_effect(pairs: Paired) -> float:
 
 
 def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
-    """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 + ratio)."""
+    """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 +
+    ratio)."""
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         low, high = (middle, high) if above(middle / (1 - middle)) else (low, middle)
@@ -113,8 +126,13 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
-    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of it is below; each errs in 2.5 %."""
-    outcome, needed, sentence = Outcome.TOO_FEW, None, "cannot be computed, the baseline scored nothing"
+    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of
+    it is below; each errs in 2.5 %."""
+    outcome, needed, sentence = (
+        Outcome.TOO_FEW,
+        None,
+        "cannot be computed, the baseline scored nothing",
+    )
     if recovery.low >= margin:
         outcome = sentence = Outcome.SUPPORTED
     elif recovery.high < margin:
@@ -127,11 +145,11 @@ def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
 
 
 def prompts_needed(pairs: Paired, margin: float) -> int | None:
-    """Number of similar prompts for a conclusive verdict with 80 % power, if the recovery is as observed (at most 1); two significant
-    digits.
+    """Number of similar prompts for a conclusive verdict with 80 % power, if the recovery is as
+    observed (at most 1); two significant digits.
 
-    N = n·((z₀.₉₇₅·s₀ + z₀.₈·s₁) / (R − margin·B))², with s₀ and s₁ the standard deviations of R − margin·B if recovery is the margin
-    and as observed. None above a million.
+    N = n·((z₀.₉₇₅·s₀ + z₀.₈·s₁) / (R − margin·B))², with s₀ and s₁ the standard deviations of R −
+    margin·B if recovery is the margin and as observed. None above a million.
     """
     rule, baseline, gained, lost = pairs.totals
     prompts = len(pairs.rule)

@@ -1,6 +1,8 @@
-"""Intervals and tests of paired measurements. Pure functions of numbers; docs/evaluation.md defines each.
+"""Intervals and tests of paired measurements. Pure functions of numbers; docs/evaluation.md defines
+each.
 
-The unit of every interval is the prompt with all its seeds: R runs belong to N prompts, ``prompt`` [R] has the number of each run's prompt.
+The unit of every interval is the prompt with all its seeds: R runs belong to N prompts, ``prompt``
+[R] has the number of each run's prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from evaluation.report.values import Interval, McNemar
 CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
-RESAMPLES = (999, 49_999)  # of a Monte Carlo test; the second number is drawn only if the first gives p < SCREEN
+RESAMPLES = (
+    999,
+    49_999,
+)  # of a Monte Carlo test; the second number is drawn only if the first gives p < SCREEN
 SCREEN = 0.05
 
 Array = NDArray[np.float64]
@@ -33,23 +38,30 @@ def over(part: float, whole: float) -> float:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where there is no value."""
+    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where
+    there is no value."""
     low, median, high = np.quantile(values, (0.25, 0.5, 0.75)) if len(values) else (math.nan,) * 3
     return float(low), float(median), float(high)
 
 
 def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
-    """``values / bases`` by round; rounds in which either was not measured (nan, 0 or infinite) are left out."""
-    return [a / b for a, b in zip(values, bases, strict=False) if 0 < a < math.inf and 0 < b < math.inf]
+    """``values / bases`` by round; rounds in which either was not measured (nan, 0 or infinite) are
+    left out."""
+    return [
+        a / b for a, b in zip(values, bases, strict=False) if 0 < a < math.inf and 0 < b < math.inf
+    ]
 
 
 def mean_ratio(ratios: Sequence[float]) -> Interval:
-    """Geometric mean of paired ratios with Student's interval of the mean of their logarithms; one ratio has no interval.
+    """Geometric mean of paired ratios with Student's interval of the mean of their logarithms; one
+    ratio has no interval.
 
     Raises ValueError where there is none, or one is not positive and finite.
     """
     if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
-        raise ValueError(f"The ratios are {list(ratios)}; they must be positive numbers, at least one.")
+        raise ValueError(
+            f"The ratios are {list(ratios)}; they must be positive numbers, at least one."
+        )
     logs = np.log(ratios)
     middle, n = float(logs.mean()), len(logs)
     if n == 1:
@@ -61,12 +73,15 @@ def mean_ratio(ratios: Sequence[float]) -> Interval:
 
 
 def wilson(successes: float, trials: float) -> tuple[float, float]:
-    """Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan) for 0 trials.
+    """Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan)
+    for 0 trials.
 
     Raises ValueError where ``successes`` are not 0 to ``trials``.
     """
     if not 0 <= successes <= trials:
-        raise ValueError(f"successes is {successes}; it must be 0 to the number of trials, {trials}.")
+        raise ValueError(
+            f"successes is {successes}; it must be 0 to the number of trials, {trials}."
+        )
     if not trials:
         return math.nan, math.nan
     share, weight = successes / trials, Z * Z / trials
@@ -84,8 +99,9 @@ def count_interval(part: int, whole: int) -> Interval:
 def share_interval(hits: Array, prompt: Places) -> Interval:
     """Share of 1 among ``hits`` (0 or 1 a run, [R]).
 
-    Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs, with one prompt added
-    whose seeds all agree; at least 1. With one seed per prompt it is Wilson's interval.
+    Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs,
+    with one prompt added whose seeds all agree; at least 1. With one seed per prompt it is Wilson's
+    interval.
     """
     if not hits.size:
         return Interval()
@@ -101,19 +117,25 @@ def share_interval(hits: Array, prompt: Places) -> Interval:
 
 
 def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
-    """The bootstrap of prompts: totals of every resample, [B, C], from the totals of every prompt, ``columns`` [N, C].
+    """The bootstrap of prompts: totals of every resample, [B, C], from the totals of every prompt,
+    ``columns`` [N, C].
 
-    A resample draws N of the N prompts with replacement, all seeds of a prompt with it; any ratio or difference of totals is then a
-    function of the resampled totals (Davison & Hinkley 1997, Bootstrap Methods and their Application, 3.8: clusters). The prompts of
-    resample b are row b of ``numpy.random.default_rng(seed).integers(N, size=(B, N))``.
+    A resample draws N of the N prompts with replacement, all seeds of a prompt with it; any ratio
+    or difference of totals is then a function of the resampled totals (Davison & Hinkley 1997,
+    Bootstrap Methods and their Application, 3.8: clusters). The prompts of resample b are row b of
+    ``numpy.random.default_rng(seed).integers(N, size=(B, N))``.
     """
     prompts = len(columns)
     generator = np.random.default_rng(seed)
     rows = max(1, BLOCK // max(1, prompts))
     found = []
     for size in (min(rows, resamples - start) for start in range(0, resamples, rows)):
-        sample = generator.integers(prompts, size=(size, prompts)) + prompts * np.arange(size)[:, None]
-        drawn = np.bincount(sample.ravel(), minlength=size * prompts)  # how often each prompt is drawn
+        sample = (
+            generator.integers(prompts, size=(size, prompts)) + prompts * np.arange(size)[:, None]
+        )
+        drawn = np.bincount(
+            sample.ravel(), minlength=size * prompts
+        )  # how often each prompt is drawn
         found.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
     return np.concatenate(found)
 
@@ -121,8 +143,8 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
     """Expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
 
-    Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples without a value (0 / 0)
-    are left out; the ends are nan for fewer than 2 prompts.
+    Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples
+    without a value (0 / 0) are left out; the ends are nan for fewer than 2 prompts.
     """
     found = []
     for value, row in zip(map(float, values), resampled, strict=True):
@@ -136,9 +158,11 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
 
 @cache
 def tail_level(prompts: int) -> float:
-    """The share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the 97.5 % point of Student's distribution.
+    """The share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the 97.5 %
+    point of Student's distribution.
 
-    2.5 % for many prompts, 0.9 % for 10 (T. Hesterberg 2015, What Teachers Should Know about the Bootstrap, 5.3).
+    2.5 % for many prompts, 0.9 % for 10 (T. Hesterberg 2015, What Teachers Should Know about the
+    Bootstrap, 5.3).
     """
     from scipy.special import stdtrit
 
@@ -147,9 +171,11 @@ def tail_level(prompts: int) -> float:
 
 
 def mcnemar(difference: Counts, prompt: Places) -> McNemar:
-    """``difference``: right (1) or wrong (0) under the rule minus the same under its baseline, of every run, [R].
+    """``difference``: right (1) or wrong (0) under the rule minus the same under its baseline, of
+    every run, [R].
 
-    ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``: ``sign_flips`` of whole prompts.
+    ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``:
+    ``sign_flips`` of whole prompts.
     """
     from scipy.stats import binomtest
 
@@ -159,9 +185,11 @@ def mcnemar(difference: Counts, prompt: Places) -> McNemar:
 
 
 def sign_flips(differences: Counts) -> float:
-    """Two-sided p: the probability that |Σ ±dᵢ| ≥ |Σ dᵢ| with random signs; dᵢ the sum over a prompt's seeds, [N].
+    """Two-sided p: the probability that |Σ ±dᵢ| ≥ |Σ dᵢ| with random signs; dᵢ the sum over a
+    prompt's seeds, [N].
 
-    Exact, by convolution: with one seed per prompt it is exact McNemar; with several it is valid for any correlation between them.
+    Exact, by convolution: with one seed per prompt it is exact McNemar; with several it is valid
+    for any correlation between them.
     """
     from scipy.stats import binom
 
@@ -176,18 +204,25 @@ def sign_flips(differences: Counts) -> float:
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p values: rejecting those below α has a family-wise error rate of at most α (S. Holm 1979); in the given order."""
+    """Adjusted p values: rejecting those below α has a family-wise error rate of at most α (S. Holm
+    1979); in the given order."""
     order = np.argsort(values, kind="stable")
     adjusted = np.empty(len(values))
-    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order]))
+    adjusted[order] = np.maximum.accumulate(
+        np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order])
+    )
     return tuple(map(float, adjusted))
 
 
-def fit_p(counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, pooled: bool = False) -> float:
-    """p of the hypothesis that ``counts[i]`` [Cᵢ] are multinomial draws with the probabilities ``expected[i]`` [Cᵢ].
+def fit_p(
+    counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, pooled: bool = False
+) -> float:
+    """p of the hypothesis that ``counts[i]`` [Cᵢ] are multinomial draws with the probabilities
+    ``expected[i]`` [Cᵢ].
 
-    The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if they are ``pooled`` (all Cᵢ equal); its
-    distribution is simulated, so p is exact for any number of draws.
+    The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if
+    they are ``pooled`` (all Cᵢ equal); its distribution is simulated, so p is exact for any number
+    of draws.
     """
     from scipy.special import rel_entr
 
@@ -203,29 +238,37 @@ def fit_p(counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, poo
         return total
 
     def simulated(resamples: int) -> Array:
-        return statistic([generator.multinomial(n, p, resamples) for n, p in zip(sizes, expected, strict=True)])
+        return statistic(
+            [generator.multinomial(n, p, resamples) for n, p in zip(sizes, expected, strict=True)]
+        )
 
     width = sum(len(each) for each in counts) + 1
     return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated, width)
 
 
 def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: int) -> float:
-    """p of the hypothesis that two samples have the same distribution within every stratum, by permutations within strata.
+    """p of the hypothesis that two samples have the same distribution within every stratum, by
+    permutations within strata.
 
-    Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and to the category ``column[i]`` of each
-    ``column`` of ``categories``. The statistic is G of samples × categories, summed over the columns.
+    Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and
+    to the category ``column[i]`` of each ``column`` of ``categories``. The statistic is G of
+    samples × categories, summed over the columns.
     """
     from scipy.special import xlogy
 
     generator = np.random.default_rng(seed)
     order = np.argsort(strata, kind="stable")
     ends = np.cumsum(np.bincount(strata))
-    cells = np.concatenate([np.eye(column.max() + 1, dtype=np.float32)[column[order]] for column in categories], axis=1)
+    cells = np.concatenate(
+        [np.eye(column.max() + 1, dtype=np.float32)[column[order]] for column in categories], axis=1
+    )
     totals = cells.sum(0)
 
     def statistic(labels: NDArray[Any]) -> Array:
         found = labels.astype(np.float32) @ cells
-        total: Array = (xlogy(found, found) + xlogy(totals - found, totals - found)).sum(1, dtype=np.float64)
+        total: Array = (xlogy(found, found) + xlogy(totals - found, totals - found)).sum(
+            1, dtype=np.float64
+        )
         return total
 
     def simulated(resamples: int) -> Array:
@@ -238,12 +281,15 @@ def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: i
 
 
 def _monte_carlo(observed: float, simulated: Callable[[int], Array], width: int) -> float:
-    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the second sample is independent).
+    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the
+    second sample is independent).
 
     ``width``: numbers in memory for one of them."""
     p, rows = 1.0, max(1, BLOCK // width)
     for resamples in RESAMPLES:
         if p < SCREEN or resamples == RESAMPLES[0]:
             sizes = (min(rows, resamples - start) for start in range(0, resamples, rows))
-            p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (1 + resamples)
+            p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (
+                1 + resamples
+            )
     return p

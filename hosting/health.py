@@ -1,7 +1,8 @@
 """``/health``: the process responds. ``/ready``: whether visitors can be served, and if not, why.
 
-A probe returns one sentence about a problem, or an empty string; it runs in a separate thread and may be slow. Both responses are
-public, so a probe's sentence has no path and no visitor; exceptions of a probe are only logged.
+A probe returns one sentence about a problem, or an empty string; it runs in a separate thread and
+may be slow. Both responses are public, so a probe's sentence has no path and no visitor; exceptions
+of a probe are only logged.
 """
 
 from __future__ import annotations
@@ -43,9 +44,14 @@ NO_STORE = {"Cache-Control": "no-store"}
 Probe = Callable[[], str]
 
 
-def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> list[BaseRoute]:
-    """Probes by name. ``needed``: any sentence makes the page unready; ``information``: only shown."""
-    probes = {name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()}
+def health_routes(
+    needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None
+) -> list[BaseRoute]:
+    """Probes by name. ``needed``: any sentence makes the page unready; ``information``: only
+    shown."""
+    probes = {
+        name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()
+    }
     was_ready = True
 
     async def ready(_request: Request) -> JSONResponse:
@@ -54,7 +60,9 @@ def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] 
         if futures:
             await asyncio.wait(futures.values(), timeout=PATIENCE_S)
         results = {
-            name: future.result() if future.done() else f"The {name} did not respond within {PATIENCE_S:g} s."
+            name: future.result()
+            if future.done()
+            else f"The {name} did not respond within {PATIENCE_S:g} s."
             for name, future in futures.items()
         }
         shown = {name: results.pop(name) for name in information or {}}
@@ -62,7 +70,9 @@ def health_routes(needed: Mapping[str, Probe], information: Mapping[str, Probe] 
         if was_ready is bool(reasons):  # only changes are logged
             LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
         was_ready = not reasons
-        return JSONResponse({"ready": was_ready, "reasons": reasons, **shown}, 200 if was_ready else 503, NO_STORE)
+        return JSONResponse(
+            {"ready": was_ready, "reasons": reasons, **shown}, 200 if was_ready else 503, NO_STORE
+        )
 
     return [Route("/health", _alive, name="health"), Route("/ready", ready, name="ready")]
 
@@ -73,7 +83,8 @@ async def _alive(_request: Request) -> JSONResponse:
 
 
 class _CachedProbe:
-    """Runs a probe in a thread, one call at a time: requests meanwhile and within FRESH_S share the result."""
+    """Runs a probe in a thread, one call at a time: requests meanwhile and within FRESH_S share the
+    result."""
 
     def __init__(self, name: str, probe: Probe) -> None:
         self._name, self._probe = name, probe
@@ -100,7 +111,8 @@ class _CachedProbe:
 
 
 def database_probe(store: RunStore) -> Probe:
-    """A probe that reads, and starts a write without changes. A server (PostgreSQL) is only read."""
+    """A probe that reads, and starts a write without changes. A server (PostgreSQL) is only
+    read."""
 
     def probe() -> str:
         if isinstance(store, TemporaryStore):
@@ -124,16 +136,24 @@ def _file(path: Path) -> str:
             file.execute("BEGIN IMMEDIATE")
             file.execute("ROLLBACK")
     except sqlite3.Error as error:
-        LOG.warning("database", exc_info=error, extra={"state": getattr(error, "sqlite_errorname", "")})
+        LOG.warning(
+            "database", exc_info=error, extra={"state": getattr(error, "sqlite_errorname", "")}
+        )
         return LOCKED if "locked" in str(error) else WRITING
     return ""
 
 
 class PairProbe:
-    """Ready once a pair has been loaded; call ``fail`` if loading the first pair failed. ``loaded``: the pairs in memory."""
+    """Ready once a pair has been loaded; call ``fail`` if loading the first pair failed.
+    ``loaded``: the pairs in memory."""
 
     def __init__(self, loaded: Callable[[], Sequence[object]]) -> None:
-        self._loaded, self._ready, self._failed, self._began = loaded, False, False, time.monotonic()
+        self._loaded, self._ready, self._failed, self._began = (
+            loaded,
+            False,
+            False,
+            time.monotonic(),
+        )
 
     def fail(self) -> None:
         self._failed = True

@@ -1,9 +1,12 @@
-"""The log: one line per record, as JSON or text, on standard error. Without prompts, texts, addresses, tokens or cookies.
+"""The log: one line per record, as JSON or text, on standard error. Without prompts, texts,
+addresses, tokens or cookies.
 
-Only a fixed set of fields of a record is written. In public mode records are cleaned where they are created: no handler of any library
-receives the message of an exception or of a library, which may quote what a visitor typed. Tracebacks that are printed (Gradio prints
-those of its handlers) become records too, and in JSON every line that is printed. An exception is logged as file, line and function: a
-source line, a local value or a message could quote a prompt, and SQLAlchemy's messages contain the statement with stored values.
+Only a fixed set of fields of a record is written. In public mode records are cleaned where they are
+created: no handler of any library receives the message of an exception or of a library, which may
+quote what a visitor typed. Tracebacks that are printed (Gradio prints those of its handlers) become
+records too, and in JSON every line that is printed. An exception is logged as file, line and
+function: a source line, a local value or a message could quote a prompt, and SQLAlchemy's messages
+contain the statement with stored values.
 """
 
 from __future__ import annotations
@@ -32,21 +35,28 @@ ROOT = Path(__file__).parents[1]
 MAX_CHAIN = 5  # exceptions
 MAX_STACK = 30  # frames, the innermost
 MAX_MESSAGE = 300  # characters
-# The part of a file path before the root of the project or of the installed package, which depends on the machine.
+# The part of a file path before the root of the project or of the installed package, which depends
+# on the machine.
 _IN_PACKAGE = re.compile(rf"(?s).*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
 WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
-    """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before the server is launched: uvicorn
-    configures its logging at the start."""
-    logging.raiseExceptions = False  # Python would print the values of a record that cannot be written
+    """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before
+    the server is launched: uvicorn configures its logging at the start."""
+    logging.raiseExceptions = (
+        False  # Python would print the values of a record that cannot be written
+    )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if json else TextLines())
     if json:
         replaced = {id(stream): _Printed(stream) for stream in (sys.stdout, sys.stderr)}
         sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
-        handlers = (each for own in logging.root.manager.loggerDict.values() for each in getattr(own, "handlers", ()))
+        handlers = (
+            each
+            for own in logging.root.manager.loggerDict.values()
+            for each in getattr(own, "handlers", ())
+        )
         for library in [each for each in handlers if isinstance(each, logging.StreamHandler)]:
             library.setStream(replaced.get(id(library.stream), library.stream))
     root, make = logging.getLogger(), logging.getLogRecordFactory()
@@ -62,7 +72,8 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
 
 
 def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
-    """The record with its exception as plain values; in public mode without texts that may quote a visitor."""
+    """The record with its exception as plain values; in public mode without texts that may quote a
+    visitor."""
     record.trail = trail(record.exc_info[1] if record.exc_info else None, messages=not public)
     if public:
         record.exc_info = record.exc_text = record.stack_info = None
@@ -101,7 +112,9 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
         "message": readable(record.getMessage()),
     }
     extra = vars(record)
-    written |= {name: readable(extra[name], MAX_WORD) for name in TEXTS if isinstance(extra.get(name), str)}
+    written |= {
+        name: readable(extra[name], MAX_WORD) for name in TEXTS if isinstance(extra.get(name), str)
+    }
     written |= {name: extra[name] for name in NUMBERS if isinstance(extra.get(name), int | float)}
     if record.name.partition(".")[0] != LOG.name:
         written["at"] = f"{readable(record.module)}:{record.lineno}"
@@ -109,7 +122,8 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class Link(NamedTuple):
-    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message`` is empty where it is withheld."""
+    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message``
+    is empty where it is withheld."""
 
     type: str
     message: str
@@ -127,14 +141,24 @@ def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
 
 def readable(text: str, most: int = 2000) -> str:
     """``text`` on one line without control characters, at most ``most`` characters."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:most])
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text[:most]
+    )
 
 
 def _link(error: BaseException, messages: bool) -> Link:
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     frames = [
-        readable(f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}", MAX_MESSAGE)
+        readable(
+            f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}",
+            MAX_MESSAGE,
+        )
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
     return Link(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
@@ -154,12 +178,15 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
         if links := getattr(record, "trail", ()):
-            written["error"] = [{name: value for name, value in link._asdict().items() if value} for link in links]
+            written["error"] = [
+                {name: value for name, value in link._asdict().items() if value} for link in links
+            ]
         return json.dumps(written)
 
 
 class TextLines(logging.Formatter):
-    """Time, level, logger, message and ``name=value``; exceptions as types and frames on separate indented lines."""
+    """Time, level, logger, message and ``name=value``; exceptions as types and frames on separate
+    indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
@@ -172,7 +199,8 @@ class TextLines(logging.Formatter):
 
 
 def _catch() -> None:
-    """Logs tracebacks that would be printed: of the main thread, other threads, destructors and ``print_exc``."""
+    """Logs tracebacks that would be printed: of the main thread, other threads, destructors and
+    ``print_exc``."""
     printed, of_main = traceback.print_exception, sys.excepthook
 
     def record(error: BaseException | None, where: str) -> None:
@@ -180,7 +208,13 @@ def _catch() -> None:
             UNCAUGHT.error("uncaught", exc_info=error, extra={"where": where})
 
     def print_exception(
-        error: Any, /, value: Any = None, tb: Any = None, limit: Any = None, file: Any = None, chain: bool = True
+        error: Any,
+        /,
+        value: Any = None,
+        tb: Any = None,
+        limit: Any = None,
+        file: Any = None,
+        chain: bool = True,
     ) -> None:
         found = value if tb is not None or isinstance(value, BaseException) else error
         if file is not None:
@@ -196,5 +230,7 @@ def _catch() -> None:
 
     traceback.print_exception = print_exception
     sys.excepthook = excepthook
-    threading.excepthook = lambda what: record(None if what.exc_type is SystemExit else what.exc_value, "thread")
+    threading.excepthook = lambda what: record(
+        None if what.exc_type is SystemExit else what.exc_value, "thread"
+    )
     sys.unraisablehook = lambda what: record(what.exc_value, "destructor")

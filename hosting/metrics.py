@@ -1,7 +1,8 @@
-"""``/metrics`` for Prometheus: counts of runs, with vLLM's names for metrics that vLLM has, else with the prefix ``mars:``.
+"""``/metrics`` for Prometheus: counts of runs, with vLLM's names for metrics that vLLM has, else
+with the prefix ``mars:``.
 
-Totals of ended runs. Labels are the name of a catalog model and of a rule, each ``other`` if it is not
-known at the start, so that visitors' input cannot become a label.
+Totals of ended runs. Labels are the name of a catalog model and of a rule, each ``other`` if it is
+not known at the start, so that visitors' input cannot become a label.
 """
 
 from __future__ import annotations
@@ -36,19 +37,33 @@ _REASONS: Mapping[StopReason, str] = {  # values of vLLM's label
 }
 Value = Callable[[Trace], float]
 
-# Name → help, and the fields of a run's summary that are added; "drafts" is the number of its steps with a draft.
+# Name → help, and the fields of a run's summary that are added; "drafts" is the number of its steps
+# with a draft.
 _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
     "vllm:prompt_tokens": ("Tokens of prompts.", "prompt_tokens"),
     "vllm:generation_tokens": ("New tokens.", "new_tokens"),
     "vllm:spec_decode_num_drafts": ("Steps that verified a draft.", "drafts"),
     "vllm:spec_decode_num_draft_tokens": ("Drafted tokens; of a tree all nodes.", "drafted"),
-    "vllm:spec_decode_num_accepted_tokens": ("Drafted tokens that were accepted, relaxed ones included.", "accepted", "relaxed"),
-    "mars:spec_decode_num_relaxed_tokens": ("Accepted drafted tokens that the strict rule would have rejected.", "relaxed"),
+    "vllm:spec_decode_num_accepted_tokens": (
+        "Drafted tokens that were accepted, relaxed ones included.",
+        "accepted",
+        "relaxed",
+    ),
+    "mars:spec_decode_num_relaxed_tokens": (
+        "Accepted drafted tokens that the strict rule would have rejected.",
+        "relaxed",
+    ),
     "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", "recovered"),
-    "mars:spec_decode_num_bonus_tokens": ("Tokens sampled after a draft that was accepted whole, or without a draft.", "bonus"),
-    "mars:total_variation": ("Sum over new tokens of the total variation between the token's distribution and the target's own, "
-        "or of its upper bound; missing ones are left out.", "tv_sum"),
-}  # fmt: skip
+    "mars:spec_decode_num_bonus_tokens": (
+        "Tokens sampled after a draft that was accepted whole, or without a draft.",
+        "bonus",
+    ),
+    "mars:total_variation": (
+        "Sum over new tokens of the total variation between the token's distribution and the target's own, "
+        "or of its upper bound; missing ones are left out.",
+        "tv_sum",
+    ),
+}
 
 
 def _token_s(run: Trace) -> float:
@@ -59,42 +74,75 @@ def _token_s(run: Trace) -> float:
 
 # Name → help, buckets, seconds of one run. Time in the queue is not included.
 _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
-    "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, lambda run: run.summary.ttft_s),
-    "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, lambda run: run.summary.wall_s),
-    "vllm:request_prefill_time_seconds": ("Of a run: the prompt.", _SHORT_S, lambda run: run.summary.prefill_s),
-    "vllm:request_decode_time_seconds": ("Of a run: all after the prompt.", _LONG_S,
-        lambda run: run.summary.wall_s - run.summary.prefill_s),
-    "vllm:request_time_per_output_token_seconds": ("Of a run: a token after the first step.", _TOKEN_S, _token_s),
-}  # fmt: skip
+    "vllm:time_to_first_token_seconds": (
+        "Of a run: its first new token.",
+        _SHORT_S,
+        lambda run: run.summary.ttft_s,
+    ),
+    "vllm:e2e_request_latency_seconds": (
+        "Of a run: its last token.",
+        _LONG_S,
+        lambda run: run.summary.wall_s,
+    ),
+    "vllm:request_prefill_time_seconds": (
+        "Of a run: the prompt.",
+        _SHORT_S,
+        lambda run: run.summary.prefill_s,
+    ),
+    "vllm:request_decode_time_seconds": (
+        "Of a run: all after the prompt.",
+        _LONG_S,
+        lambda run: run.summary.wall_s - run.summary.prefill_s,
+    ),
+    "vllm:request_time_per_output_token_seconds": (
+        "Of a run: a token after the first step.",
+        _TOKEN_S,
+        _token_s,
+    ),
+}
 
 
 class Metrics(logging.Handler):
-    """Thread-safe. ``models``: target name in runs → label; ``rules``: names used as labels; ``line``: number of
-    running and of waiting requests, called at each scrape. As a handler of the log ``mars.faults`` it counts its errors."""
+    """Thread-safe. ``models``: target name in runs → label; ``rules``: names used as labels;
+    ``line``: number of running and of waiting requests, called at each scrape. As a handler of the
+    log ``mars.faults`` it counts its errors."""
 
     def __init__(
-        self, models: Mapping[str, str], rules: Iterable[str], line: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self,
+        models: Mapping[str, str],
+        rules: Iterable[str],
+        line: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
         super().__init__(logging.ERROR)
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # omit the creation times of counters
         self._models, self._rules = dict(models), frozenset(rules)
         self.registry = here = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=here)
-        running = Gauge("vllm:num_requests_running", "Visitors whose request computes now.", registry=here)
-        waiting = Gauge("vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here)
+        running = Gauge(
+            "vllm:num_requests_running", "Visitors whose request computes now.", registry=here
+        )
+        waiting = Gauge(
+            "vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here
+        )
         running.set_function(lambda: line()[0])
         waiting.set_function(lambda: line()[1])
         ended = "Runs that ended, whichever way."
-        self._ended = Counter("vllm:request_success", ended, (*_BY, "finished_reason"), registry=here)
+        self._ended = Counter(
+            "vllm:request_success", ended, (*_BY, "finished_reason"), registry=here
+        )
         accepted = "Drafts of which the token at this position, from 0, was accepted."
         at = "vllm:spec_decode_num_accepted_tokens_per_pos"
         self._accepted_at = Counter(at, accepted, (*_BY, "position"), registry=here)
-        self._counts = [(Counter(name, text, _BY, registry=here), of) for name, (text, *of) in _COUNTS.items()]
+        self._counts = [
+            (Counter(name, text, _BY, registry=here), of) for name, (text, *of) in _COUNTS.items()
+        ]
         self._times = [
             (Histogram(name, text, _BY, buckets=buckets, registry=here), of)
             for name, (text, buckets, of) in _TIMES.items()
         ]
-        self._faults = Counter("mars:faults", "Errors of this program, each with an id in the log.", registry=here)
+        self._faults = Counter(
+            "mars:faults", "Errors of this program, each with an id in the log.", registry=here
+        )
 
     def emit(self, record: logging.LogRecord) -> None:
         del record
@@ -103,7 +151,10 @@ class Metrics(logging.Handler):
     def observe(self, trace: Trace) -> None:
         """Count an ended run; call it once per run. A run without a token has no times."""
         rule = trace.config.rule.name
-        by = (self._models.get(trace.config.target.name, OTHER), rule if rule in self._rules else OTHER)
+        by = (
+            self._models.get(trace.config.target.name, OTHER),
+            rule if rule in self._rules else OTHER,
+        )
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
         values = asdict(trace.summary) | {"drafts": sum(step.drafted > 0 for step in trace.steps)}
         for counter, added in self._counts:
@@ -117,7 +168,9 @@ class Metrics(logging.Handler):
 
     async def answer(self, _request: Request) -> Response:
         text = prometheus.generate_latest(self.registry)
-        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+        return Response(
+            text, media_type=prometheus.CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+        )
 
     @property
     def route(self) -> BaseRoute:

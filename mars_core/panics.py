@@ -1,4 +1,5 @@
-"""Panics of native libraries (pyo3's ``PanicException``: a tokenizer's regular expression, say), which are no ``Exception``."""
+"""Panics of native libraries (pyo3's ``PanicException``: a tokenizer's regular expression, say),
+which are no ``Exception``."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ class Panic(ValueError):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """What is raised within it is an ``Exception``, or ends the program, the generator or the task: a panic becomes Panic, so that whoever
-    handles errors handles it too."""
+    """What is raised within it is an ``Exception``, or ends the program, the generator or the task:
+    a panic becomes Panic, so that whoever handles errors handles it too."""
     try:
         yield
     except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit, CancelledError):

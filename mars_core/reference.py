@@ -1,6 +1,8 @@
-"""Speculative decoding with margin-aware verification (MARS, 2601.15498), on one page and without caches, batches or telemetry.
+"""Speculative decoding with margin-aware verification (MARS, 2601.15498), on one page and without
+caches, batches or telemetry.
 
-The engine writes the same tokens for draft models (rules ``strict`` and ``mars``): read this first. V is the size of the vocabulary.
+The engine writes the same tokens for draft models (rules ``strict`` and ``mars``): read this first.
+V is the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ def decode(
     seed: int = 0,
     ends: Collection[int] = (),
 ) -> list[int]:
-    """At most ``new`` token ids after ``prompt``, up to the first one in ``ends``. ``theta``: a drafted token that is one of the target's
-    two best is kept where z₂/z₁ > θ; 1 is strict verification, whose text is the target's own."""
+    """At most ``new`` token ids after ``prompt``, up to the first one in ``ends``. ``theta``: a
+    drafted token that is one of the target's two best is kept where z₂/z₁ > θ; 1 is strict
+    verification, whose text is the target's own."""
     ids = list(prompt)
     while len(ids) - len(prompt) < new:
         # 1. The draft model proposes up to k tokens, one after the other.
         drafted = list(ids)
         for _ in range(min(k, new - (len(ids) - len(prompt)) - 1)):
-            drafted.append(choose(_logits(draft, drafted)[-1], temperature, seed, len(drafted) - len(prompt)))
+            drafted.append(
+                choose(_logits(draft, drafted)[-1], temperature, seed, len(drafted) - len(prompt))
+            )
         # 2. One pass of the target gives the logits after the last token and after each drafted one.
         rows = _logits(target, drafted)[len(ids) - 1 :]
         # 3. A drafted token is kept if it is the one that the target chooses itself, or if the rule relaxes it.
@@ -51,9 +56,10 @@ def decode(
 
 
 def choose(z: Tensor, temperature: float, seed: int, position: int) -> int:
-    """The most likely token of logits z [V] or, above temperature 0, a draw from softmax(z/T): the token with the largest p/E, where E is
-    exponential noise that depends on seed, output position and token id only. Draft and target use the same noise, so that they
-    mostly draw the same token."""
+    """The most likely token of logits z [V] or, above temperature 0, a draw from softmax(z/T): the
+    token with the largest p/E, where E is exponential noise that depends on seed, output position
+    and token id only. Draft and target use the same noise, so that they mostly draw the same
+    token."""
     if temperature == 0:
         return int(z.argmax())
     key = torch.tensor([words(seed, position, 1)[Use.DRAW]])

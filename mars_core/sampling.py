@@ -1,7 +1,8 @@
 """From logits to distributions and from distributions to tokens: warpers, noise, draws, residual.
 
-Filtering (``target_distribution``) and drawing (``draw``) are separate; a residual is never filtered again. A position has one noise
-value for every token id: the target's token is drawn with it, and so may be the drafter's.
+Filtering (``target_distribution``) and drawing (``draw``) are separate; a residual is never
+filtered again. A position has one noise value for every token id: the target's token is drawn with
+it, and so may be the drafter's.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from torch import Tensor
 
 from mars_core.types import DraftMode, Sampling
 
-LEAST_TEMPERATURE = 1.2e-38  # above 0: logits are divided by it in float32, whose smallest normal number is 1.18e-38
+# above 0: logits are divided by it in float32, whose smallest normal number is 1.18e-38
+LEAST_TEMPERATURE = 1.2e-38
 _MASK = 2**64 - 1
-_UNIT = 2.0**-31 * (1 - 2.0**-24)  # maps 1 … 2³¹ to (0, 1), also where the integer is rounded up to 2³¹
+_UNIT = 2.0**-31 * (
+    1 - 2.0**-24
+)  # maps 1 … 2³¹ to (0, 1), also where the integer is rounded up to 2³¹
 
 
 class Use(IntEnum):
@@ -30,9 +34,10 @@ class Use(IntEnum):
 
 
 def words(seed: int, position: int, count: int) -> list[int]:
-    """Random int64 words [count · 3], by position and Use, of a step whose first token has output position ``position``. Only DRAW is
-    a function of the output position. A rule may look at the others at positions that the step does not reach (block verification, a
-    window) and must not reuse them in the next step, so they also depend on the step."""
+    """Random int64 words [count · 3], by position and Use, of a step whose first token has output
+    position ``position``. Only DRAW is a function of the output position. A rule may look at the
+    others at positions that the step does not reach (block verification, a window) and must not
+    reuse them in the next step, so they also depend on the step."""
     run = _mix(seed)
     step = _mix(run ^ _mix(~position))
     return [
@@ -51,10 +56,14 @@ def _mix(word: int) -> int:
 
 
 def noise(keys: Tensor, size: int) -> Tensor:
-    """Exponential noise E > 0 of token ids 0 … size − 1, float32 [N, size], from keys [N], int64. It is a function of key and id only;
-    −ln E is Gumbel noise. Its 31 random bits are the same on every device; additions wrap, and x + (x >> n) mixes as an xor-shift does,
-    for signed integers too."""
-    low, high = keys.int()[:, None], (keys >> 32).int()[:, None]  # the conversion keeps the lower 32 bits
+    """Exponential noise E > 0 of token ids 0 … size − 1, float32 [N, size], from keys [N], int64.
+    It is a function of key and id only; −ln E is Gumbel noise. Its 31 random bits are the same on
+    every device; additions wrap, and x + (x >> n) mixes as an xor-shift does, for signed integers
+    too."""
+    low, high = (
+        keys.int()[:, None],
+        (keys >> 32).int()[:, None],
+    )  # the conversion keeps the lower 32 bits
     bits = _ids(size, keys.device) ^ low
     bits.add_(bits >> 16).mul_(2146121005).bitwise_xor_(high)
     bits.add_(bits >> 15).mul_(-2073254261)
@@ -94,8 +103,9 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties kept), top-p, min-p, typical-p.
-    Temperature 0 is one-hot p, at the lowest of equal maxima. The largest logit is subtracted first, so that no temperature overflows."""
+    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties kept),
+    top-p, min-p, typical-p. Temperature 0 is one-hot p, at the lowest of equal maxima. The largest
+    logit is subtracted first, so that no temperature overflows."""
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
     logits = (logits - logits.amax(-1, keepdim=True)).div_(sampling.temperature)
@@ -106,14 +116,18 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
         ordered, ids = logits.sort(-1)
         dropped = ordered.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
         dropped[:, -1].fill_(False)
-        logits = logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf)
+        logits = logits.masked_fill(
+            torch.zeros_like(dropped).scatter_(-1, ids, dropped), -torch.inf
+        )
     if (least_share := sampling.processors.min_p) > 0:
         p = logits.softmax(-1)
         logits = logits.masked_fill(p < least_share * p.amax(-1, keepdim=True), -torch.inf)
     if (mass := sampling.processors.typical_p) < 1:
         logarithms = logits.log_softmax(-1)
         p = logarithms.exp()
-        distance = (logarithms - (p * logarithms).nansum(-1, keepdim=True)).abs()  # of −ln p from the entropy
+        distance = (
+            logarithms - (p * logarithms).nansum(-1, keepdim=True)
+        ).abs()  # of −ln p from the entropy
         ordered, ids = distance.sort(-1)
         last = (p.gather(-1, ids).cumsum(-1)[:, :-1] < mass).sum(-1, keepdim=True)
         logits = logits.masked_fill(distance > ordered.gather(-1, last), -torch.inf)
@@ -121,7 +135,8 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def displayed_distribution(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
-    """The distribution shown beside a token, [N, V]: p itself; at temperature 0, where p is one-hot, softmax(z)."""
+    """The distribution shown beside a token, [N, V]: p itself; at temperature 0, where p is
+    one-hot, softmax(z)."""
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
 
@@ -132,15 +147,20 @@ class Draws(NamedTuple):
     race: Tensor  # [N, V] p/E; the largest wins
 
     def edge(self) -> Tensor:
-        """ln of the largest p/E over the second largest, [N]: the difference of the two best of ln p + Gumbel noise. Infinite where p has
-        one token only."""
+        """ln of the largest p/E over the second largest, [N]: the difference of the two best of ln
+        p + Gumbel noise. Infinite where p has one token only."""
         best = self.race.topk(min(2, self.race.shape[-1])).values
-        return best[:, 0].log() - best[:, 1].log() if best.shape[-1] > 1 else torch.full_like(best[:, 0], torch.inf)
+        return (
+            best[:, 0].log() - best[:, 1].log()
+            if best.shape[-1] > 1
+            else torch.full_like(best[:, 0], torch.inf)
+        )
 
 
 def draw(distribution: Tensor, noise: Tensor) -> Draws:
-    """The token of each row with the largest p/E, that is, with the largest ln p + Gumbel noise: it has distribution p. Ties go to the
-    lowest id; an id of probability 0 is never drawn. distribution [N, V], noise [N, ≥ V]."""
+    """The token of each row with the largest p/E, that is, with the largest ln p + Gumbel noise: it
+    has distribution p. Ties go to the lowest id; an id of probability 0 is never drawn.
+    distribution [N, V], noise [N, ≥ V]."""
     race = distribution / noise[:, : distribution.shape[-1]]
     return Draws(lowest_argmax(race), race)
 

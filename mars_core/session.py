@@ -1,4 +1,5 @@
-"""Text in, Steps and a Trace out: tokenizer, chat template, validation, stop conditions, cancellation."""
+"""Text in, Steps and a Trace out: tokenizer, chat template, validation, stop conditions,
+cancellation."""
 
 from __future__ import annotations
 
@@ -42,21 +43,42 @@ _WARM_UP_TOKENS = 8
 
 
 def run_config(
-    pair: Pair, *, prompt: PromptConfig, rule: RuleConfig, drafter: DrafterConfig, sampling: Sampling,
-    max_new_tokens: int, seed: int,
-) -> RunConfig:  # fmt: skip
-    """A RunConfig that names this pair's models, device, dtype and the versions of the libraries."""
+    pair: Pair,
+    *,
+    prompt: PromptConfig,
+    rule: RuleConfig,
+    drafter: DrafterConfig,
+    sampling: Sampling,
+    max_new_tokens: int,
+    seed: int,
+) -> RunConfig:
+    """A RunConfig that names this pair's models, device, dtype and the versions of the
+    libraries."""
     model = {"model": pair.draft_ref, "eagle3": pair.head_ref}.get(drafter.kind)
     return RunConfig(
-        prompt=prompt, target=pair.target_ref, drafter=replace(drafter, model=model), rule=rule, sampling=sampling,
-        max_new_tokens=max_new_tokens, seed=seed, environment=_environment(pair),
-    )  # fmt: skip
+        prompt=prompt,
+        target=pair.target_ref,
+        drafter=replace(drafter, model=model),
+        rule=rule,
+        sampling=sampling,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        environment=_environment(pair),
+    )
 
 
 def _environment(pair: Pair) -> dict[str, str]:
-    device = torch.cuda.get_device_name(pair.device) if pair.device.type == "cuda" else platform.processor() or "cpu"
+    device = (
+        torch.cuda.get_device_name(pair.device)
+        if pair.device.type == "cuda"
+        else platform.processor() or "cpu"
+    )
     models = ((pair.target_ref, pair.target), (pair.draft_ref, pair.draft))
-    files = [file for ref, model in models if ref and model and (file := source_file(ref, model.name_or_path))]
+    files = [
+        file
+        for ref, model in models
+        if ref and model and (file := source_file(ref, model.name_or_path))
+    ]
     return {
         "app": __version__,
         "sampler": SAMPLER,
@@ -79,11 +101,13 @@ class Session:
         self.pair = pair
 
     def count_tokens(self, prompt: PromptConfig) -> int:
-        """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt that cannot be encoded."""
+        """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt
+        that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
 
     def check(self, config: RunConfig) -> Checked:
-        """Validates and encodes, without allocating caches. Raises ValueError with one sentence that names the problem."""
+        """Validates and encodes, without allocating caches. Raises ValueError with one sentence
+        that names the problem."""
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
@@ -92,12 +116,14 @@ class Session:
         return Checked(config, tuple(ids))
 
     def start(self, config: RunConfig, *, meter: bool = True) -> Run:
-        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and out-of-memory errors. Without
-        ``meter`` only times and outcomes are recorded, to measure the cost of the telemetry."""
+        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and
+        out-of-memory errors. Without ``meter`` only times and outcomes are recorded, to measure the
+        cost of the telemetry."""
         return Run(self.pair, *self.check(config), meter)
 
     def warm_up(self, config: RunConfig) -> None:
-        """Decodes a few tokens and discards them, with the engine of the run itself. Errors are ignored: the run will raise them again."""
+        """Decodes a few tokens and discards them, with the engine of the run itself. Errors are
+        ignored: the run will raise them again."""
         with suppress(*RUN_FAILURES):
             run = self.start(config)
             for step in run:
@@ -108,7 +134,9 @@ class Session:
     def began(self, run: int, config: RunConfig) -> Began:
         """The first event of a run that could not be started. Raises ValueError as ``check``."""
         checked = self.check(config)
-        assembler = Assembler(self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix)
+        assembler = Assembler(
+            self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix
+        )
         return Began(run, *checked, assembler.given, assembler.text)
 
 
@@ -120,15 +148,20 @@ class Checked(NamedTuple):
 
 
 class Run(Record):
-    """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end with status cancelled."""
+    """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end
+    with status cancelled."""
 
-    def __init__(self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool) -> None:
+    def __init__(
+        self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool
+    ) -> None:
         self._pair = pair
         self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), meter)
         self._engine: Engine | None = pair.engines.take(self._kind) or build(pair, self._kind)
         kind = shift_kind(config.rule.name, config.drafter, config.sampling.temperature)
         recorded = {} if kind is ShiftKind.EXACT else {"tv": kind.value}
-        config = replace(config, environment={**config.environment, "path": self._engine.path, **recorded})
+        config = replace(
+            config, environment={**config.environment, "path": self._engine.path, **recorded}
+        )
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         super().__init__(Began(0, config, prompt_ids, self._assembler.given, self._assembler.text))
         self._cancelled = False
@@ -163,14 +196,16 @@ class Run(Record):
         self._cancelled = True
 
     def close(self) -> None:
-        """Releases caches and captures; a run that has not ended is cancelled. Call it in the thread that iterates the run."""
+        """Releases caches and captures; a run that has not ended is cancelled. Call it in the
+        thread that iterates the run."""
         self._cancelled, self._raw = True, None
         if self._engine is not None and self._pair.graphs:
             self._pair.engines.give_back(self._kind, self._engine)
         self._engine = None
 
     def _step(self, engine: Engine) -> Step:
-        """The next step. Its times exclude the consumer's work between two steps, and captures, which later runs share."""
+        """The next step. Its times exclude the consumer's work between two steps, and captures,
+        which later runs share."""
         config, given, started = self.config, len(self.config.prefix), time.perf_counter()
         if self._raw is None:
             read = [*self.prompt_ids, *config.prefix]
@@ -180,8 +215,13 @@ class Run(Record):
         raw = next(self._raw)
         before = self._elapsed_s - raw.set_up_s - started
         step, stopped = self._assembler.step(raw, before + time.perf_counter())
-        reason = StopReason.STOP_STRING if stopped else StopReason.EOS if raw.eos else StopReason.LENGTH
-        ended = reason is not StopReason.LENGTH or self._assembler.count == given + config.max_new_tokens
+        reason = (
+            StopReason.STOP_STRING if stopped else StopReason.EOS if raw.eos else StopReason.LENGTH
+        )
+        ended = (
+            reason is not StopReason.LENGTH
+            or self._assembler.count == given + config.max_new_tokens
+        )
         self.steps.append(self._assembler.close(step) if ended else step)
         self.text = self._assembler.text
         self._elapsed_s = before + time.perf_counter()

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 
 from mars_core.types import UNKNOWN, Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
 
-SHIFTED = 1e-9  # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less where the two are equal
+# a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
+# where the two are equal
+SHIFTED = 1e-9
 
 
-def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int) -> Summary:
-    """All numbers of a run from its steps. The wall time ends with the last step. A sum of times, distances or log probabilities, a share,
-    mean or maximum over an empty set is nan, a count 0; values that the run did not measure (nan) propagate."""
+def summarise(
+    steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int
+) -> Summary:
+    """All numbers of a run from its steps. The wall time ends with the last step. A sum of times,
+    distances or log probabilities, a share, mean or maximum over an empty set is nan, a count 0;
+    values that the run did not measure (nan) propagate."""
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
@@ -23,27 +28,49 @@ def summarise(steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, pe
     shifts = [_largest([token.tv for token in step.emitted]) for step in steps]
     shifted = math.nan if any(map(math.isnan, shifts)) else sum(shift > SHIFTED for shift in shifts)
     return Summary(
-        new_tokens=new_tokens, prompt_tokens=prompt_tokens, steps=len(steps),
-        wall_s=wall_s, ttft_s=steps[0].elapsed_s if steps else math.nan, prefill_s=prefill_s,
-        draft_s=_sum([step.draft_s for step in steps]), verify_s=_sum([step.verify_s for step in steps]),
-        tokens_per_s=_ratio(new_tokens, wall_s), tau=_ratio(new_tokens, len(steps)),
-        drafted=drafted, accepted=accepted, relaxed=relaxed, rejected=drafted - accepted - relaxed,
-        recovered=counts[Outcome.RECOVERED], bonus=counts[Outcome.BONUS],
-        acceptance_rate=_ratio(accepted + relaxed, drafted), acceptance_by_position=_by_position(steps),
+        new_tokens=new_tokens,
+        prompt_tokens=prompt_tokens,
+        steps=len(steps),
+        wall_s=wall_s,
+        ttft_s=steps[0].elapsed_s if steps else math.nan,
+        prefill_s=prefill_s,
+        draft_s=_sum([step.draft_s for step in steps]),
+        verify_s=_sum([step.verify_s for step in steps]),
+        tokens_per_s=_ratio(new_tokens, wall_s),
+        tau=_ratio(new_tokens, len(steps)),
+        drafted=drafted,
+        accepted=accepted,
+        relaxed=relaxed,
+        rejected=drafted - accepted - relaxed,
+        recovered=counts[Outcome.RECOVERED],
+        bonus=counts[Outcome.BONUS],
+        acceptance_rate=_ratio(accepted + relaxed, drafted),
+        acceptance_by_position=_by_position(steps),
         relaxed_share=_ratio(relaxed, new_tokens),
-        tv_sum=tv_sum, tv_mean=_ratio(tv_sum, new_tokens), tv_max=_largest(tv),
-        kl_sum=kl_sum, kl_mean=_ratio(kl_sum, new_tokens), kl_max=_largest(kl),
+        tv_sum=tv_sum,
+        tv_mean=_ratio(tv_sum, new_tokens),
+        tv_max=_largest(tv),
+        kl_sum=kl_sum,
+        kl_mean=_ratio(kl_sum, new_tokens),
+        kl_max=_largest(kl),
         shifted_share=_ratio(shifted, len(steps)),
-        log_likelihood=log_likelihood, perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
+        log_likelihood=log_likelihood,
+        perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
         peak_memory_bytes=peak_memory_bytes,
-    )  # fmt: skip
+    )
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
-    """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest draft."""
-    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]  # smaller depths are drafted too
+    """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest
+    draft."""
+    depths = [
+        max((node.depth for node in step.nodes), default=0) for step in steps
+    ]  # smaller depths are drafted too
     places = range(1, max(depths, default=0) + 1)
-    return tuple(_ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths)) for i in places)
+    return tuple(
+        _ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths))
+        for i in places
+    )
 
 
 def _largest(values: Sequence[float]) -> float:
@@ -66,24 +93,35 @@ def _exp(x: float) -> float:
 
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
-    """The first output position at which the texts differ, and why; None where the token ids are the same. Given tokens are the
-    beginning of the text: a difference at a given token of either run has the cause CHOSEN."""
+    """The first output position at which the texts differ, and why; None where the token ids are
+    the same. Given tokens are the beginning of the text: a difference at a given token of either
+    run has the cause CHOSEN."""
     one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
     two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
     # By their pieces where a server did not report an id.
-    differ = (a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id for a, b in zip(one, two, strict=False))
+    differ = (
+        a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id
+        for a, b in zip(one, two, strict=False)
+    )
     position = next((at for at, found in enumerate(differ) if found), None)
     if position is None:
-        return None if len(one) == len(two) else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
+        return (
+            None
+            if len(one) == len(two)
+            else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
+        )
     left, right = one[position], two[position]
     if isinstance(left, Given) or isinstance(right, Given):
         return Divergence(position, Cause.CHOSEN, math.nan)
     cause = _cause(left, right)
-    return Divergence(position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan)
+    return Divergence(
+        position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan
+    )
 
 
 def _cause(left: Token, right: Token) -> Cause:
-    """The cause. Both runs have read the same text up to here, so p is the same except for rounding."""
+    """The cause. Both runs have read the same text up to here, so p is the same except for
+    rounding."""
     if Outcome.RELAXED in (left.outcome, right.outcome):
         return Cause.RELAXED
     if UNKNOWN in (left.own, right.own):

@@ -1,4 +1,5 @@
-"""Values of the public interface: configuration, steps and tokens, and the result of a run. Every value is frozen."""
+"""Values of the public interface: configuration, steps and tokens, and the result of a run. Every
+value is frozen."""
 
 from __future__ import annotations
 
@@ -8,13 +9,15 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-SAMPLER = "noise 1"  # how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
+# how tokens are drawn, recorded in a run's environment: another sampler draws others with a seed
+SAMPLER = "noise 1"
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
 
 class DraftMode(StrEnum):
-    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's own token, its most likely one, or
-    one sampled from q with other noise. At temperature 0 all are the same."""
+    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's
+    own token, its most likely one, or one sampled from q with other noise. At temperature 0 all are
+    the same."""
 
     COUPLED = "coupled"
     GREEDY = "greedy"
@@ -37,7 +40,8 @@ PROCESSORS = {  # name → least and largest value, and what the processor does
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """Further logits processors; a default switches one off. A word is a text that is encoded as it is, or ids: ``[42, 7]``."""
+    """Further logits processors; a default switches one off. A word is a text that is encoded as it
+    is, or ids: ``[42, 7]``."""
 
     min_p: float = 0.0
     typical_p: float = 1.0
@@ -52,13 +56,17 @@ class Processors:
     @property
     def chosen(self) -> dict[str, Any]:
         """Those that are not switched off, by name."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+        return {
+            each.name: value
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != each.default
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The warpers of the target, in the order temperature, top-k, top-p, min-p, typical-p; before them penalties and biases.
-    ``top_k=0`` and ``top_p=1`` switch them off."""
+    """The warpers of the target, in the order temperature, top-k, top-p, min-p, typical-p; before
+    them penalties and biases. ``top_k=0`` and ``top_p=1`` switch them off."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -68,7 +76,8 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """A causal language model: a Hub id with a revision, or a local folder. ``revision`` is the resolved commit once loaded."""
+    """A causal language model: a Hub id with a revision, or a local folder. ``revision`` is the
+    resolved commit once loaded."""
 
     name: str
     revision: str | None = None
@@ -76,7 +85,8 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True)
 class RuleConfig:
-    """A verification rule and its parameters, e.g. ``RuleConfig("mars", {"theta": 0.9})``. ``none`` drafts nothing."""
+    """A verification rule and its parameters, e.g. ``RuleConfig("mars", {"theta": 0.9})``. ``none``
+    drafts nothing."""
 
     name: str = "strict"
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -84,8 +94,9 @@ class RuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best ``tokens`` nodes are drafted. The defaults are
-    EAGLE's total_token = 60, which counts the root, and depth = 7, which counts expansions after the first."""
+    """A dynamic draft tree: the ``top_k`` best nodes of every depth are expanded, the best
+    ``tokens`` nodes are drafted. The defaults are EAGLE's total_token = 60, which counts the root,
+    and depth = 7, which counts expansions after the first."""
 
     tokens: int = 59
     depth: int = 8
@@ -94,7 +105,8 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of ``k`` tokens per step, or a tree."""
+    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of
+    ``k`` tokens per step, or a tree."""
 
     kind: str = "model"
     model: ModelRef | None = None
@@ -112,7 +124,8 @@ class ShiftKind(StrEnum):
 
     EXACT = "exact"
     BOUND = "bound"  # upper bounds, and so are sums, means and largest values
-    MISSING = "missing"  # not computed: the TV of the text is at most the expected number of its relaxed tokens
+    # not computed: the TV of the text is at most the expected number of its relaxed tokens
+    MISSING = "missing"
     UNKNOWN = "unknown"  # of a served model
 
     @classmethod
@@ -131,8 +144,9 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptConfig:
-    """A prompt and how it is encoded. ``history``: earlier turns, oldest first. ``thinking``: passed to chat
-    templates that have such a switch as ``enable_thinking``; None leaves it to the template."""
+    """A prompt and how it is encoded. ``history``: earlier turns, oldest first. ``thinking``:
+    passed to chat templates that have such a switch as ``enable_thinking``; None leaves it to the
+    template."""
 
     text: str
     system: str = ""
@@ -144,9 +158,10 @@ class PromptConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Everything needed to repeat a run. ``environment`` holds versions of libraries and app, device and dtype. ``prefix``: ids of
-    output tokens that are given, not generated. The run continues after prompt and prefix: its first new token has output position
-    ``len(prefix)``, and its random draws start at that position."""
+    """Everything needed to repeat a run. ``environment`` holds versions of libraries and app,
+    device and dtype. ``prefix``: ids of output tokens that are given, not generated. The run
+    continues after prompt and prefix: its first new token has output position ``len(prefix)``, and
+    its random draws start at that position."""
 
     prompt: PromptConfig
     target: ModelRef
@@ -165,7 +180,8 @@ class RunConfig:
 
     @property
     def draws_otherwise(self) -> bool:
-        """Whether the run was drawn here by another sampler, so that it would now write another text with its seed."""
+        """Whether the run was drawn here by another sampler, so that it would now write another
+        text with its seed."""
         here, sampler = "server" not in self.environment, self.environment.get("sampler")
         return here and sampler != SAMPLER and self.sampling.temperature > 0
 
@@ -174,7 +190,8 @@ class Outcome(StrEnum):
     """The outcome of a token; used by engine, database, CSV, colours and help texts."""
 
     ACCEPTED = "accepted"  # drafted, kept by the strict rule
-    RELAXED = "relaxed"  # drafted, kept by the rule under test where strict, with the same u, would have rejected
+    # drafted, kept by the rule under test where strict, with the same u, would have rejected
+    RELAXED = "relaxed"
     REJECTED = "rejected"  # drafted, not kept: in the trace, not in the text
     RECOVERED = "recovered"  # drawn after a rejection
     BONUS = "bonus"  # drawn after every drafted token was kept (with no draft: every token)
@@ -213,7 +230,8 @@ class Cause(StrEnum):
 
 
 class Given(NamedTuple):
-    """A token of the run's prefix; ``text[start:end]`` are the characters that become complete with it."""
+    """A token of the run's prefix; ``text[start:end]`` are the characters that become complete with
+    it."""
 
     id: int
     piece: str
@@ -222,7 +240,8 @@ class Given(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """One of the target's most likely tokens at a position: id, text and probability p under the run's sampling."""
+    """One of the target's most likely tokens at a position: id, text and probability p under the
+    run's sampling."""
 
     id: int
     piece: str
@@ -231,21 +250,30 @@ class Alternative(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One emitted token, or (``outcome=rejected``) the drafted token that the recovered token after it replaces.
+    """One emitted token, or (``outcome=rejected``) the drafted token that the recovered token after
+    it replaces.
 
-    ``z1 >= z2`` are the target's two best logits after penalties and biases, ``r = z2/z1`` (nan where z1 <= 0: such a position counts
-    as decisive) and ``gap = z1 - z2``. ``p``, ``q`` are the token's probability under target and drafter (q is nan where nothing was
-    drafted; 1 for drafters without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the probability with
-    which the rule keeps this token though strict does not; ``tv`` and ``kl`` (nats) are total variation and KL(P‖p) between p and the
-    distribution P of the token emitted here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says; ``logprob``
-    is ln softmax(z) of this token: always at temperature 1, of raw logits. ``raw_z1``,
-    ``raw_z2``: the raw logits of ``id1``, ``id2``; nan without penalties and biases.
+    ``z1 >= z2`` are the target's two best logits after penalties and biases, ``r = z2/z1`` (nan
+    where z1 <= 0: such a position counts as decisive) and ``gap = z1 - z2``. ``p``, ``q`` are the
+    token's probability under target and drafter (q is nan where nothing was drafted; 1 for drafters
+    without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the
+    probability with which the rule keeps this token though strict does not; ``tv`` and ``kl``
+    (nats) are total variation and KL(P‖p) between p and the distribution P of the token emitted
+    here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says; ``logprob``
+    is ln softmax(z) of this token: always at temperature 1, of raw logits. ``raw_z1``, ``raw_z2``:
+    the raw logits of ``id1``, ``id2``; nan without penalties and biases.
     """
 
-    position: int  # output position, 0-based; a rejected token has that of the token emitted instead
+    position: (
+        int  # output position, 0-based; a rejected token has that of the token emitted instead
+    )
     step: int  # 0-based
-    draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
-    node: int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
+    draft_position: (
+        int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
+    )
+    node: (
+        int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
+    )
     parent: int  # number of the parent node; 0 is the root, the last token of the previous step
     outcome: Outcome
     id: int
@@ -267,9 +295,13 @@ class Token:
     rank: int  # of this token in p, 1 = most likely
     entropy: float  # of p, nats
     forgiveness: float
-    u: float  # the drawing uniform, of runs that drew by inverse CDF (no ``sampler`` in their environment); else nan
+    # the drawing uniform, of runs that drew by inverse CDF (no ``sampler`` in their environment);
+    # else nan
+    u: float
     coin: float  # the accepting uniform: for sampled drafts and randomised rules
-    edge: float  # difference of the two best of ln p + Gumbel noise, with ``u`` its distance to another token; at temperature 0 the gap
+    # difference of the two best of ln p + Gumbel noise, with ``u`` its distance to another token;
+    # at temperature 0 the gap
+    edge: float
     tv: float
     kl: float
     logprob: float
@@ -278,8 +310,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target and drafter, given its parent;
-    ``odds``: what the drafter of a coupled tree compared in place of q, else nan."""
+    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target
+    and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared in place of
+    q, else nan."""
 
     id: int
     piece: str
@@ -293,7 +326,8 @@ class DraftNode:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One draft and one target pass. ``tokens`` in order of position, a rejected one directly before the recovered one."""
+    """One draft and one target pass. ``tokens`` in order of position, a rejected one directly
+    before the recovered one."""
 
     index: int
     drafted: int
@@ -311,7 +345,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan, counts that a server did not report UNKNOWN."""
+    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan, counts
+    that a server did not report UNKNOWN."""
 
     new_tokens: int
     prompt_tokens: int
@@ -330,7 +365,9 @@ class Summary:
     recovered: int
     bonus: int
     acceptance_rate: float  # kept / drafted
-    acceptance_by_position: tuple[float, ...]  # steps that kept a token at depth i / steps that drafted one there
+    acceptance_by_position: tuple[
+        float, ...
+    ]  # steps that kept a token at depth i / steps that drafted one there
     relaxed_share: float  # relaxed / new_tokens
     tv_sum: float
     tv_mean: float  # over emitted tokens
@@ -338,7 +375,8 @@ class Summary:
     kl_sum: float  # nats; infinite where the rule may emit what p excludes
     kl_mean: float
     kl_max: float
-    shifted_share: float  # steps in which any emitted token's distribution differs from p (TV > SHIFTED) / steps
+    # steps in which any emitted token's distribution differs from p (TV > SHIFTED) / steps
+    shifted_share: float
     log_likelihood: float  # sum of logprob over the emitted tokens
     perplexity: float  # exp(−log_likelihood / new_tokens)
     peak_memory_bytes: int
@@ -346,8 +384,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run: its configuration, steps and result. ``text`` is the decoded output without special tokens. It begins with the text of
-    the ``given`` tokens; ``steps``, ``tokens``, ``token_ids`` and ``summary`` cover new tokens only."""
+    """One run: its configuration, steps and result. ``text`` is the decoded output without special
+    tokens. It begins with the text of the ``given`` tokens; ``steps``, ``tokens``, ``token_ids``
+    and ``summary`` cover new tokens only."""
 
     config: RunConfig
     status: Status
@@ -371,7 +410,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first output position at which two runs differ, and why. ``gap``: logit gap of a numeric tie, else nan."""
+    """The first output position at which two runs differ, and why. ``gap``: logit gap of a numeric
+    tie, else nan."""
 
     position: int
     cause: Cause

@@ -1,4 +1,5 @@
-"""``python -m storage import FILE…`` adds the runs of another instance to a database; ``columns`` lists the columns of the exports."""
+"""``python -m storage import FILE…`` adds the runs of another instance to a database; ``columns``
+lists the columns of the exports."""
 
 from __future__ import annotations
 
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     commands.add_parser("columns", help="the columns of the exports, as Markdown")
-    command = commands.add_parser("import", help="add the runs of another instance, or records of servers")
+    command = commands.add_parser(
+        "import", help="add the runs of another instance, or records of servers"
+    )
     command.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE",
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
         help="runs, tokens and nodes as Parquet, the ZIP of your data; mars import reads lines of mars-vllm, saved answers and /metrics",
-    )  # fmt: skip
+    )
     command.add_argument(
         "--database",
         default=os.environ.get("MARS_DATABASE_URL"),
@@ -34,9 +40,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def main(
-    arguments: Sequence[str] | None = None, prog: str = "python -m storage", read: Callable[[Path], Sequence[Record]] | None = None
-) -> int:  # fmt: skip
-    """Exit status 2 if a file could not be imported; runs imported before are kept. ``read``: reads files that are not exports."""
+    arguments: Sequence[str] | None = None,
+    prog: str = "python -m storage",
+    read: Callable[[Path], Sequence[Record]] | None = None,
+) -> int:
+    """Exit status 2 if a file could not be imported; runs imported before are kept. ``read``: reads
+    files that are not exports."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     add_commands(parser.add_subparsers(required=True, dest="command"))
     options = parser.parse_args(arguments)

@@ -1,7 +1,9 @@
-"""Changed rows of a SQLite database as Parquet files, and restoring a database from such files. For backups.
+"""Changed rows of a SQLite database as Parquet files, and restoring a database from such files. For
+backups.
 
-Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade too, into ``backup_changes``;
-only the last change of a row is kept. Tables and triggers are created here: a database without backups has neither.
+Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade
+too, into ``backup_changes``; only the last change of a row is kept. Tables and triggers are created
+here: a database without backups has neither.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ _FAILURE = "The backup was not created"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """``files``: of rows, by table, or DELETED; ``runs``: the changed runs that exports include, with their comparisons;
-    ``last``: the number of the last change.
+    """``files``: of rows, by table, or DELETED; ``runs``: the changed runs that exports include,
+    with their comparisons; ``last``: the number of the last change.
     """
 
     files: dict[str, Path]
@@ -45,7 +47,8 @@ class Changes:
 
 
 def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool = False) -> None:
-    """Record changes from now on, and all existing rows, unless they were recorded for this place and schema before.
+    """Record changes from now on, and all existing rows, unless they were recorded for this place
+    and schema before.
 
     ``fresh``: the place has all rows already; ``everything``: it has none.
     """
@@ -60,10 +63,14 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
         for name, table in _TABLES.items():
             for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
                 trigger, this = f"backup_{name}_{event}", f"'{name}', {_key(table, row)}"
-                delete = f"DELETE FROM backup_changes WHERE (name, key) = ({this})"  # conflict handling is that of the outer statement
-                insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"  # equivalent to OR REPLACE here
+                # conflict handling is that of the outer statement
+                delete = f"DELETE FROM backup_changes WHERE (name, key) = ({this})"
+                # equivalent to OR REPLACE here
+                insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"
                 run(f"DROP TRIGGER IF EXISTS {trigger}")
-                run(f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END")
+                run(
+                    f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END"
+                )
             if not fresh:
                 rows = f"SELECT '{name}', {_key(table, 'it')} FROM [{name}] AS it"
                 run(f"INSERT OR REPLACE INTO backup_changes (name, key) {rows}")
@@ -72,25 +79,33 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
 
 
 def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | None:
-    """The first ``most`` changes (−1: all) as files in ``folder``; None where there are none. Raises StorageError.
+    """The first ``most`` changes (−1: all) as files in ``folder``; None where there are none.
+    Raises StorageError.
 
     A row is written as read; a later change of it is recorded as a new change.
     """
     noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
     with store.read() as connection:
-        found = connection.exec_driver_sql(f"SELECT max(seq), count(*) FROM ({noted})", (most,)).one()
+        found = connection.exec_driver_sql(
+            f"SELECT max(seq), count(*) FROM ({noted})", (most,)
+        ).one()
         runs = connection.exec_driver_sql(
             "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
             "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?",
             (found[0],),
         )
-        changes = Changes({}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0])
+        changes = Changes(
+            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0]
+        )
     if not changes.rows:
         return None
     with explained(_FAILURE, str(folder)):
         gone = []
         for name, table in _TABLES.items():
-            keys = [f"it.[{key.name}] = json_extract(c.key, '$[{i}]')" for i, key in enumerate(table.primary_key)]
+            keys = [
+                f"it.[{key.name}] = json_extract(c.key, '$[{i}]')"
+                for i, key in enumerate(table.primary_key)
+            ]
             joined = f"backup_changes c LEFT JOIN [{name}] it ON {' AND '.join(keys)} WHERE c.name = '{name}'"
             lost = f"it.[{next(iter(table.primary_key)).name}] IS NULL"
             schema = _schema(table)
@@ -100,9 +115,19 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
                 else f"it.[{field.name}]"
                 for field in schema
             )
-            there = _pages(store, f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}", changes.last)
+            there = _pages(
+                store,
+                f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}",
+                changes.last,
+            )
             changes.files.update(_written(folder, name, schema, there))
-            gone.append(_pages(store, f"SELECT c.seq, c.name AS [table], c.key FROM {joined} AND {lost}", changes.last))
+            gone.append(
+                _pages(
+                    store,
+                    f"SELECT c.seq, c.name AS [table], c.key FROM {joined} AND {lost}",
+                    changes.last,
+                )
+            )
         changes.files.update(_written(folder, DELETED, _GONE, chain.from_iterable(gone)))
     return changes
 
@@ -114,11 +139,15 @@ def forget_changes(store: RunStore, changes: Changes) -> None:
 
 
 def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
-    """Insert the rows of files, by table, into a database without other users; of two rows with the same key the later one is kept.
+    """Insert the rows of files, by table, into a database without other users; of two rows with the
+    same key the later one is kept.
 
     Rows without their parents are skipped. Raises StorageError.
     """
-    with explained("The backup cannot be read", store.location), closing(store._engine.raw_connection()) as raw:
+    with (
+        explained("The backup cannot be read", store.location),
+        closing(store._engine.raw_connection()) as raw,
+    ):
         run = raw.cursor()
         for pragma in ("foreign_keys = OFF", "recursive_triggers = ON", "synchronous = OFF"):
             run.execute(f"PRAGMA {pragma}")  # the second one: REPLACE fires delete triggers
@@ -129,9 +158,13 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
         for name, table in _TABLES.items():
             for key in table.foreign_key_constraints:
                 own = f"it.[{key.elements[0].parent.name}]"
-                pairs = (f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements)
+                pairs = (
+                    f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements
+                )
                 parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
-                run.execute(f"DELETE FROM [{name}] AS it WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})")
+                run.execute(
+                    f"DELETE FROM [{name}] AS it WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})"
+                )
         run.execute("COMMIT")
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused
 
@@ -149,19 +182,30 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
             for batch in file.iter_batches(ROWS_A_READ):
                 if name == DELETED:
                     for row in batch.to_pylist():
-                        match = " AND ".join(f"[{key.name}] = ?" for key in _TABLES[row["table"]].primary_key)
-                        yield f"DELETE FROM [{row['table']}] WHERE {match}", [json.loads(row["key"])]
+                        match = " AND ".join(
+                            f"[{key.name}] = ?" for key in _TABLES[row["table"]].primary_key
+                        )
+                        yield (
+                            f"DELETE FROM [{row['table']}] WHERE {match}",
+                            [json.loads(row["key"])],
+                        )
                     continue
                 names = [each for each in batch.schema.names if each in _TABLES[name].c]
-                into, values = (", ".join(form.format(each) for each in names) for form in ("[{}]", ":{}"))
+                into, values = (
+                    ", ".join(form.format(each) for each in names) for form in ("[{}]", ":{}")
+                )
                 rows = batch.to_pylist()
                 for row in rows:
                     if row.get("pass_rows") is not None:  # of schema 0007: as its migration
                         exact = {"exact": f"{row['pass_rows']} rows, {row['pass_width']} positions"}
-                        row["environment"] = json.dumps(json.loads(row["environment"]) | exact, ensure_ascii=False)
+                        row["environment"] = json.dumps(
+                            json.loads(row["environment"]) | exact, ensure_ascii=False
+                        )
                 yield f"INSERT OR REPLACE INTO [{name}] ({into}) VALUES ({values})", rows
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
-        raise StorageError(f"The backup cannot be read: the file {path.name} of {name} is damaged.") from error
+        raise StorageError(
+            f"The backup cannot be read: the file {path.name} of {name} is damaged."
+        ) from error
 
 
 def _pages(store: RunStore, select: str, last: int) -> Iterator[list[dict[str, Any]]]:
@@ -176,11 +220,16 @@ def _pages(store: RunStore, select: str, last: int) -> Iterator[list[dict[str, A
         seq = rows[-1]["seq"]
 
 
-def _written(folder: Path, name: str, schema: pa.Schema, pages: Iterator[list[dict[str, Any]]]) -> dict[str, Path]:
+def _written(
+    folder: Path, name: str, schema: pa.Schema, pages: Iterator[list[dict[str, Any]]]
+) -> dict[str, Path]:
     """The file of these rows by its name; none without rows."""
     if (first := next(pages, None)) is None:
         return {}
-    path, schema = folder / f"{name}.parquet", schema.with_metadata({"mars_schema": known_schemas()[-1]})
+    path, schema = (
+        folder / f"{name}.parquet",
+        schema.with_metadata({"mars_schema": known_schemas()[-1]}),
+    )
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False) as writer:
         for rows in chain([first], pages):
             writer.write_table(pa.Table.from_pylist(rows, schema))
@@ -192,11 +241,21 @@ def _key(table: Table, row: str) -> str:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """The columns as SQLite stores them: times and JSON are texts. Numbers set by a trigger are excluded."""
-    columns = (column for column in table.columns if (table.name, column.name) != ("comparisons", "number"))
-    return pa.schema([(column.name, _arrow(column.type.compile(dialect=sqlite.dialect()))) for column in columns])
+    """The columns as SQLite stores them: times and JSON are texts. Numbers set by a trigger are
+    excluded."""
+    columns = (
+        column for column in table.columns if (table.name, column.name) != ("comparisons", "number")
+    )
+    return pa.schema(
+        [(column.name, _arrow(column.type.compile(dialect=sqlite.dialect()))) for column in columns]
+    )
 
 
 def _arrow(declared: str) -> Any:
-    kinds = (("INT", pa.int64()), ("BOOL", pa.int64()), ("DOUBLE", pa.float64()), ("BLOB", pa.binary()))
+    kinds = (
+        ("INT", pa.int64()),
+        ("BOOL", pa.int64()),
+        ("DOUBLE", pa.float64()),
+        ("BLOB", pa.binary()),
+    )
     return next((kind for word, kind in kinds if word in declared), pa.string())

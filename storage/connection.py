@@ -26,19 +26,23 @@ class Connected:
     """A database given by its URL; subclasses, one per feature, save and read rows."""
 
     def __init__(self, url: str | None = None) -> None:
-        """Open the database, create its folder and file if missing, and bring its schema up to date."""
+        """Open the database, create its folder and file if missing, and bring its schema up to
+        date."""
         parsed = parse_url(url)
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for messages; without the password
         self._engine = open_database(parsed)
         self._writing = turns_of(self.path) if self.path else Turns()
         self._emptying = Emptying(self._engine)
-        self._processes = {os.getpid()}  # that may use its connections: none after its end, and no forked child
+        self._processes = {
+            os.getpid()
+        }  # that may use its connections: none after its end, and no forked child
         self._borrowed = False  # whether another store opened the database and closes it
         self.scope: Scope = Everything()
 
     def scoped(self, scope: Scope) -> Self:
-        """The same connections and the same lock for writers, with another scope. It does not have to be closed."""
+        """The same connections and the same lock for writers, with another scope. It does not have
+        to be closed."""
         narrowed = copy.copy(self)
         narrowed.scope, narrowed._borrowed = scope, True
         return narrowed
@@ -50,14 +54,16 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; no effect unless this store opened them. Threads that still use it get a StorageError."""
+        """Close all connections; no effect unless this store opened them. Threads that still use it
+        get a StorageError."""
         if not self._borrowed:
             self._processes.clear()
             self._engine.dispose()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers wait for it."""
+        """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers
+        wait for it."""
         self._check_open(_NOT_READ)
         with self._reading(), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
@@ -87,10 +93,13 @@ class Connected:
 
     def _check_open(self, failure: str) -> None:
         if os.getpid() not in self._processes:
-            raise StorageError(f"{failure}: it was closed, or opened before this process was forked ({self.location}).")
+            raise StorageError(
+                f"{failure}: it was closed, or opened before this process was forked ({self.location})."
+            )
 
     def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:
-        """Call ``few``, which removes some rows, in short transactions until it returns 0; returns the sum."""
+        """Call ``few``, which removes some rows, in short transactions until it returns 0; returns
+        the sum."""
         removed = 0
         while True:
             with self._write(failure) as connection:

@@ -1,8 +1,8 @@
 """From a URL to an engine on an up-to-date schema: dialects, pragmas, transactions, migrations.
 
-SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers. The execution option UNTIL makes a transaction a writing one
-and limits its waits, all together. An older schema is migrated in one transaction; a newer or foreign one raises an error before
-anything is written.
+SQLite: foreign keys on, synchronous FULL, ``BEGIN IMMEDIATE`` for writers. The execution option
+UNTIL makes a transaction a writing one and limits its waits, all together. An older schema is
+migrated in one transaction; a newer or foreign one raises an error before anything is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError
 
 from storage.errors import StorageError, explained
@@ -29,8 +40,10 @@ from storage.schema.columns import Base, UtcTime
 from storage.turns import Turns, patiently
 
 BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
-UNTIL = "mars_until"  # execution option: the end of the waits of a writing transaction, by the monotonic clock
-REBUILDS = "mars_rebuilds"  # execution option: a migration, in which SQLite replaces tables that others refer to
+# execution option: the end of the waits of a writing transaction, by the monotonic clock
+UNTIL = "mars_until"
+# execution option: a migration, in which SQLite replaces tables that others refer to
+REBUILDS = "mars_rebuilds"
 CONNECTIONS = {
     "pool_size": 20,
     "max_overflow": 20,
@@ -38,7 +51,8 @@ CONNECTIONS = {
 }  # of 100 that PostgreSQL allows; threads wait for one
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x4D415253  # PostgreSQL advisory lock: one process migrates at a time
-_VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) CONSTRAINT alembic_version_pkc PRIMARY KEY NOT NULL)"  # alembic's
+# alembic's
+_VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) CONSTRAINT alembic_version_pkc PRIMARY KEY NOT NULL)"
 _MIGRATING = Turns()  # alembic's `op` and `context` belong to the process
 
 
@@ -48,7 +62,9 @@ def parse_url(url: str | None) -> URL:
     Raises StorageError (without the URL, which may contain a password).
     """
     if url is None:
-        return URL.create("sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db"))
+        return URL.create(
+            "sqlite", database=str(user_data_path("mars-playground", appauthor=False) / "runs.db")
+        )
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -98,7 +114,8 @@ def open_database(url: URL) -> Engine:
 
 
 def clock(connection: Connection) -> datetime:
-    """The time in UTC by the clock of the database, which all its users share (SQLite: of the machine)."""
+    """The time in UTC by the clock of the database, which all its users share (SQLite: of the
+    machine)."""
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)
     return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
@@ -106,14 +123,19 @@ def clock(connection: Connection) -> datetime:
 
 @cache
 def known_schemas() -> tuple[str, ...]:
-    """The revisions that this version can read or migrate, the current one last: the numbers of the migration files."""
-    return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
+    """The revisions that this version can read or migrate, the current one last: the numbers of the
+    migration files."""
+    return tuple(
+        sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+    )
 
 
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if file_of(url) is not None:
-        engine = create_engine(url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1)
+        engine = create_engine(
+            url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1
+        )
         event.listen(engine, "connect", _set_pragmas)
         event.listen(engine, "begin", _begin)
         event.listen(engine, "commit", _commit)
@@ -130,7 +152,9 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # _begin begins transactions, not the driver
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = ON")  # deleted data must not remain in copies of the file
+    connection.execute(
+        "PRAGMA secure_delete = ON"
+    )  # deleted data must not remain in copies of the file
 
 
 def _begin(connection: Connection) -> None:
@@ -142,7 +166,8 @@ def _begin(connection: Connection) -> None:
 
 
 def _commit(connection: Connection) -> None:
-    """A writer waits for the end of other writers when it begins, and for readers when it commits."""
+    """A writer waits for the end of other writers when it begins, and for readers when it
+    commits."""
     if until := connection.get_execution_options().get(UNTIL):
         patiently(partial(connection.connection.cursor().execute, "COMMIT"), until)
 
@@ -183,7 +208,9 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
 
 def _versions(connection: Connection) -> Sequence[str]:
     there = inspect(connection).has_table("alembic_version")
-    return connection.scalars(text("SELECT version_num FROM alembic_version")).all() if there else ()
+    return (
+        connection.scalars(text("SELECT version_num FROM alembic_version")).all() if there else ()
+    )
 
 
 def _is_current(connection: Connection, location: str) -> bool:
@@ -204,7 +231,9 @@ def _upgrade(connection: Connection) -> None:
         Base.metadata.create_all(connection, checkfirst=False)
         create_index(connection)
         connection.execute(text(_VERSION_TABLE))
-        connection.execute(text("INSERT INTO alembic_version VALUES (:now)"), {"now": known_schemas()[-1]})
+        connection.execute(
+            text("INSERT INTO alembic_version VALUES (:now)"), {"now": known_schemas()[-1]}
+        )
         return
     from alembic import command  # imported here because migrations are rare
     from alembic.config import Config

@@ -15,7 +15,10 @@ _ADVICE = (
     ("database is locked", "Another program is writing to it; try again when it has finished."),
     ("lock timeout", "Another program is writing to it; try again when it has finished."),
     ("readonly database", "Make the file and its folder writable."),
-    ("unable to open database file", "Check that the path names a file in a folder that may be written to."),
+    (
+        "unable to open database file",
+        "Check that the path names a file in a folder that may be written to.",
+    ),
     ("malformed", "The file is damaged: move it away or put a backup in its place."),
     ("permission denied", "Make the file and its folder writable."),
     ("not a database", "Move the file away or choose another one."),
@@ -32,11 +35,21 @@ class ClaimLost(StorageError):
 
 @contextmanager
 def explained(action: str, location: str) -> Iterator[None]:
-    """Convert database errors to StorageError: ``action`` (what failed), reason, location, what to do."""
+    """Convert database errors to StorageError: ``action`` (what failed), reason, location, what to
+    do."""
     try:
         yield
-    except (SQLAlchemyError, SqliteError, JSONDecodeError, OverflowError, LookupError, OSError) as error:
-        if isinstance(error, KeyError | IndexError):  # a programming error; an unknown Enum value raises ValueError
+    except (
+        SQLAlchemyError,
+        SqliteError,
+        JSONDecodeError,
+        OverflowError,
+        LookupError,
+        OSError,
+    ) as error:
+        if isinstance(
+            error, KeyError | IndexError
+        ):  # a programming error; an unknown Enum value raises ValueError
             raise
         reason = _reason(error)
         advice = next((text for sign, text in _ADVICE if sign in reason.lower()), "")
@@ -44,6 +57,7 @@ def explained(action: str, location: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of the driver's message, because SQLAlchemy's contains the statement and stored texts."""
+    """The first line of the driver's message, because SQLAlchemy's contains the statement and
+    stored texts."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")

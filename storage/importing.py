@@ -1,5 +1,5 @@
-"""Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP of "Your data"; and runs of servers,
-from their records. Exact and idempotent.
+"""Runs of another instance, from its exports: Parquet files of runs, tokens and nodes, or the ZIP
+of "Your data"; and runs of servers, from their records. Exact and idempotent.
 
 Runs with known ids are not changed. Votes, studies and links are not imported.
 """
@@ -56,8 +56,8 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A run of a served model, which becomes a comparison of its own. ``content``: what it was read from; runs of the same content are
-    the same run. ``created_at``: aware; None: now."""
+    """A run of a served model, which becomes a comparison of its own. ``content``: what it was read
+    from; runs of the same content are the same run. ``created_at``: aware; None: now."""
 
     content: str
     trace: Trace
@@ -68,11 +68,13 @@ class Record:
 def import_files(
     store: RunStore, paths: Sequence[Path], read: Callable[[Path], Sequence[Record]] | None = None
 ) -> Imported:
-    """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``: reads files that are not exports.
+    """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``:
+    reads files that are not exports.
 
-    Each run of an export is added in one transaction, all records together in one; calling it again after a failure imports the rest.
-    Raises StorageError for a file that is not an export of this version, for runs without their tokens, and for a comparison of another
-    owner, and what ``read`` raises.
+    Each run of an export is added in one transaction, all records together in one; calling it again
+    after a failure imports the rest. Raises StorageError for a file that is not an export of this
+    version, for runs without their tokens, and for a comparison of another owner, and what ``read``
+    raises.
     """
     others = [path for path in paths if read and path.is_file() and not _is_export(path)]
     records = [record for path in others for record in (read(path) if read else ())]
@@ -90,17 +92,29 @@ def _is_export(path: Path) -> bool:
 def _add_records(store: RunStore, records: Sequence[Record]) -> int:
     """The number of new runs."""
     with store._write("The records were not imported") as connection:
-        found = {sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record for record in records}
+        found = {
+            sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record
+            for record in records
+        }
         for id_ in [*found]:
             if connection.execute(select(Run.id).where(Run.id == id_)).first():
                 del found[id_]
         for id_, record in found.items():
             created = record.created_at or datetime.now(UTC)
-            about = {"id": id_, "created_at": created, "owner": store.scope.owner, "source": Source.SERVER}
+            about = {
+                "id": id_,
+                "created_at": created,
+                "owner": store.scope.owner,
+                "source": Source.SERVER,
+            }
             row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
             connection.execute(insert(Comparison), row)
             new = new_run(record.trace, 0, 0)
-            add_run(connection, id_, {Run: new[Run] | {"id": id_}, RunTrace: new[RunTrace] | {"run_id": id_}})
+            add_run(
+                connection,
+                id_,
+                {Run: new[Run] | {"id": id_}, RunTrace: new[RunTrace] | {"run_id": id_}},
+            )
     return len(found)
 
 
@@ -109,7 +123,8 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
     with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack, _explained():
         files, archived = _files(paths, Path(folder))
         tokens, nodes = (
-            _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]]) for kind in KINDS[1:]
+            _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]])
+            for kind in KINDS[1:]
         )
         for path in files["runs"]:
             with pq.ParquetFile(path) as runs:
@@ -117,7 +132,9 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
                     for row in batch.to_pylist():
                         values = mapped(row, decode)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
-                        added = _add(store, values, steps, archived.get(values["comparison_id"], {}))
+                        added = _add(
+                            store, values, steps, archived.get(values["comparison_id"], {})
+                        )
                         new, known = new + added, known + (not added)
     return Imported(new, known)
 
@@ -128,7 +145,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, MemoryError, OSError, ValueError) as error:
-        raise StorageError(f"The import ended: a file is damaged ({type(error).__name__}).") from error
+        raise StorageError(
+            f"The import ended: a file is damaged ({type(error).__name__})."
+        ) from error
 
 
 def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], dict[str, Any]]:
@@ -141,11 +160,19 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
         try:
             if is_zipfile(path):
                 with ZipFile(path) as archive:
-                    members = [archive.getinfo(name) for name in (_DATA, *(f"{kind}.parquet" for kind in KINDS))]
-                    size, most = sum(each.file_size for each in members), shutil.disk_usage(folder).free // 2
+                    members = [
+                        archive.getinfo(name)
+                        for name in (_DATA, *(f"{kind}.parquet" for kind in KINDS))
+                    ]
+                    size, most = (
+                        sum(each.file_size for each in members),
+                        shutil.disk_usage(folder).free // 2,
+                    )
                     if members[0].file_size > MAX_JSON or size > most:
                         found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
-                        raise ValueError(f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read")
+                        raise ValueError(
+                            f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read"
+                        )
                     for each in members[1:]:
                         member = Path(archive.extract(each, folder / str(number)))
                         files[_kind(member)].append(member)
@@ -153,9 +180,13 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
             else:
                 files[_kind(path)].append(path)
         except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
-            raise StorageError(f"Nothing was imported: {path} is not an export of MARS Playground ({error}).") from None
+            raise StorageError(
+                f"Nothing was imported: {path} is not an export of MARS Playground ({error})."
+            ) from None
     if not files["runs"]:
-        raise StorageError("Nothing was imported: no file has runs (runs.parquet, or the ZIP of your data).")
+        raise StorageError(
+            "Nothing was imported: no file has runs (runs.parquet, or the ZIP of your data)."
+        )
     return files, archived
 
 
@@ -184,7 +215,9 @@ class _Rows:
                 for run_id in file.read_row_group(group, ["run_id"])["run_id"].unique().to_pylist():
                     groups.setdefault(run_id, []).append(group)
             self._at |= {run_id: (file, some) for run_id, some in groups.items()}
-        self._read = lru_cache(2)(pq.ParquetFile.read_row_group)  # runs are in the order of their rows
+        self._read = lru_cache(2)(
+            pq.ParquetFile.read_row_group
+        )  # runs are in the order of their rows
 
     def of(self, run_id: str) -> list[dict[str, Any]]:
         file, groups = self._at.get(run_id, (None, ()))
@@ -195,19 +228,27 @@ class _Rows:
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
     step = itemgetter("step")
-    drafts = {number: tuple(read_row(DraftNode, row) for row in rows) for number, rows in groupby(nodes, step)}
+    drafts = {
+        number: tuple(read_row(DraftNode, row) for row in rows)
+        for number, rows in groupby(nodes, step)
+    }
     return tuple(
         Step(
             number,
             **{name: rows[0][f"step_{name}"] for name in STEP},
             nodes=drafts.get(number, ()),
-            tokens=tuple(read_row(Token, row | {"top": [each.values() for each in row["top"]]}) for row in rows),
+            tokens=tuple(
+                read_row(Token, row | {"top": [each.values() for each in row["top"]]})
+                for row in rows
+            ),
         )
         for number, rows in ((number, list(rows)) for number, rows in groupby(tokens, step))
     )
 
 
-def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived: Mapping[str, Any]) -> bool:
+def _add(
+    store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived: Mapping[str, Any]
+) -> bool:
     """Whether the run was new."""
     for name in ("run_id", "comparison_id"):
         check_id(row[name], name.removesuffix("_id"))
@@ -222,18 +263,36 @@ def _add(store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived
         run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
         run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
         run |= {name: json.loads(row[name], strict=False) for name in _JSON}
-        add_run(connection, row["comparison_id"], {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])})
+        add_run(
+            connection,
+            row["comparison_id"],
+            {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])},
+        )
         return True
 
 
-def _comparison(connection: Connection, owner: str, row: Mapping[str, Any], archived: Mapping[str, Any]) -> None:
+def _comparison(
+    connection: Connection, owner: str, row: Mapping[str, Any], archived: Mapping[str, Any]
+) -> None:
     """Adds the comparison of the run if it does not exist."""
-    there = connection.execute(select(Comparison.owner).where(Comparison.id == row["comparison_id"])).first()
+    there = connection.execute(
+        select(Comparison.owner).where(Comparison.id == row["comparison_id"])
+    ).first()
     if there is not None:
         if owner not in (EVERYBODY, there.owner):
-            raise StorageError(f"The run {row['run_id']} was not imported: its comparison belongs to another owner.")
+            raise StorageError(
+                f"The run {row['run_id']} was not imported: its comparison belongs to another owner."
+            )
         return
     names = ("chat", "prompt", "system", "stop", "name", "tags", "comment", "source")
-    created = datetime.fromisoformat(archived["created_at"]) if "created_at" in archived else row["created_at"]
-    values = {name: row[name] for name in names} | {"id": row["comparison_id"], "created_at": created, "owner": owner}
+    created = (
+        datetime.fromisoformat(archived["created_at"])
+        if "created_at" in archived
+        else row["created_at"]
+    )
+    values = {name: row[name] for name in names} | {
+        "id": row["comparison_id"],
+        "created_at": created,
+        "owner": owner,
+    }
     connection.execute(insert(Comparison), values)

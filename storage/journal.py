@@ -1,5 +1,6 @@
-"""The journal of a SQLite file. A WAL only where it is safe, else a rollback journal, which is truncated at each commit: unlike a deleted
-one it is synced, so that no committed transaction is undone after a power failure, and nothing that was removed stays in it."""
+"""The journal of a SQLite file. A WAL only where it is safe, else a rollback journal, which is
+truncated at each commit: unlike a deleted one it is synced, so that no committed transaction is
+undone after a power failure, and nothing that was removed stays in it."""
 
 from __future__ import annotations
 
@@ -18,14 +19,27 @@ from storage.turns import patiently
 
 WAL_SAFE = (3, 51, 3)  # earlier builds can lose a commit during a checkpoint
 LOCAL = frozenset(
-    ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "fuse.fuse-overlayfs", "overlay", "tmpfs", "xfs", "zfs"]
+    [
+        "bcachefs",
+        "btrfs",
+        "ext2",
+        "ext3",
+        "ext4",
+        "f2fs",
+        "fuse.fuse-overlayfs",
+        "overlay",
+        "tmpfs",
+        "xfs",
+        "zfs",
+    ]
 )
 SIDES = ("-journal", "-wal", "-shm")
 LOG = logging.getLogger("mars.storage")
 
 
 def mount_of(path: Path, mounts: Iterable[Any] | None = None) -> Any:
-    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown. ``mounts``: default this system's."""
+    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown.
+    ``mounts``: default this system's."""
     real, known = path.resolve(), psutil.disk_partitions(all=True) if mounts is None else mounts
     found = [mount for mount in known if real.is_relative_to(mount.mountpoint)]
     return max(reversed(found), key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
@@ -34,12 +48,15 @@ def mount_of(path: Path, mounts: Iterable[Any] | None = None) -> Any:
 def safe_journal_mode(path: Path, version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
     """WAL for a safe build on a disk that is known to be local."""
     mount = mount_of(path)
-    return "WAL" if version >= WAL_SAFE and mount is not None and mount.fstype in LOCAL else "TRUNCATE"
+    return (
+        "WAL" if version >= WAL_SAFE and mount is not None and mount.fstype in LOCAL else "TRUNCATE"
+    )
 
 
 def set_journal(engine: Engine, path: Path, until: float) -> None:
-    """Use the safe journal on every connection from now on. ``until``: by the monotonic clock, since a file leaves WAL mode only while
-    nobody else has it open. Raises sqlite3.OperationalError."""
+    """Use the safe journal on every connection from now on. ``until``: by the monotonic clock,
+    since a file leaves WAL mode only while nobody else has it open. Raises
+    sqlite3.OperationalError."""
     pragma = f"PRAGMA journal_mode = {safe_journal_mode(path)}"
 
     def set_mode(connection: sqlite3.Connection, _record: Any = None) -> None:
@@ -49,9 +66,12 @@ def set_journal(engine: Engine, path: Path, until: float) -> None:
     def convert() -> None:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
             set_mode(connection)
-            connection.execute(_CHECKPOINT).fetchall()  # of a process killed after it removed something
+            connection.execute(
+                _CHECKPOINT
+            ).fetchall()  # of a process killed after it removed something
 
-    engine.dispose()  # of two processes that open it at once, each would wait for the other to close it
+    # of two processes that open it at once, each would wait for the other to close it
+    engine.dispose()
     patiently(convert, until)
     event.listen(engine, "connect", set_mode)
 
@@ -60,7 +80,8 @@ _CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"  # no effect without a WAL
 
 
 def synced(path: Path) -> None:
-    """Wait until a file, or a folder with its names, is on the disk. Not for an open database, whose locks this would drop."""
+    """Wait until a file, or a folder with its names, is on the disk. Not for an open database,
+    whose locks this would drop."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -69,7 +90,8 @@ def synced(path: Path) -> None:
 
 
 class Emptying:
-    """Empties the WAL of a database after something was removed: at once, or else when a later transaction of this process ends."""
+    """Empties the WAL of a database after something was removed: at once, or else when a later
+    transaction of this process ends."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._due = engine, False
@@ -85,6 +107,8 @@ class Emptying:
             return
         try:
             connection.execute("PRAGMA busy_timeout = 0")  # each transaction sets its own
-            self._due = bool(connection.execute(_CHECKPOINT).fetchall()[0][0])  # while readers need it
+            self._due = bool(
+                connection.execute(_CHECKPOINT).fetchall()[0][0]
+            )  # while readers need it
         except sqlite3.Error as error:  # e.g. a full disk, which the next writer reports
             LOG.warning("checkpoint", exc_info=error)

@@ -1,11 +1,14 @@
-"""Opens the store of a page, with a fallback if its database cannot be used. Deletes only its own temporary file.
+"""Opens the store of a page, with a fallback if its database cannot be used. Deletes only its own
+temporary file.
 
-A damaged file is renamed and a new one created, unless a process has it open. In that case, and if the database is newer than this version,
-locked, read-only or cannot be created, it is not changed, and runs are stored in a temporary file until the page stops. A server that
-cannot be reached raises StorageError instead.
+A damaged file is renamed and a new one created, unless a process has it open. In that case, and if
+the database is newer than this version, locked, read-only or cannot be created, it is not changed,
+and runs are stored in a temporary file until the page stops. A server that cannot be reached raises
+StorageError instead.
 
-Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is read in part), and whether it can be
-written to. Rows that break a constraint are no damage of the file.
+Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is
+read in part), and whether it can be written to. Rows that break a constraint are no damage of the
+file.
 """
 
 from __future__ import annotations
@@ -39,14 +42,18 @@ CHECK_S = 2.0
 _HEADER = b"SQLite format 3\x00"
 _OF_A_ROW = "NULL value in "  # a finding of quick_check
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the clock
+_STEPS_PER_CHECK = (
+    10_000  # instructions of SQLite's virtual machine between two checks of the clock
+)
 
 
 class TemporaryStore(RunStore):
     """A store in a file that is deleted when it is closed."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="mars-playground-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="mars-playground-", ignore_cleanup_errors=True
+        )
         super().__init__(f"sqlite:///{Path(self._folder.name) / 'runs.db'}")
         self.location = "a temporary file"
 
@@ -68,8 +75,12 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
     try:
         store = _opened(url, path)
         names = (each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES))
-        earlier = max((name for name in names if name.startswith(f"{path.name}.damaged-")), default="")
-        notice = f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
+        earlier = max(
+            (name for name in names if name.startswith(f"{path.name}.damaged-")), default=""
+        )
+        notice = (
+            f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
+        )
         return store, notice if earlier and not existed else ""
     except StorageError as error:
         if not _damaged(error) or not (url is None or _is_sqlite(path)):
@@ -80,14 +91,18 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
         store = _opened(url, path)
     except (StorageError, OSError, sqlite3.Error):
         return TemporaryStore(), f"Runs are stored only until the page stops. {damage}"
-    return store, f"The database was damaged; it was moved to {aside}, and a new one was created. {damage}"
+    return (
+        store,
+        f"The database was damaged; it was moved to {aside}, and a new one was created. {damage}",
+    )
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database with its journals; its new name. Raises OSError, also if a process has it open.
+    """Rename a database with its journals; its new name. Raises OSError, also if a process has it
+    open.
 
-    A process killed meanwhile leaves it whole under one of the names. Journals keep their names too: SQLite removes those without
-    a database itself.
+    A process killed meanwhile leaves it whole under one of the names. Journals keep their names
+    too: SQLite removes those without a database itself.
     """
     aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     with turns_of(path).taken(time.monotonic() + database.BUSY_TIMEOUT_S), _alone(path):
@@ -102,12 +117,15 @@ def set_aside(path: Path) -> Path:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Holds a lease of Linux on a file, which is granted if no process has it open. Raises OSError, also where there are no leases."""
+    """Holds a lease of Linux on a file, which is granted if no process has it open. Raises OSError,
+    also where there are no leases."""
     file = os.open(path, os.O_RDONLY)
     try:
         if not hasattr(fcntl, "F_SETLEASE"):
             raise OSError("It is not known whether a program has the file open.")
-        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)  # ignored; sent when a process opens the file, which waits
+        fcntl.fcntl(
+            file, fcntl.F_SETSIG, signal.SIGURG
+        )  # ignored; sent when a process opens the file, which waits
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         try:
             yield
@@ -134,7 +152,8 @@ def _check(path: Path) -> None:
     with explained("The database could not be opened", str(path)):
         if not path.is_file() or path.stat().st_size == 0:
             return
-        uri = f"{path.as_uri()}?mode=rw"  # rw, so that the journal of a killed writer can be rolled back first
+        # rw, so that the journal of a killed writer can be rolled back first
+        uri = f"{path.as_uri()}?mode=rw"
         with closing(
             sqlite3.connect(uri, uri=True, timeout=database.BUSY_TIMEOUT_S, isolation_level=None)
         ) as connection:

@@ -1,7 +1,9 @@
-"""The comparisons and studies visible to a store: all, those of one owner, or what one link shows; as SQL conditions.
+"""The comparisons and studies visible to a store: all, those of one owner, or what one link shows;
+as SQL conditions.
 
-Every connection of a store has its scope, and every statement on these tables uses it: objects outside the scope do not exist. Runs,
-steps, tokens and votes are read through their comparison, tasks and results through their study. And how rows are looked up by their id.
+Every connection of a store has its scope, and every statement on these tables uses it: objects
+outside the scope do not exist. Runs, steps, tokens and votes are read through their comparison,
+tasks and results through their study. And how rows are looked up by their id.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class Linked:
             ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
-        return there, Comparison.id.in_(tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id))))
+        return there, Comparison.id.in_(
+            tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id)))
+        )
 
     def _shown(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
         """The shown id; no row after the link is removed."""
@@ -113,10 +117,13 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 
 
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
-    """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the scope."""
+    """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the
+    scope."""
     noun = table.__name__.lower()
     check_id(id_, noun)
-    statement = select(*(columns or (table.id,))).where(table.id == id_, *scope_of(connection).of(table))
+    statement = select(*(columns or (table.id,))).where(
+        table.id == id_, *scope_of(connection).of(table)
+    )
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         raise unknown(id_, noun)
@@ -129,5 +136,6 @@ def check_page(limit: int, offset: int = 0) -> None:
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is limited."""
+    """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is
+    limited."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,6 +1,7 @@
 """Links that give read access to a comparison or a study, which may be a sweep.
 
-The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain hash is sufficient.
+The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain
+hash is sufficient.
 """
 
 from __future__ import annotations
@@ -48,27 +49,43 @@ class Shares(Connected):
     def through(self, token: str) -> Self:
         """A read-only store of what a link shows: one comparison, or a study with its comparisons.
 
-        Name, tags and comment of a comparison are shared with it; votes are not. Access ends immediately with the link. Raises
-        StorageError for an invalid or expired token.
+        Name, tags and comment of a comparison are shared with it; votes are not. Access ends
+        immediately with the link. Raises StorageError for an invalid or expired token.
         """
         row = None
         with self.read() as connection:
             if _TOKEN.fullmatch(token) is not None:
-                shown = select(*_OBJECT.values()).outerjoin(Comparison, Comparison.id == Link.comparison_id)
-                row = connection.execute(shown.where(Link.token_hash == _hash(token), _LIVE)).one_or_none()
-            kinds = [kind for kind, object_id in zip(_OBJECT, row or (), strict=False) if object_id is not None]
+                shown = select(*_OBJECT.values()).outerjoin(
+                    Comparison, Comparison.id == Link.comparison_id
+                )
+                row = connection.execute(
+                    shown.where(Link.token_hash == _hash(token), _LIVE)
+                ).one_or_none()
+            kinds = [
+                kind
+                for kind, object_id in zip(_OBJECT, row or (), strict=False)
+                if object_id is not None
+            ]
             if len(kinds) != 1:
                 raise StorageError(ENDED)
             return self.scoped(Linked(_hash(token), kinds[0], connection.dialect.name))
 
     def share(self, kind: Shared, object_id: str) -> str:
-        """Share an object by link; returns the token of the link, once. Replaces an earlier link to it."""
+        """Share an object by link; returns the token of the link, once. Replaces an earlier link to
+        it."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with self._write("Nothing was shared") as connection:
             table, column = _place(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
-            owner = connection.execute(select(table.owner).where(table.id == object_id)).scalar_one()
-            row = {"token_hash": _hash(token), "owner": owner, "created_at": datetime.now(UTC), column.key: object_id}
+            owner = connection.execute(
+                select(table.owner).where(table.id == object_id)
+            ).scalar_one()
+            row = {
+                "token_hash": _hash(token),
+                "owner": owner,
+                "created_at": datetime.now(UTC),
+                column.key: object_id,
+            }
             connection.execute(insert(Link), row)
         return token
 
@@ -90,7 +107,12 @@ class Shares(Connected):
         beginning = func.substr(Comparison.prompt, 1, TITLE_LENGTH)
         title = func.coalesce(func.nullif(Comparison.name, ""), beginning, Study.name, "")
         statement = (
-            select(*_OBJECT.values(), Link.created_at, title.cast(SafeText).label("title"), is_sweep().label("sweep"))
+            select(
+                *_OBJECT.values(),
+                Link.created_at,
+                title.cast(SafeText).label("title"),
+                is_sweep().label("sweep"),
+            )
             .outerjoin(Comparison, Comparison.id == Link.comparison_id)
             .outerjoin(Study, Study.id == Link.study_id)
             .where(_LIVE, *self.scope.of(Link))
@@ -98,15 +120,23 @@ class Shares(Connected):
         )
         with self.read() as connection:
             return tuple(
-                Share(Shared.SWEEP if row.sweep else kind, object_id, row.created_at, readable(row.title))
+                Share(
+                    Shared.SWEEP if row.sweep else kind,
+                    object_id,
+                    row.created_at,
+                    readable(row.title),
+                )
                 for row in connection.execute(statement)
                 for kind, object_id in zip(_OBJECT, row, strict=False)
                 if object_id is not None
             )
 
 
-def _place(connection: Connection, kind: Shared, object_id: str) -> tuple[Table, InstrumentedAttribute[str | None]]:
-    """The table of this object, and its column in a link. Raises StorageError for an unknown object."""
+def _place(
+    connection: Connection, kind: Shared, object_id: str
+) -> tuple[Table, InstrumentedAttribute[str | None]]:
+    """The table of this object, and its column in a link. Raises StorageError for an unknown
+    object."""
     if kind is Shared.COMPARISON:
         comparison_row(connection, object_id)
         return Comparison, Link.comparison_id

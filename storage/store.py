@@ -1,4 +1,5 @@
-"""RunStore: saves runs and studies atomically and reads them back; access by owner: scoped stores, counts, transfer, permanent deletion."""
+"""RunStore: saves runs and studies atomically and reads them back; access by owner: scoped stores,
+counts, transfer, permanent deletion."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _NOT_EXPIRED = "Not all old runs were removed"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the other numbers."""
+    """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the
+    other numbers."""
 
     comparisons: int
     runs: int
@@ -38,17 +40,21 @@ class Counts:
 
 
 class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
-    """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``; None: a file in the data folder.
+    """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``;
+    None: a file in the data folder.
 
-    Thread-safe; writes are serialised. Every method raises StorageError when the database fails, and then nothing has been changed.
+    Thread-safe; writes are serialised. Every method raises StorageError when the database fails,
+    and then nothing has been changed.
 
-    A store has access to everything, or (``of``) to one owner's objects, or (``through``) to what one link shows. Objects outside its
-    scope do not exist for it: their ids are unknown for reading and writing.
+    A store has access to everything, or (``of``) to one owner's objects, or (``through``) to what
+    one link shows. Objects outside its scope do not exist for it: their ids are unknown for reading
+    and writing.
     """
 
     @property
     def owner(self) -> str | None:
-        """The owner of its objects and of new ones; None: all objects, and new ones belong to everybody (or it is a link's)."""
+        """The owner of its objects and of new ones; None: all objects, and new ones belong to
+        everybody (or it is a link's)."""
         return self.scope.owner if isinstance(self.scope, Owned) else None
 
     @property
@@ -57,25 +63,33 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         return not self.scope.writable
 
     def of(self, owner: str | None) -> Self:
-        """The same database restricted to ``owner`` (1 to 64 characters); None: this store, which must have everything.
+        """The same database restricted to ``owner`` (1 to 64 characters); None: this store, which
+        must have everything.
 
         Raises ValueError for another owner than the one it already has: a scope is never widened.
         """
         if owner == self.owner and self.scope.writable:
             return self
         if not isinstance(self.scope, Everything) or owner is None:
-            raise ValueError("A store of one owner, or of a link, cannot be changed to another scope.")
+            raise ValueError(
+                "A store of one owner, or of a link, cannot be changed to another scope."
+            )
         return self.scoped(owned_by(owner))
 
     def counts(self) -> Counts:
         """The number of stored objects."""
 
-        def number(table: Table, *which: ColumnElement[bool], what: ColumnElement[int] | None = None) -> Any:
+        def number(
+            table: Table, *which: ColumnElement[bool], what: ColumnElement[int] | None = None
+        ) -> Any:
             statement = select(func.count() if what is None else what).select_from(table)
             return statement.where(*which, *self.scope.of(table)).scalar_subquery()
 
         live = Comparison.deleted_at.is_(None)
-        voted = (select(Vote.id).where(Vote.comparison_id == Comparison.id).exists(), *self.scope.votes)
+        voted = (
+            select(Vote.id).where(Vote.comparison_id == Comparison.id).exists(),
+            *self.scope.votes,
+        )
         runs = func.coalesce(func.sum(Comparison.runs), 0)
         found = select(
             number(Comparison, live).label("comparisons"),
@@ -90,25 +104,30 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             return Counts(**connection.execute(found).mappings().one(), shares=shares)
 
     def give(self, owner_from: str, owner_to: str) -> int:
-        """Transfer everything of one owner to another, in one transaction; returns the number of comparisons, including deleted ones.
+        """Transfer everything of one owner to another, in one transaction; returns the number of
+        comparisons, including deleted ones.
 
-        The caller must have authenticated as both. Raises ValueError if this store belongs to another owner, and for objects of everybody.
+        The caller must have authenticated as both. Raises ValueError if this store belongs to
+        another owner, and for objects of everybody.
         """
         owned_by(owner_from), owned_by(owner_to)
         if not isinstance(self.scope, Everything) and self.owner != owner_from:
             raise ValueError("A store of one owner can transfer only its own objects.")
         with self._write("Nothing was moved") as connection:
             moved = [
-                connection.execute(update(table).where(table.owner == owner_from).values(owner=owner_to)).rowcount
+                connection.execute(
+                    update(table).where(table.owner == owner_from).values(owner=owner_to)
+                ).rowcount
                 for table in (Comparison, Facet, Study, Link)
             ]
             return moved[0]
 
     def delete_everything(self) -> int:
-        """Permanently remove everything of this owner, including deleted comparisons; returns their number. Raises ValueError without an
-        owner.
+        """Permanently remove everything of this owner, including deleted comparisons; returns their
+        number. Raises ValueError without an owner.
 
-        Links are removed first, in a separate transaction; then a few comparisons at a time, so that others can write.
+        Links are removed first, in a separate transaction; then a few comparisons at a time, so
+        that others can write.
         """
         if self.owner is None:
             raise ValueError("Only the objects of one owner can be deleted together.")
@@ -119,9 +138,11 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         return removed
 
     def expire(self, before: datetime, *, everybodys: bool = False) -> int:
-        """Permanently remove objects created before, a few at a time; returns the number of comparisons, without those of studies.
+        """Permanently remove objects created before, a few at a time; returns the number of
+        comparisons, without those of studies.
 
-        A study is removed with its comparisons. Objects of everybody are kept, unless ``everybodys``.
+        A study is removed with its comparisons. Objects of everybody are kept, unless
+        ``everybodys``.
         """
 
         def old(table: Table) -> Sequence[ColumnElement[bool]]:
@@ -131,13 +152,18 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         return self._remove(_NOT_EXPIRED, *old(Comparison))
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
-        """Permanently removes studies: a few tasks at a time, with their comparisons, then the study."""
+        """Permanently removes studies: a few tasks at a time, with their comparisons, then the
+        study."""
 
         def few(connection: Connection) -> int:
-            study_id = connection.scalars(select(Study.id).where(*which, *self.scope.of(Study)).limit(1)).first()
+            study_id = connection.scalars(
+                select(Study.id).where(*which, *self.scope.of(Study)).limit(1)
+            ).first()
             if study_id is None:
                 return 0
-            tasks = select(StudyTask.task, StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
+            tasks = select(StudyTask.task, StudyTask.comparison_ids).where(
+                StudyTask.study_id == study_id
+            )
             found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
             remove(connection, [id_ for row in found for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)

@@ -1,5 +1,5 @@
-"""Whose turn it is to write to a SQLite file: a lock of the threads of one process, shared by all stores of the file, and SQLite's own
-locks among processes."""
+"""Whose turn it is to write to a SQLite file: a lock of the threads of one process, shared by all
+stores of the file, and SQLite's own locks among processes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ PAUSE_S = 0.01  # at most, between two attempts to get a lock of SQLite
 
 
 class Turns:
-    """A lock that is granted in order of request, each time until a deadline; ``threading.Lock`` can starve other writers."""
+    """A lock that is granted in order of request, each time until a deadline; ``threading.Lock``
+    can starve other writers."""
 
     def __init__(self) -> None:
         self._changed, self._queue = threading.Condition(), deque[object]()  # the first one has it
 
     @contextmanager
     def taken(self, until: float) -> Iterator[None]:
-        """``until``: by the monotonic clock. Raises sqlite3.OperationalError then. An exception while waiting leaves nothing behind."""
+        """``until``: by the monotonic clock. Raises sqlite3.OperationalError then. An exception
+        while waiting leaves nothing behind."""
         request = object()
         try:
             with self._changed:
                 self._queue.append(request)
-                if not self._changed.wait_for(lambda: self._queue[0] is request, until - time.monotonic()):
+                if not self._changed.wait_for(
+                    lambda: self._queue[0] is request, until - time.monotonic()
+                ):
                     raise sqlite3.OperationalError("database is locked")
             yield
         finally:
@@ -41,8 +45,9 @@ class Turns:
 
 
 def patiently(call: Callable[[], Any], until: float) -> None:
-    """``call`` until SQLite's locks permit it; raises sqlite3.OperationalError after ``until``. SQLite itself would try ever more rarely,
-    at last every 0.1 s, so that beside many others a process that has waited long would hardly get its turn."""
+    """``call`` until SQLite's locks permit it; raises sqlite3.OperationalError after ``until``.
+    SQLite itself would try ever more rarely, at last every 0.1 s, so that beside many others a
+    process that has waited long would hardly get its turn."""
     while True:
         try:
             call()
@@ -57,5 +62,6 @@ _OF_FILES: dict[tuple[Path, int], Turns] = {}
 
 
 def turns_of(path: Path) -> Turns:
-    """The lock of this file (its resolved path) in this process; a forked child has its own, since no thread would release the parent's."""
+    """The lock of this file (its resolved path) in this process; a forked child has its own, since
+    no thread would release the parent's."""
     return _OF_FILES.setdefault((path, os.getpid()), Turns())

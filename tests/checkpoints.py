@@ -1,7 +1,9 @@
-"""Small random checkpoints on disk, one for each architecture that the engine promises to serve, with a tokenizer.
+"""Small random checkpoints on disk, one for each architecture that the engine promises to serve,
+with a tokenizer.
 
-Seeded, float32, 2 or 3 layers of width 32. ``initializer_range`` is large, so that the logits are spread and greedy
-choices have no near ties. Sliding windows are 8 tokens, shorter than any run of interest.
+Seeded, float32, 2 or 3 layers of width 32. ``initializer_range`` is large, so that the logits are
+spread and greedy choices have no near ties. Sliding windows are 8 tokens, shorter than any run of
+interest.
 """
 
 from __future__ import annotations
@@ -38,14 +40,22 @@ WINDOW = 8  # tokens, of the sliding layers
 CONTEXT = 256  # tokens
 
 _WIDTHS: Mapping[str, Any] = {
-    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
     "max_position_embeddings": CONTEXT,
-}  # fmt: skip
+}
 _ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
 _GEMMA: Mapping[str, Any] = {
-    **_WIDTHS, "num_hidden_layers": 3, "head_dim": 16, "query_pre_attn_scalar": 16,
-    "layer_types": _ALTERNATING, "sliding_window": WINDOW,
-}  # fmt: skip
+    **_WIDTHS,
+    "num_hidden_layers": 3,
+    "head_dim": 16,
+    "query_pre_attn_scalar": 16,
+    "layer_types": _ALTERNATING,
+    "sliding_window": WINDOW,
+}
 _KINDS: Mapping[str, tuple[Callable[..., PreTrainedConfig], Mapping[str, Any]]] = {
     "llama": (LlamaConfig, _WIDTHS),
     "qwen2": (Qwen2Config, _WIDTHS),
@@ -55,18 +65,25 @@ _KINDS: Mapping[str, tuple[Callable[..., PreTrainedConfig], Mapping[str, Any]]] 
     "gemma3": (Gemma3TextConfig, _GEMMA),
     "phi3": (Phi3Config, {**_WIDTHS, "original_max_position_embeddings": CONTEXT}),
     "gpt2": (GPT2Config, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}),
-    "gpt_neox": (GPTNeoXConfig, {name: _WIDTHS[name] for name in _WIDTHS if name != "num_key_value_heads"}),
+    "gpt_neox": (
+        GPTNeoXConfig,
+        {name: _WIDTHS[name] for name in _WIDTHS if name != "num_key_value_heads"},
+    ),
 }
 KINDS = tuple(_KINDS)
 
 
-def tiny_tokenizer(folder: Path | None = None, *, vocabulary: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+def tiny_tokenizer(
+    folder: Path | None = None, *, vocabulary: tuple[str, ...] = ()
+) -> PreTrainedTokenizerFast:
     """One token a character of ASCII text (others: ``<unk>``), saved to ``folder`` if given.
 
     ``vocabulary`` replaces the tokens; its first three are unknown, begin and end.
     """
     tokens = vocabulary or (*SPECIAL, *CHARACTERS)
-    core = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=SPECIAL[0]))
+    core = Tokenizer(
+        models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=SPECIAL[0])
+    )
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
@@ -84,17 +101,27 @@ def tiny_tokenizer(folder: Path | None = None, *, vocabulary: tuple[str, ...] = 
 
 
 def tiny_config(kind: str, **overrides: Any) -> PreTrainedConfig:
-    """The configuration of a small model of ``kind`` (one of KINDS); ``overrides`` are fields of its configuration."""
+    """The configuration of a small model of ``kind`` (one of KINDS); ``overrides`` are fields of
+    its configuration."""
     make, widths = _KINDS[kind]
-    tokens = {"vocab_size": VOCABULARY, "bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": EOS}
+    tokens = {
+        "vocab_size": VOCABULARY,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "pad_token_id": EOS,
+    }
     return make(**{**widths, **tokens, "initializer_range": 0.2, **overrides})
 
 
-def tiny_model(kind: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **overrides: Any) -> PreTrainedModel:
+def tiny_model(
+    kind: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, **overrides: Any
+) -> PreTrainedModel:
     """A random model of ``kind`` in memory, without gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(tiny_config(kind, **overrides), dtype=dtype)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            tiny_config(kind, **overrides), dtype=dtype
+        )
     return model.eval().requires_grad_(False)
 
 
@@ -104,7 +131,8 @@ def random_ids(count: int, seed: int = 0) -> Tensor:
 
 
 def tiny_checkpoint(kind: str, folder: Path, *, seed: int = 0, **overrides: Any) -> Path:
-    """A random model of ``kind`` in ``folder``, as safetensors, with the tokenizer; returns the folder."""
+    """A random model of ``kind`` in ``folder``, as safetensors, with the tokenizer; returns the
+    folder."""
     tiny_model(kind, seed=seed, **overrides).save_pretrained(folder)
     tiny_tokenizer(folder)
     return folder

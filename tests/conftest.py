@@ -1,4 +1,5 @@
-"""What all tests share: PostgreSQL, running pages, and which tests run in one process when there are several (pytest -n)."""
+"""What all tests share: PostgreSQL, running pages, and which tests run in one process when there
+are several (pytest -n)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from tests.postgres import postgres_folder, postgres_url
 from tests.serving import Server, serving
 
 __all__ = ["postgres_folder", "postgres_url"]
-settings.register_profile("busy", deadline=None)  # how long an example takes depends on what else the machine does
+settings.register_profile(
+    "busy", deadline=None
+)  # how long an example takes depends on what else the machine does
 settings.load_profile("busy")
 os.environ["PIP_NO_INDEX"] = "1"  # no test fetches the default model but those that say so
 # those that use the page in public mode, and of the browser's tests those that use no page
@@ -38,16 +41,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands that the Makefile writes into .venv/bin, in a folder of its own, over a pip that does nothing."""
+    """The commands that the Makefile writes into .venv/bin, in a folder of its own, over a pip that
+    does nothing."""
     folder = tmp_path_factory.mktemp("environment") / "bin"
     folder.mkdir()
     (folder / "pip").touch()
     python = folder / "python"
-    python.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.write_text(
+        f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n', encoding="utf-8"
+    )
     python.chmod(0o755)
-    told = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "LOCKED")}  # of make test
+    told = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "LOCKED")
+    }  # of make test
     command = ["make", f"VENV={folder.parent}", f"{folder.parent}/.requirements-eval"]
-    subprocess.run(command, cwd=Path(__file__).parents[1], env=told, check=True, capture_output=True)
+    subprocess.run(
+        command, cwd=Path(__file__).parents[1], env=told, check=True, capture_output=True
+    )
     return folder
 
 
@@ -62,7 +72,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests share its fixtures, so they run in one process; those of a folder that share a page too."""
+    """A file's tests share its fixtures, so they run in one process; those of a folder that share a
+    page too."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):

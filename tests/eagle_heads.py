@@ -1,7 +1,9 @@
-"""Small random EAGLE-3 heads, in memory and as the folders that the two families of trainers write. Seeded, float32.
+"""Small random EAGLE-3 heads, in memory and as the folders that the two families of trainers write.
+Seeded, float32.
 
-A head made here owns its embedding, which is a copy of the target's if a target is given, so that files without one can stand
-for it. Norm weights are not all 1, so that a norm in the wrong place shows.
+A head made here owns its embedding, which is a copy of the target's if a target is given, so that
+files without one can stand for it. Norm weights are not all 1, so that a norm in the wrong place
+shows.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ Family = Literal["eagle", "speculators"]
 Format = Literal["safetensors", "bin"]
 FAMILIES: tuple[Family, ...] = ("eagle", "speculators")
 LLAMA3 = {
-    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
-}  # fmt: skip
+}
 _FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 _ATTENTION = ("q_", "k_", "v_", "o_")
 
@@ -38,13 +44,21 @@ def tiny_config(
     qk_norm: bool = False,
     **options: Any,
 ) -> HeadConfig:
-    """For ``target``; ``options`` are flags of HeadConfig, or fields of its layer's LlamaConfig (which has GQA)."""
+    """For ``target``; ``options`` are flags of HeadConfig, or fields of its layer's LlamaConfig
+    (which has GQA)."""
     flags = {key: options.pop(key) for key in _FLAGS if key in options}
     layer: Mapping[str, Any] = {
-        "hidden_size": target.hidden_size, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "head_dim": 8, "vocab_size": target.vocab_size, "max_position_embeddings": 256,
-        "rms_norm_eps": 1e-5, **options,
-    }  # fmt: skip
+        "hidden_size": target.hidden_size,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "vocab_size": target.vocab_size,
+        "max_position_embeddings": 256,
+        "rms_norm_eps": 1e-5,
+        **options,
+    }
     layers = target.num_hidden_layers
     return HeadConfig(
         layer=LlamaConfig(**layer),
@@ -57,7 +71,9 @@ def tiny_config(
     )
 
 
-def random_head(config: HeadConfig, target: PreTrainedModel | None = None, *, seed: int = 0) -> Eagle3Head:
+def random_head(
+    config: HeadConfig, target: PreTrainedModel | None = None, *, seed: int = 0
+) -> Eagle3Head:
     """Spread weights, and draft ids that stand for a random ascending selection of the target's."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
@@ -68,7 +84,11 @@ def random_head(config: HeadConfig, target: PreTrainedModel | None = None, *, se
             weight.copy_(1 + 0.2 * noise if "norm" in name else 0.2 * noise)
         if target is not None:
             head.embed_tokens.weight.copy_(target.get_input_embeddings().weight)  # type: ignore[arg-type]
-    chosen = torch.randperm(config.target_vocabulary, generator=generator)[: config.draft_vocabulary].sort().values
+    chosen = (
+        torch.randperm(config.target_vocabulary, generator=generator)[: config.draft_vocabulary]
+        .sort()
+        .values
+    )
     head.d2t.copy_(chosen - torch.arange(config.draft_vocabulary))
     return head.eval().requires_grad_(False)
 
@@ -86,11 +106,15 @@ def save_head(
     keys: Mapping[str, Any] = {},
     verifier: str = "org/target",
 ) -> Path:
-    """Writes ``head`` as ``family`` does. ``without``: names of tensors left out; ``extra``: added or replaced ones; ``keys``:
-    replaced in config.json, at its top or, for speculators, in transformer_layer_config if the key is one of its."""
+    """Writes ``head`` as ``family`` does. ``without``: names of tensors left out; ``extra``: added
+    or replaced ones; ``keys``: replaced in config.json, at its top or, for speculators, in
+    transformer_layer_config if the key is one of its."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: weight for name, weight in stored(head, family).items() if name not in without}
-    whole = {prefix * (name not in ("d2t", "t2d")) + name: weight for name, weight in {**tensors, **extra}.items()}
+    whole = {
+        prefix * (name not in ("d2t", "t2d")) + name: weight
+        for name, weight in {**tensors, **extra}.items()
+    }
     save_tensors(whole, folder, form, shards)
     raw = raw_config(head.config, family, verifier)
     layer = raw.get("transformer_layer_config", raw)
@@ -120,14 +144,26 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
     rope = dict(layer.rope_parameters or {})
     theta, kind = rope.pop("rope_theta", None), rope.get("rope_type")
     body: dict[str, Any] = {
-        "model_type": "qwen3" if config.qk_norm else "llama", "hidden_size": layer.hidden_size, "num_hidden_layers": 1,
-        "intermediate_size": layer.intermediate_size, "num_attention_heads": layer.num_attention_heads,
-        "num_key_value_heads": layer.num_key_value_heads, "head_dim": layer.head_dim, "hidden_act": layer.hidden_act,
-        "rms_norm_eps": layer.rms_norm_eps, "attention_bias": layer.attention_bias, "mlp_bias": layer.mlp_bias,
-        "max_position_embeddings": layer.max_position_embeddings, "vocab_size": config.target_vocabulary,
+        "model_type": "qwen3" if config.qk_norm else "llama",
+        "hidden_size": layer.hidden_size,
+        "num_hidden_layers": 1,
+        "intermediate_size": layer.intermediate_size,
+        "num_attention_heads": layer.num_attention_heads,
+        "num_key_value_heads": layer.num_key_value_heads,
+        "head_dim": layer.head_dim,
+        "hidden_act": layer.hidden_act,
+        "rms_norm_eps": layer.rms_norm_eps,
+        "attention_bias": layer.attention_bias,
+        "mlp_bias": layer.mlp_bias,
+        "max_position_embeddings": layer.max_position_embeddings,
+        "vocab_size": config.target_vocabulary,
         "tie_word_embeddings": layer.tie_word_embeddings,
-    }  # fmt: skip
-    flags = {name: getattr(config, name) for name in _FLAGS if name in {field.name for field in fields(config)}}
+    }
+    flags = {
+        name: getattr(config, name)
+        for name in _FLAGS
+        if name in {field.name for field in fields(config)}
+    }
     ids = list(config.taps)
     if family == "eagle":
         assert ids[0] != 1, "such a list would count outputs of layers"
@@ -136,19 +172,32 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
         nested = {"eagle_aux_hidden_state_layer_ids": ids, "use_aux_hidden_state": True}
         set_flags = {name: True for name, value in flags.items() if value}
         return {
-            **body, **old, **set_flags, "architectures": classes, "draft_vocab_size": config.draft_vocabulary,
-            "target_hidden_size": config.target_hidden_size, "eagle_config": nested,
-        }  # fmt: skip
+            **body,
+            **old,
+            **set_flags,
+            "architectures": classes,
+            "draft_vocab_size": config.draft_vocabulary,
+            "target_hidden_size": config.target_hidden_size,
+            "eagle_config": nested,
+        }
     return {
-        "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", **flags,
-        "draft_vocab_size": config.draft_vocabulary, "target_hidden_size": config.target_hidden_size,
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        **flags,
+        "draft_vocab_size": config.draft_vocabulary,
+        "target_hidden_size": config.target_hidden_size,
         "eagle_aux_hidden_state_layer_ids": ids,
         "transformer_layer_config": {**body, "rope_parameters": {**rope, "rope_theta": theta}},
-        "speculators_config": {"algorithm": "eagle3", "verifier": {"name_or_path": verifier, "architectures": []}},
-    }  # fmt: skip
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "verifier": {"name_or_path": verifier, "architectures": []},
+        },
+    }
 
 
-def save_tensors(tensors: Mapping[str, Tensor], folder: Path, form: Format = "safetensors", shards: int = 1) -> None:
+def save_tensors(
+    tensors: Mapping[str, Tensor], folder: Path, form: Format = "safetensors", shards: int = 1
+) -> None:
     """One file, or ``shards`` with their index."""
     stem, write = ("model", save_file) if form == "safetensors" else ("pytorch_model", torch.save)
     if shards == 1:
@@ -159,4 +208,6 @@ def save_tensors(tensors: Mapping[str, Tensor], folder: Path, form: Format = "sa
         inside = {key: tensors[key] for key in list(tensors)[part::shards]}
         write(inside, folder / name)
         index |= dict.fromkeys(inside, name)
-    (folder / f"{stem}.{form}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    (folder / f"{stem}.{form}.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": index})
+    )

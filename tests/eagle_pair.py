@@ -1,4 +1,5 @@
-"""A small random target with a random EAGLE-3 head, for tests of the page: drafts are trees, and seldom kept."""
+"""A small random target with a random EAGLE-3 head, for tests of the page: drafts are trees, and
+seldom kept."""
 
 from __future__ import annotations
 
@@ -20,14 +21,23 @@ LAYERS = 8  # a head reads three of them: 2, 4 and 5
 
 
 def eagle_pair(folder: Path) -> PairSpec:
-    """The pair of ``tests.pairs`` with another target, and a head for it; made in ``folder`` where it is not there yet."""
+    """The pair of ``tests.pairs`` with another target, and a head for it; made in ``folder`` where
+    it is not there yet."""
     target, head = folder / "deep", folder / "head"
     spec = tiny_pair(folder)
     if not head.is_dir():
         tiny_checkpoint("llama", target, num_hidden_layers=LAYERS, max_position_embeddings=CONTEXT)
         model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32)
-        save_head(random_head(tiny_config(model.config, max_position_embeddings=CONTEXT), model), head)
+        save_head(
+            random_head(tiny_config(model.config, max_position_embeddings=CONTEXT), model), head
+        )
     return replace(
-        spec, key="eagle", title="A small random model with a head", target=ModelRef(str(target)), draft=None,
-        draft_parameters=0, head=ModelRef(str(head)), theta=OWN_THETA,
-    )  # fmt: skip
+        spec,
+        key="eagle",
+        title="A small random model with a head",
+        target=ModelRef(str(target)),
+        draft=None,
+        draft_parameters=0,
+        head=ModelRef(str(head)),
+        theta=OWN_THETA,
+    )

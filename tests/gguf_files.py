@@ -16,36 +16,63 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 TOKENS = ("<unk>", "<s>", "</s>", *bytes_to_unicode().values(), "ab")
 WIDTH, HEADS = 32, 4
 _NAMES = {
-    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm", "model.layers.": "blk.",
-}  # fmt: skip
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "model.layers.": "blk.",
+}
 
 
 def tiny_llama() -> LlamaForCausalLM:
     """Seeded; one of bytes."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(TOKENS), hidden_size=WIDTH, intermediate_size=64, num_hidden_layers=2, num_attention_heads=HEADS,
-        num_key_value_heads=HEADS, max_position_embeddings=256, initializer_range=0.2, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=len(TOKENS),
+        hidden_size=WIDTH,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        max_position_embeddings=256,
+        initializer_range=0.2,
+        tie_word_embeddings=True,
+    )
     return LlamaForCausalLM(config).eval()
 
 
 def write_gguf(
-    path: Path, *, numbers: Mapping[str, Any] | None = None, kind: str = "F32", without: str = "", more: str = "",
+    path: Path,
+    *,
+    numbers: Mapping[str, Any] | None = None,
+    kind: str = "F32",
+    without: str = "",
+    more: str = "",
     architecture: str = "llama",
-) -> Path:  # fmt: skip
-    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its matrices; ``without``, ``more``: a
-    tensor that is left out, or added."""
+) -> Path:
+    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its
+    matrices; ``without``, ``more``: a tensor that is left out, or added."""
     model = tiny_llama()
     writer = gguf.GGUFWriter(path, architecture)
     given = {
-        "block_count": 2, "context_length": 256, "embedding_length": WIDTH, "feed_forward_length": 64,
-        "attention.head_count": HEADS, "attention.head_count_kv": HEADS, "vocab_size": model.config.vocab_size,
-    }  # fmt: skip
-    for key, value in ({f"{architecture}.{key}": value for key, value in given.items()} | dict(numbers or {})).items():
+        "block_count": 2,
+        "context_length": 256,
+        "embedding_length": WIDTH,
+        "feed_forward_length": 64,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": HEADS,
+        "vocab_size": model.config.vocab_size,
+    }
+    for key, value in (
+        {f"{architecture}.{key}": value for key, value in given.items()} | dict(numbers or {})
+    ).items():
         writer.add_uint32(key, value)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(10000.0)

@@ -1,4 +1,5 @@
-"""Pairs of models in memory for tests: a random target, and a draft that is the target a little disturbed. And runs of them."""
+"""Pairs of models in memory for tests: a random target, and a draft that is the target a little
+disturbed. And runs of them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from mars_core.engine import Engines
 from mars_core.models import Pair, custom_pair
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.session import Run, Session, run_config
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from mars_core.types import (
+    DrafterConfig,
+    ModelRef,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Trace,
+)
 from tests import eagle_heads
 from tests.checkpoints import EOS, tiny_checkpoint, tiny_model, tiny_tokenizer
 
@@ -31,10 +40,15 @@ def disturbed(model: PreTrainedModel, strength: float, seed: int = 0) -> PreTrai
 
 
 def pair_of(
-    target: PreTrainedModel, draft: PreTrainedModel | None, tokenizer: PreTrainedTokenizerBase, eos: frozenset[int],
-    *, fast: bool = True,
-) -> Pair:  # fmt: skip
-    """A Pair around models that are already in memory, prepared in place as they are when they are loaded, unless not ``fast``."""
+    target: PreTrainedModel,
+    draft: PreTrainedModel | None,
+    tokenizer: PreTrainedTokenizerBase,
+    eos: frozenset[int],
+    *,
+    fast: bool = True,
+) -> Pair:
+    """A Pair around models that are already in memory, prepared in place as they are when they are
+    loaded, unless not ``fast``."""
     for model in (target, draft):
         if fast and model is not None:
             prepare(model)
@@ -65,13 +79,19 @@ def random_pair(
 
 def loaded_pair(kind: str, folder: Path, *, fast: bool = True) -> Pair:
     """As ``random_pair``, the target saved to ``folder`` and read back."""
-    target = AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder)).eval().requires_grad_(False)
+    target = (
+        AutoModelForCausalLM.from_pretrained(tiny_checkpoint(kind, folder))
+        .eval()
+        .requires_grad_(False)
+    )
     return pair_of(target, disturbed(target, 0.01), tiny_tokenizer(), frozenset(), fast=fast)
 
 
 def headed(pair: Pair) -> Pair:
     """The pair with a random EAGLE-3 head, in the target's dtype."""
-    head = eagle_heads.random_head(eagle_heads.tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target)
+    head = eagle_heads.random_head(
+        eagle_heads.tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target
+    )
     prepare_head(head.to(pair.dtype))
     return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))
 
@@ -79,7 +99,9 @@ def headed(pair: Pair) -> Pair:
 def searched(pair: Pair) -> Pair:
     """The pair with the shapes of passes that are found when it is loaded."""
     return replace(
-        pair, engines=Engines(), **find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))._asdict()
+        pair,
+        engines=Engines(),
+        **find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))._asdict(),
     )
 
 
@@ -87,15 +109,27 @@ GREEDY = Sampling(0.0)
 
 
 def config_for(
-    pair: Pair, drafter: DrafterConfig, sampling: Sampling = GREEDY, *, prompt: PromptConfig | str = "once",
-    rule: str = "strict", new: int = 24, seed: int = 0, prefix: tuple[int, ...] = (), **parameters: float,
-) -> RunConfig:  # fmt: skip
+    pair: Pair,
+    drafter: DrafterConfig,
+    sampling: Sampling = GREEDY,
+    *,
+    prompt: PromptConfig | str = "once",
+    rule: str = "strict",
+    new: int = 24,
+    seed: int = 0,
+    prefix: tuple[int, ...] = (),
+    **parameters: float,
+) -> RunConfig:
     """The rule is none where the drafter is; ``parameters`` are the rule's."""
     config = run_config(
-        pair, prompt=PromptConfig(prompt) if isinstance(prompt, str) else prompt,
-        rule=RuleConfig("none") if drafter.kind == "none" else RuleConfig(rule, parameters), drafter=drafter,
-        sampling=sampling, max_new_tokens=new, seed=seed,
-    )  # fmt: skip
+        pair,
+        prompt=PromptConfig(prompt) if isinstance(prompt, str) else prompt,
+        rule=RuleConfig("none") if drafter.kind == "none" else RuleConfig(rule, parameters),
+        drafter=drafter,
+        sampling=sampling,
+        max_new_tokens=new,
+        seed=seed,
+    )
     return replace(config, prefix=prefix)
 
 

@@ -1,4 +1,5 @@
-"""A small random pair for tests of the page: the draft is the target with noise on its weights, so that drafts are often kept."""
+"""A small random pair for tests of the page: the draft is the target with noise on its weights, so
+that drafts are often kept."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ CONTEXT = 4096  # tokens
 
 
 def tiny_pair(folder: Path) -> PairSpec:
-    """Two checkpoints in ``folder``, made where they are not there yet, and their row of a catalog."""
+    """Two checkpoints in ``folder``, made where they are not there yet, and their row of a
+    catalog."""
     target, draft = folder / "target", folder / "draft"
     if not draft.is_dir():
         tiny_checkpoint("llama", target, max_position_embeddings=CONTEXT)

@@ -18,7 +18,11 @@ class Element:
 
     @property
     def text(self) -> str:
-        return " ".join("".join(child if isinstance(child, str) else child.text for child in self.children).split())
+        return " ".join(
+            "".join(
+                child if isinstance(child, str) else child.text for child in self.children
+            ).split()
+        )
 
     @property
     def every(self) -> list[Element]:
@@ -28,7 +32,9 @@ class Element:
     def all(self, name: str) -> list[Element]:
         """Those of the tag ``name`` or, with a dot before it, of the class."""
         if name.startswith("."):
-            return [each for each in self.every if name[1:] in each.attributes.get("class", "").split()]
+            return [
+                each for each in self.every if name[1:] in each.attributes.get("class", "").split()
+            ]
         return [each for each in self.every if each.tag == name]
 
     def one(self, name: str) -> Element:
@@ -73,12 +79,16 @@ def read_panel(html: str) -> Element:
 
 
 def assert_inert(html: str) -> None:
-    """No markup of HOSTILE texts, and nothing that would change how the rest is shown or could not be sent."""
+    """No markup of HOSTILE texts, and nothing that would change how the rest is shown or could not
+    be sent."""
     names = {each.tag for each in read_panel(html).every}
     assert not names & {"img", "script", "iframe", "svg"} and html.encode("utf-8")
-    assert not [name for each in read_panel(html).every for name in each.attributes if name.startswith("on")]
+    assert not [
+        name for each in read_panel(html).every for name in each.attributes if name.startswith("on")
+    ]
     shown = " ".join(
-        each.text + " ".join(v for n, v in each.attributes.items() if n not in ("data-value", "value"))
+        each.text
+        + " ".join(v for n, v in each.attributes.items() if n not in ("data-value", "value"))
         for each in read_panel(html).every
     )
     assert not set(shown) & set("\u202e\x1b\ud800")

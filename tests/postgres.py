@@ -1,4 +1,5 @@
-"""A private PostgreSQL cluster made for the session of tests: fixtures that tests/conftest.py imports."""
+"""A private PostgreSQL cluster made for the session of tests: fixtures that tests/conftest.py
+imports."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
 
 @contextmanager
 def cluster(network: str = "", port: int = 5432, inside: Sequence[str] = ()) -> Iterator[Path]:
-    """The socket folder of a private cluster; without PostgreSQL the test is skipped, or fails where CI is set. Arguments: as for
-    bench.common.postgres."""
+    """The socket folder of a private cluster; without PostgreSQL the test is skipped, or fails
+    where CI is set. Arguments: as for bench.common.postgres."""
     with postgres.cluster(network, port, inside, "-c fsync=off") as folder:
         if folder is None:
             reason = f"PostgreSQL's programs are missing from {postgres.PROGRAMS}/*/bin (apt-get install postgresql)"

@@ -1,6 +1,8 @@
-"""A stand-in for CUDA graphs that runs anywhere: a replay computes, in the memory of the capture, and undoes what Python assigned.
+"""A stand-in for CUDA graphs that runs anywhere: a replay computes, in the memory of the capture,
+and undoes what Python assigned.
 
-So code that works here does not rely on attributes that are assigned while a step is computed: a graph's replay runs no Python.
+So code that works here does not rely on attributes that are assigned while a step is computed: a
+graph's replay runs no Python.
 """
 
 from __future__ import annotations
@@ -15,9 +17,19 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 UNCAPTURED = {
-    "_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "is_nonzero", "unique", "equal", "_to_cpu", "bincount",
-    "index by a mask", "index_put by a mask", "index_put_ by a mask",
-}  # fmt: skip
+    "_local_scalar_dense",
+    "nonzero",
+    "masked_select",
+    "lift_fresh",
+    "is_nonzero",
+    "unique",
+    "equal",
+    "_to_cpu",
+    "bincount",
+    "index by a mask",
+    "index_put by a mask",
+    "index_put_ by a mask",
+}
 
 
 class Operations(TorchDispatchMode):
@@ -27,7 +39,9 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self.found: set[str] = set()
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = str(function).split(".")[1]
         masks = (
             name.startswith("index")
@@ -39,12 +53,14 @@ class Operations(TorchDispatchMode):
 
     @property
     def uncaptured(self) -> set[str]:
-        """Those that a graph cannot hold: values that go to the host, constants that come from it, shapes that depend on values."""
+        """Those that a graph cannot hold: values that go to the host, constants that come from it,
+        shapes that depend on values."""
         return self.found & UNCAPTURED
 
 
 class Replayed:
-    """As ``mars_core.engine.capture.Captured``. ``captures`` and ``replays`` count, ``watch`` is entered around replays."""
+    """As ``mars_core.engine.capture.Captured``. ``captures`` and ``replays`` count, ``watch`` is
+    entered around replays."""
 
     captures = replays = 0
     watch: Any = None
@@ -76,14 +92,20 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
     """Puts a stand-in of its own, with a count of its own, in the place of ``Captured``."""
     stand_in = type("Replayed", (Replayed,), {})
     monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
-    monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())  # a CPU that stands for a GPU is not asked
+    monkeypatch.setattr(
+        "mars_core.verification.coupled.READABLE", ()
+    )  # a CPU that stands for a GPU is not asked
     return stand_in
 
 
 def tensors(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         return [outputs]
-    return [value for field in fields(outputs) if isinstance(value := getattr(outputs, field.name), Tensor)]
+    return [
+        value
+        for field in fields(outputs)
+        if isinstance(value := getattr(outputs, field.name), Tensor)
+    ]
 
 
 def parts(function: Callable[[], Any]) -> Iterator[Any]:

@@ -1,4 +1,5 @@
-"""A realistic report without a run: 2 suites (one with categories), 2 temperatures, 11 lanes of 2 drafters, hostile texts."""
+"""A realistic report without a run: 2 suites (one with categories), 2 temperatures, 11 lanes of 2
+drafters, hostile texts."""
 
 from __future__ import annotations
 
@@ -38,8 +39,13 @@ LANES = (
     *(Lane(rule, drafter) for drafter in (MODEL, EAGLE) for rule in RULES),
 )
 ENVIRONMENT = {
-    "app": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "device": "cpu", "dtype": "float32", "threads": "2",
-}  # fmt: skip
+    "app": "0.1.0",
+    "python": "3.11.7",
+    "torch": "2.13.0",
+    "device": "cpu",
+    "dtype": "float32",
+    "threads": "2",
+}
 WARNINGS = (
     "mars(theta=0.84) with model K=5 keeps more and writes longer: its texts are 1.09× [1.04, 1.15] as long as strict's on gsm8k at "
     "T = 1; judge its speed-up by the time of a whole answer too.",
@@ -50,16 +56,26 @@ _FASTER = {"strict": 1.9, "typical": 2.1}
 
 
 def make_plan(prompts: int = 40) -> Plan:
-    """40 problems of gsm8k, 40 texts of two languages; a name and a prompt that would like to be markup."""
+    """40 problems of gsm8k, 40 texts of two languages; a name and a prompt that would like to be
+    markup."""
     sums = tuple(
-        Item(f"gsm8k/{number}", (f"Mia has {number} apples and buys {number + 3} more. How many has she?",), (f"#### {2 * number + 3}",))
+        Item(
+            f"gsm8k/{number}",
+            (f"Mia has {number} apples and buys {number + 3} more. How many has she?",),
+            (f"#### {2 * number + 3}",),
+        )
         for number in range(prompts - 1)
-    )  # fmt: skip
+    )
     hostile = Item(f"gsm8k/{HOSTILE}", (HOSTILE,), (HOSTILE,))
     texts = tuple(
-        Item(f"news/{number}", (f"Translate sentence {number} into English.",), ("The garden is old.",), ("de-en", "zh-en")[number % 2])
+        Item(
+            f"news/{number}",
+            (f"Translate sentence {number} into English.",),
+            ("The garden is old.",),
+            ("de-en", "zh-en")[number % 2],
+        )
         for number in range(prompts)
-    )  # fmt: skip
+    )
     suites = (
         Suite("gsm8k", (*sums, hostile), "data/gsm8k.jsonl", "ab" * 32, (EXACT, FLEXIBLE)),
         Suite("news", texts, "data/<news>.jsonl", "cd" * 32, (BLEU,)),
@@ -70,7 +86,16 @@ def make_plan(prompts: int = 40) -> Plan:
         ModelRef("demo/draft", "bundled"),
         ModelRef("demo/eagle3", "bundled"),
     )
-    return Plan("bundled <b>pair</b>", models, suites, LANES, (0.0, 1.0), repeats=3, max_new_tokens=64, stop=("###",))
+    return Plan(
+        "bundled <b>pair</b>",
+        models,
+        suites,
+        LANES,
+        (0.0, 1.0),
+        repeats=3,
+        max_new_tokens=64,
+        stop=("###",),
+    )
 
 
 def make_report(*, votes: bool = True, done: int | None = None) -> Report:
@@ -91,8 +116,12 @@ def make_report(*, votes: bool = True, done: int | None = None) -> Report:
         measured=measured,
         prompts=_prompts(plan),
         warnings=WARNINGS,
-        votes=(VoteRow("mars(theta=0.9)", 12, 9, 5, Interval(12 / 21, 0.366, 0.755)),) if votes else (),
-        judged=(VoteRow("mars(theta=0.9)", 31, 29, 40, Interval(31 / 60, 0.393, 0.638)),) if votes else (),
+        votes=(VoteRow("mars(theta=0.9)", 12, 9, 5, Interval(12 / 21, 0.366, 0.755)),)
+        if votes
+        else (),
+        judged=(VoteRow("mars(theta=0.9)", 31, 29, 40, Interval(31 / 60, 0.393, 0.638)),)
+        if votes
+        else (),
     )
 
 
@@ -116,50 +145,82 @@ def _measured(plan: Plan, group: str, temperature: float, number: int) -> Measur
     one = Interval(1.0, 1.0, 1.0)
     blank = Interval()
     return Measured(
-        group=group, temperature=temperature, lane=number, prompts=prompts, seeds=3,
-        runs=3 * prompts - (number == 3), failed=int(number == 3),
+        group=group,
+        temperature=temperature,
+        lane=number,
+        prompts=prompts,
+        seeds=3,
+        runs=3 * prompts - (number == 3),
+        failed=int(number == 3),
         tokens_per_s=_about(310 * speed, 20 * speed),
-        speedup=one if none else _about(speed, 0.4 * wide), speedup_mean=one if none else _about(1.02 * speed, 0.5 * wide),
+        speedup=one if none else _about(speed, 0.4 * wide),
+        speedup_mean=one if none else _about(1.02 * speed, 0.5 * wide),
         speedup_strict=one if base else _about(speed / 1.9, 0.3 * wide),
         speedup_strict_mean=one if base else _about(1.01 * speed / 1.9, 0.3 * wide),
-        tau=_about(tau, wide), tau_ratio=one if base else _about(tau / 3.3, 0.2 * wide),
+        tau=_about(tau, wide),
+        tau_ratio=one if base else _about(tau / 3.3, 0.2 * wide),
         acceptance_rate=NAN if none else 0.55 + loose,
-        acceptance_by_position=() if none else tuple(0.8 * (0.85 + loose / 4) ** at for at in range(5 + (lane.drafter.tree is not None))),
-        relaxed_share=NAN if none else loose / 2, length_ratio=one if base else _about(1 + loose / 2, 0.2 * wide),
-        unended=0.02, same=blank if base else _about(1 - 3 * loose if loose < 0.3 else 0.1, 0.04),
-        same_as_none=blank if none else _about(0.9 - 3 * loose, 0.04), divergence=blank if loose == 0 else Interval(31.0, 12.0, 55.0),
-        bleu=blank if base else _about(1 - 2 * loose, 0.03), chrf=blank if base else _about(1 - loose, 0.03),
-        rouge_l=blank if base else _about(1 - 1.5 * loose, 0.03), tv=_about(9 * loose, 0.3), tv_token=loose / 6,
-        log_likelihood=_about(-0.61 - loose / 3, 0.02), log_likelihood_difference=blank if base else _about(-loose / 3, 0.01),
+        acceptance_by_position=()
+        if none
+        else tuple(
+            0.8 * (0.85 + loose / 4) ** at for at in range(5 + (lane.drafter.tree is not None))
+        ),
+        relaxed_share=NAN if none else loose / 2,
+        length_ratio=one if base else _about(1 + loose / 2, 0.2 * wide),
+        unended=0.02,
+        same=blank if base else _about(1 - 3 * loose if loose < 0.3 else 0.1, 0.04),
+        same_as_none=blank if none else _about(0.9 - 3 * loose, 0.04),
+        divergence=blank if loose == 0 else Interval(31.0, 12.0, 55.0),
+        bleu=blank if base else _about(1 - 2 * loose, 0.03),
+        chrf=blank if base else _about(1 - loose, 0.03),
+        rouge_l=blank if base else _about(1 - 1.5 * loose, 0.03),
+        tv=_about(9 * loose, 0.3),
+        tv_token=loose / 6,
+        log_likelihood=_about(-0.61 - loose / 3, 0.02),
+        log_likelihood_difference=blank if base else _about(-loose / 3, 0.01),
         scores=_scores(plan, group, number, loose, wide, rng),
-    )  # fmt: skip
+    )
 
 
-def _scores(plan: Plan, group: str, number: int, loose: float, wide: float, rng: random.Random) -> dict[str, Score]:
+def _scores(
+    plan: Plan, group: str, number: int, loose: float, wide: float, rng: random.Random
+) -> dict[str, Score]:
     if group == ALL:
         return {}
     metrics = plan.suites[0 if group == "gsm8k" else 1].metrics
     return {metric: _score(plan, metric, number, loose, wide, rng) for metric in metrics}
 
 
-def _score(plan: Plan, metric: str, number: int, loose: float, wide: float, rng: random.Random) -> Score:
+def _score(
+    plan: Plan, metric: str, number: int, loose: float, wide: float, rng: random.Random
+) -> Score:
     base, none = plan.baseline(number) is None, plan.none == number
     kept = 1 - 0.6 * loose + rng.uniform(-0.01, 0.01)
     baseline = _about(0.81, wide)
     binary = metric != BLEU
     recovery = Interval(1.0, 1.0, 1.0) if base else _about(kept, 0.4 * wide)
     return Score(
-        metric=metric, binary=binary, runs=120, value=_about(0.81 * kept, wide), baseline=baseline, recovery=recovery,
-        recovery_none=_about(kept, 0.4 * wide), recovery_bootstrap=_about(kept, 0.42 * wide),
+        metric=metric,
+        binary=binary,
+        runs=120,
+        value=_about(0.81 * kept, wide),
+        baseline=baseline,
+        recovery=recovery,
+        recovery_none=_about(kept, 0.4 * wide),
+        recovery_bootstrap=_about(kept, 0.42 * wide),
         difference=_about(0.81 * (kept - 1), 0.4 * wide),
         mcnemar=_mcnemar(loose) if binary and not base else None,
         verdict=None if base or none else _verdict(plan.margin, recovery),
-    )  # fmt: skip
+    )
 
 
 def _mcnemar(loose: float) -> McNemar:
     return McNemar(
-        3, 3 + round(60 * loose), max(1e-6, 0.9 - 9 * loose), max(0.0005, 0.92 - 9 * loose), min(1.0, 2 - 18 * loose)
+        3,
+        3 + round(60 * loose),
+        max(1e-6, 0.9 - 9 * loose),
+        max(0.0005, 0.92 - 9 * loose),
+        min(1.0, 2 - 18 * loose),
     )
 
 
@@ -179,13 +240,36 @@ def _prompts(plan: Plan) -> tuple[PromptRow, ...]:
             lane = 2 + (place % 3)
             runs = (f"{2 * len(rows):032x}", f"{2 * len(rows) + 1:032x}")
             lost = max(0.0, 3 - place / 4)
-            rows.append(PromptRow(
-                suite.name, item.category, item.id, item.turns[0], 1.0, lane, 3, 3 - place % 3, 0.0 if place else 1.0, lost,
-                7 + place, 4.0 - place / 20, 1.2, runs,
-            ))  # fmt: skip
+            rows.append(
+                PromptRow(
+                    suite.name,
+                    item.category,
+                    item.id,
+                    item.turns[0],
+                    1.0,
+                    lane,
+                    3,
+                    3 - place % 3,
+                    0.0 if place else 1.0,
+                    lost,
+                    7 + place,
+                    4.0 - place / 20,
+                    1.2,
+                    runs,
+                )
+            )
     return tuple(sorted(rows, key=lambda row: -row.lost))
 
 
 def bare(report: Report) -> Report:
     """The same study before anything was measured."""
-    return replace(report, tasks_done=0, measured=(), prompts=(), warnings=(), votes=(), judged=(), environment={})
+    return replace(
+        report,
+        tasks_done=0,
+        measured=(),
+        prompts=(),
+        warnings=(),
+        votes=(),
+        judged=(),
+        environment={},
+    )

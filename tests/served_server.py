@@ -1,4 +1,5 @@
-"""A stand-in for an OpenAI-compatible server, driven by mars_core, with the fields of vLLM and its plugin, and faults on request."""
+"""A stand-in for an OpenAI-compatible server, driven by mars_core, with the fields of vLLM and its
+plugin, and faults on request."""
 
 from __future__ import annotations
 
@@ -24,7 +25,16 @@ from starlette.routing import Route
 
 from mars_core.rules import RULES
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, Exchange, PromptConfig, RuleConfig, Sampling, StopReason, Token, Trace
+from mars_core.types import (
+    DrafterConfig,
+    Exchange,
+    PromptConfig,
+    RuleConfig,
+    Sampling,
+    StopReason,
+    Token,
+    Trace,
+)
 
 MODEL = "bundled"
 VERSION = "0.0.test"
@@ -49,19 +59,28 @@ class Serving:
     """A server under test. Every attribute may be changed while it runs."""
 
     session: Session
-    drafter: DrafterConfig | None = None  # None: the pair's draft model with K = 5; DrafterConfig("none"): no drafts
+    drafter: DrafterConfig | None = (
+        None  # None: the pair's draft model with K = 5; DrafterConfig("none"): no drafts
+    )
     rule: RuleConfig = field(default_factory=RuleConfig)  # of requests without mars_rule
-    plugin: bool = True  # without it vllm_xargs are ignored, as by vLLM, and /metrics has no vllm:mars_enabled
+    plugin: bool = (
+        True  # without it vllm_xargs are ignored, as by vLLM, and /metrics has no vllm:mars_enabled
+    )
     token_ids: bool = True  # whether return_token_ids is honoured
-    steps: bool = True  # whether answers have metrics.speculative_decoding with the steps, as vLLM's ``detailed``
+    # whether answers have metrics.speculative_decoding with the steps, as vLLM's ``detailed``
+    steps: bool = True
     refuses: tuple[str, ...] = ()  # fields of a request that are answered with status 400
     change: Callable[[Trace], Trace] = lambda trace: trace  # applied to every run before it is sent
     faults: list[Fault] = field(default_factory=list)  # of the next requests, first come first
     slow_s: float = 0.5
     key: str = ""  # required, if not empty
     url: str = ""
-    requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of all completion requests
-    alone: int | None = None  # the answer to the request after so many begins only once another request has come
+    requests: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # bodies of all completion requests
+    alone: int | None = (
+        None  # the answer to the request after so many begins only once another request has come
+    )
     together: threading.Event = field(default_factory=threading.Event)
     drafts: int = 0
     drafted: int = 0
@@ -90,8 +109,11 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     serving.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    # Without log_config: uvicorn's would close all handlers, and absl's closes pytest's stderr where capsys has replaced it.
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off"))
+    # Without log_config: uvicorn's would close all handlers, and absl's closes pytest's stderr
+    # where capsys has replaced it.
+    server = uvicorn.Server(
+        uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off")
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -104,7 +126,9 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
 
 
 def _models(serving: Serving, request: Request) -> Response:
-    return _refusal(serving, request) or JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+    return _refusal(serving, request) or JSONResponse(
+        {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+    )
 
 
 def _refusal(serving: Serving, request: Request) -> Response | None:
@@ -125,7 +149,9 @@ def _metrics(serving: Serving) -> str:
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
         lines.append(f'{name}{{engine="0",model_name="{MODEL}",position="{place}"}} {count}')
     if serving.plugin:
-        lines.append(f'vllm:mars_enabled{{version="{VERSION}",runner="test",rule="{serving.rule.name}"}} 1.0')
+        lines.append(
+            f'vllm:mars_enabled{{version="{VERSION}",runner="test",rule="{serving.rule.name}"}} 1.0'
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -142,12 +168,20 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
             return PlainTextResponse("<html>welcome</html>")
         for name in serving.refuses:
             if name in body:
-                return JSONResponse({"error": f"Unrecognized request argument supplied: {name}"}, 400)
+                return JSONResponse(
+                    {"error": f"Unrecognized request argument supplied: {name}"}, 400
+                )
         if body.get("model") != MODEL:
             return JSONResponse({"error": f"The model {body.get('model')!r} does not exist."}, 404)
         if body.get("echo"):
-            return JSONResponse(await run_in_threadpool(engine.submit(_echo, serving, body["prompt"]).result))
-        wait = None if serving.alone is None or len(serving.requests) <= serving.alone else serving.together
+            return JSONResponse(
+                await run_in_threadpool(engine.submit(_echo, serving, body["prompt"]).result)
+            )
+        wait = (
+            None
+            if serving.alone is None or len(serving.requests) <= serving.alone
+            else serving.together
+        )
         if wait and len(serving.requests) > (serving.alone or 0) + 1:
             wait.set()
         events = _stream(serving, engine, body, fault, chat, wait)
@@ -159,14 +193,18 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
 
 
 def _echo(serving: Serving, ids: list[int]) -> dict[str, Any]:
-    """The tokens of a prompt with their log probabilities and the most likely token, as vLLM reports them."""
+    """The tokens of a prompt with their log probabilities and the most likely token, as vLLM
+    reports them."""
     pair = serving.session.pair
     with torch.inference_mode():
         logprobs = pair.target(torch.tensor([ids])).logits[0].log_softmax(-1)
     names = [pair.tokenizer.decode([id_]) for id_ in ids]
     best, at = logprobs.max(-1)
     own = [float(row[id_]) for row, id_ in zip(logprobs, ids[1:], strict=False)]
-    top = [{pair.tokenizer.decode([int(id_)]): float(value)} for id_, value in zip(at, best, strict=True)]
+    top = [
+        {pair.tokenizer.decode([int(id_)]): float(value)}
+        for id_, value in zip(at, best, strict=True)
+    ]
     found = {"tokens": names, "token_logprobs": [None, *own], "top_logprobs": [None, *top[:-1]]}
     return {"choices": [{"index": 0, "text": "", "logprobs": found, "finish_reason": "length"}]}
 
@@ -209,11 +247,15 @@ def _whole(events: Iterator[str]) -> Iterator[str]:
             whole["text"] += choice["text"]
             whole["token_ids"] += choice.get("token_ids", [])
             whole |= {
-                key: choice[key] for key in ("prompt_token_ids", "finish_reason", "stop_reason") if choice.get(key)
+                key: choice[key]
+                for key in ("prompt_token_ids", "finish_reason", "stop_reason")
+                if choice.get(key)
             }
             for name, values in (choice.get("logprobs") or {}).items():
                 whole["logprobs"][name] = [*whole["logprobs"].get(name, ()), *values]
-    yield json.dumps({"choices": [whole | {"token_ids": whole["token_ids"] or None}], "usage": usage})
+    yield json.dumps(
+        {"choices": [whole | {"token_ids": whole["token_ids"] or None}], "usage": usage}
+    )
 
 
 def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
@@ -224,14 +266,22 @@ def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
     if "mars_rule" in xargs:
         name = str(xargs["mars_rule"])
         names = [parameter.name for parameter in RULES[name].parameters]
-        rule = RuleConfig(name, {each: xargs[f"mars_{each}"] for each in names if f"mars_{each}" in xargs})
+        rule = RuleConfig(
+            name, {each: xargs[f"mars_{each}"] for each in names if f"mars_{each}" in xargs}
+        )
     if drafter.kind == "none":
         rule = RuleConfig("none")
     config = run_config(
-        serving.session.pair, prompt=prompt, rule=rule, drafter=drafter,
-        sampling=Sampling(body.get("temperature", 1.0), max(0, body.get("top_k", 0)), body.get("top_p", 1.0)),
-        max_new_tokens=body["max_tokens"], seed=body.get("seed", time.perf_counter_ns() % 2**31),
-    )  # fmt: skip
+        serving.session.pair,
+        prompt=prompt,
+        rule=rule,
+        drafter=drafter,
+        sampling=Sampling(
+            body.get("temperature", 1.0), max(0, body.get("top_k", 0)), body.get("top_p", 1.0)
+        ),
+        max_new_tokens=body["max_tokens"],
+        seed=body.get("seed", time.perf_counter_ns() % 2**31),
+    )
     key = f"{id(serving.session)} {config}"
     if key not in _RUNS:
         run = serving.session.start(config)
@@ -262,19 +312,28 @@ def _prompt(serving: Serving, body: dict[str, Any], chat: bool) -> PromptConfig:
     return PromptConfig(turns[-1], system, True, stop, history)
 
 
-def _events(serving: Serving, body: dict[str, Any], trace: Trace, chat: bool) -> Iterator[dict[str, Any]]:
+def _events(
+    serving: Serving, body: dict[str, Any], trace: Trace, chat: bool
+) -> Iterator[dict[str, Any]]:
     """One event per step, then the finish reason, then the usage, as vLLM sends them."""
     head = {"id": f"cmpl-{len(serving.requests)}", "object": "chunk", "created": 0, "model": MODEL}
     whole = bool(body.get("return_token_ids")) and serving.token_ids
     first: dict[str, Any] = {"prompt_token_ids": list(trace.prompt_ids)} if whole else {}
-    end = min((at for stop in trace.config.prompt.stop if (at := trace.text.find(stop)) >= 0), default=len(trace.text))
+    end = min(
+        (at for stop in trace.config.prompt.stop if (at := trace.text.find(stop)) >= 0),
+        default=len(trace.text),
+    )
     if chat:
         delta = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         yield head | {"choices": [delta]} | first
         first = {}
     for step in trace.steps:
         text = trace.text[step.emitted[0].start : min(end, step.emitted[-1].end)]
-        choice: dict[str, Any] = {"index": 0, "finish_reason": None, "logprobs": _logprobs(body, step.emitted, chat)}
+        choice: dict[str, Any] = {
+            "index": 0,
+            "finish_reason": None,
+            "logprobs": _logprobs(body, step.emitted, chat),
+        }
         choice |= {"delta": {"content": text}} if chat else {"text": text} | first
         choice |= {"token_ids": [token.id for token in step.emitted]} if whole else {}
         first = {}
@@ -291,7 +350,8 @@ def _events(serving: Serving, body: dict[str, Any], trace: Trace, chat: bool) ->
 
 
 def _steps(trace: Trace) -> dict[str, Any]:
-    """vLLM's report: its first token comes from the prefill, so the first step has one kept token less here."""
+    """vLLM's report: its first token comes from the prefill, so the first step has one kept token
+    less here."""
     first, *others = trace.steps
     steps = [(first.drafted - 1, first.kept - 1)] if first.kept else []
     steps += [(step.drafted, step.kept) for step in others]
@@ -313,11 +373,17 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
     if not body.get("logprobs"):
         return None
     ids = bool(body.get("return_tokens_as_token_ids"))
-    rows = [(_shown(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens]
+    rows = [
+        (_shown(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens
+    ]
     if chat:
         return {
             "content": [
-                {"token": piece, "logprob": value, "top_logprobs": [{"token": name, "logprob": p} for name, p in top]}
+                {
+                    "token": piece,
+                    "logprob": value,
+                    "top_logprobs": [{"token": name, "logprob": p} for name, p in top],
+                }
                 for piece, value, top in rows
             ]
         }
@@ -333,10 +399,15 @@ def _shown(id_: int, piece: str, ids: bool) -> str:
 
 
 def _top(token: Token, ids: bool) -> list[tuple[str, float]]:
-    """The two best tokens with their log probabilities at temperature 1, as far as the trace has them."""
+    """The two best tokens with their log probabilities at temperature 1, as far as the trace has
+    them."""
     pieces = {each.id: each.piece for each in token.top} | {token.id: token.piece}
     first = {token.id1: token.logprob, token.id2: token.logprob + token.gap}.get(token.id)
     if first is None:  # the token is neither: only the probabilities of the trace are known
-        return [(_shown(each.id, each.piece, ids), math.log(each.p)) for each in token.top[:2] if each.p > 0]
+        return [
+            (_shown(each.id, each.piece, ids), math.log(each.p))
+            for each in token.top[:2]
+            if each.p > 0
+        ]
     pairs = ((token.id1, first), (token.id2, first - token.gap))
     return [(_shown(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]

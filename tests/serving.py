@@ -44,17 +44,26 @@ class Server:
 
 @contextmanager
 def serving(
-    module: str, log_file: Path, *arguments: object, ready: Path | Callable[[str], bool] | None = None, **said: str
+    module: str,
+    log_file: Path,
+    *arguments: object,
+    ready: Path | Callable[[str], bool] | None = None,
+    **said: str,
 ) -> Iterator[Serving]:
     """``python -m module arguments PORT`` with ``said`` in its environment; ended by SIGTERM.
 
-    It is there once it answers or, if given, has written the file ``ready`` or is called so by that function of its address.
+    It is there once it answers or, if given, has written the file ``ready`` or is called so by that
+    function of its address.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", module, *map(str, arguments), str(port)]
-    there = ready.exists if isinstance(ready, Path) else partial(ready or _answers, f"http://127.0.0.1:{port}")
+    there = (
+        ready.exists
+        if isinstance(ready, Path)
+        else partial(ready or _answers, f"http://127.0.0.1:{port}")
+    )
     ports = {"PORT": str(port), "GRADIO_SERVER_PORT": str(port)}
     environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | said
     with (

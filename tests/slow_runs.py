@@ -1,6 +1,6 @@
-"""A page whose runs can be interrupted on any machine: where a prompt contains ``slowly`` a run takes ``STEP_S`` a step, or until it
-is stopped; where it contains ``endlessly`` the engine's thread computes and never looks. ``python -m tests.slow_runs`` is ``python app.py``
-with such runs.
+"""A page whose runs can be interrupted on any machine: where a prompt contains ``slowly`` a run
+takes ``STEP_S`` a step, or until it is stopped; where it contains ``endlessly`` the engine's thread
+computes and never looks. ``python -m tests.slow_runs`` is ``python app.py`` with such runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Deterministic, realistic traces for tests of storage and page, made without a model.
 
-``make_trace`` plays one run over a small vocabulary: at every output position the target's own token is drawn by a
-uniform that depends on seed and position only, so two rules agree up to the first token that one of them forgave.
-Drafts are trees (a chain has one path); a node beside the path is judged under the distribution of its own context.
+``make_trace`` plays one run over a small vocabulary: at every output position the target's own
+token is drawn by a uniform that depends on seed and position only, so two rules agree up to the
+first token that one of them forgave. Drafts are trees (a chain has one path); a node beside the
+path is judged under the distribution of its own context.
 """
 
 from __future__ import annotations
@@ -36,16 +37,62 @@ from mars_core.types import (
 
 NAN = math.nan
 KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
-PREFILL_S, DRAFT_S, VERIFY_S = 0.012, 0.0015, 0.009  # seconds: the prefill; one drafted token; one target pass
+PREFILL_S, DRAFT_S, VERIFY_S = (
+    0.012,
+    0.0015,
+    0.009,
+)  # seconds: the prefill; one drafted token; one target pass
 WORDS: tuple[str, ...] = (
-    " the", " a", " sunny", " bright", " day", " morning", " Mia", " Omar", " walked", " ran", " to", " and", " of",
-    " garden", " apples", " seeds", ",", ".", " She", " He", " found", " saw", " 1", "7", " +", " 2", "5", " =", " 42",
-    "\n", ' "yes"', " naïve", " 日本", " in", " with", " small", " old", " door", " again", " river",
-)  # fmt: skip
+    " the",
+    " a",
+    " sunny",
+    " bright",
+    " day",
+    " morning",
+    " Mia",
+    " Omar",
+    " walked",
+    " ran",
+    " to",
+    " and",
+    " of",
+    " garden",
+    " apples",
+    " seeds",
+    ",",
+    ".",
+    " She",
+    " He",
+    " found",
+    " saw",
+    " 1",
+    "7",
+    " +",
+    " 2",
+    "5",
+    " =",
+    " 42",
+    "\n",
+    ' "yes"',
+    " naïve",
+    " 日本",
+    " in",
+    " with",
+    " small",
+    " old",
+    " door",
+    " again",
+    " river",
+)
 PROMPT = "Tell me a story about a sunny day."
 ENVIRONMENT = {
-    "app": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "device": "cpu", "dtype": "float32",
-}  # fmt: skip
+    "app": "0.1.0",
+    "python": "3.11.7",
+    "torch": "2.13.0",
+    "transformers": "5.23.0",
+    "device": "cpu",
+    "dtype": "float32",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +115,33 @@ class _Place:
 
 
 def make_config(
-    *, rule: str = "strict", theta: float = 0.9, k: int = 5, seed: int = 0, temperature: float = 1.0,
-    max_new_tokens: int = 40, prompt: PromptConfig | str = PROMPT, tree: TreeShape | None = None, prefix: Sequence[int] = (),
-) -> RunConfig:  # fmt: skip
-    """A configuration as the bundled pair would have it; ``rule="none"`` is plain decoding of the target."""
-    prompt = prompt if isinstance(prompt, PromptConfig) else PromptConfig(prompt, system="Be brief.", stop=("###",))
+    *,
+    rule: str = "strict",
+    theta: float = 0.9,
+    k: int = 5,
+    seed: int = 0,
+    temperature: float = 1.0,
+    max_new_tokens: int = 40,
+    prompt: PromptConfig | str = PROMPT,
+    tree: TreeShape | None = None,
+    prefix: Sequence[int] = (),
+) -> RunConfig:
+    """A configuration as the bundled pair would have it; ``rule="none"`` is plain decoding of the
+    target."""
+    prompt = (
+        prompt
+        if isinstance(prompt, PromptConfig)
+        else PromptConfig(prompt, system="Be brief.", stop=("###",))
+    )
     plain = rule == "none"
-    drafter = DrafterConfig("none", None, 0) if plain else DrafterConfig("model", ModelRef("demo/draft", "bundled"), k)
-    drafter = DrafterConfig("eagle3", ModelRef("demo/eagle3", "bundled"), tree=tree) if tree else drafter
+    drafter = (
+        DrafterConfig("none", None, 0)
+        if plain
+        else DrafterConfig("model", ModelRef("demo/draft", "bundled"), k)
+    )
+    drafter = (
+        DrafterConfig("eagle3", ModelRef("demo/eagle3", "bundled"), tree=tree) if tree else drafter
+    )
     return RunConfig(
         prompt=prompt,
         target=ModelRef("demo/target", "bundled"),
@@ -90,9 +156,15 @@ def make_config(
 
 
 def make_trace(
-    *, new_tokens: int = 40, words: Sequence[str] = WORDS, status: Status = Status.COMPLETED, error: str = "", **options: Any
-) -> Trace:  # fmt: skip
-    """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5 pieces or more.
+    *,
+    new_tokens: int = 40,
+    words: Sequence[str] = WORDS,
+    status: Status = Status.COMPLETED,
+    error: str = "",
+    **options: Any,
+) -> Trace:
+    """One run of ``new_tokens`` tokens under ``strict``, ``none`` or a ``mars`` rule. ``words``: 5
+    pieces or more.
 
     ``options`` are those of ``make_config``; the tokens of ``prefix`` are numbers of ``words``.
     """
@@ -106,17 +178,27 @@ def make_trace(
         status=status,
         stop_reason=reasons.get(status, StopReason.LENGTH),
         prompt_ids=prompt_ids,
-        text="".join(token.piece for token in (*given, *(token for step in steps for token in step.emitted))),
+        text="".join(
+            token.piece for token in (*given, *(token for step in steps for token in step.emitted))
+        ),
         steps=steps,
-        summary=summarise(steps, prompt_tokens=len(prompt_ids), prefill_s=PREFILL_S, peak_memory_bytes=1_234_567_890),
+        summary=summarise(
+            steps,
+            prompt_tokens=len(prompt_ids),
+            prefill_s=PREFILL_S,
+            peak_memory_bytes=1_234_567_890,
+        ),
         error=error or ("The device ran out of memory." if status is Status.FAILED else ""),
         given=given,
     )
 
 
 def make_tree_trace(**options: Any) -> Trace:
-    """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at temperature 0 an infinite KL."""
-    return make_trace(**{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options})
+    """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at
+    temperature 0 an infinite KL."""
+    return make_trace(
+        **{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options}
+    )
 
 
 def same(left: object, right: object) -> bool:
@@ -151,32 +233,84 @@ def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) 
     return _Place(ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, own, u, edge, draft)
 
 
-def _token(place: _Place, token: int, outcome: Outcome, base: Token, words: Sequence[str], forgiven: float) -> Token:
+def _token(
+    place: _Place, token: int, outcome: Outcome, base: Token, words: Sequence[str], forgiven: float
+) -> Token:
     drafted = outcome in (*KEPT, Outcome.REJECTED)
     length = 0 if outcome is Outcome.REJECTED else len(words[token])
     p = place.p(token)
     return replace(
         base,
-        outcome=outcome, id=token, piece=words[token], end=base.start + length,
-        z1=place.z1, z2=place.z1 - place.gap, id1=place.ids[0], id2=place.ids[1], r=place.r, gap=place.gap,
-        own=place.own, own_piece=words[place.own],
-        node=base.node if drafted else 0, p=p, q=base.q if drafted else NAN, rank=place.ids.index(token) + 1,
+        outcome=outcome,
+        id=token,
+        piece=words[token],
+        end=base.start + length,
+        z1=place.z1,
+        z2=place.z1 - place.gap,
+        id1=place.ids[0],
+        id2=place.ids[1],
+        r=place.r,
+        gap=place.gap,
+        own=place.own,
+        own_piece=words[place.own],
+        node=base.node if drafted else 0,
+        p=p,
+        q=base.q if drafted else NAN,
+        rank=place.ids.index(token) + 1,
         entropy=-sum(p * math.log(p) for p in place.probabilities if p > 0.0),
-        forgiveness=forgiven, u=place.u, coin=(7 * place.u) % 1, edge=place.edge, tv=forgiven * (1.0 - p),
-        kl=0.0 if not forgiven else abs(math.log(p)) if p else math.inf, logprob=place.logprobs[place.ids.index(token)],
-        top=tuple(Alternative(i, words[i], p) for i, p in zip(place.ids, place.probabilities, strict=True)),
-    )  # fmt: skip
+        forgiveness=forgiven,
+        u=place.u,
+        coin=(7 * place.u) % 1,
+        edge=place.edge,
+        tv=forgiven * (1.0 - p),
+        kl=0.0 if not forgiven else abs(math.log(p)) if p else math.inf,
+        logprob=place.logprobs[place.ids.index(token)],
+        top=tuple(
+            Alternative(i, words[i], p) for i, p in zip(place.ids, place.probabilities, strict=True)
+        ),
+    )
 
 
 _BLANK = Token(
-    0, 0, 0, 0, 0, Outcome.BONUS, 0, "", 0, 0, 0.0, 0.0, NAN, NAN, 0, 0, 0.0, 0.0, 0, "",
-    0.0, NAN, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (),
-)  # fmt: skip
+    0,
+    0,
+    0,
+    0,
+    0,
+    Outcome.BONUS,
+    0,
+    "",
+    0,
+    0,
+    0.0,
+    0.0,
+    NAN,
+    NAN,
+    0,
+    0,
+    0.0,
+    0.0,
+    0,
+    "",
+    0.0,
+    NAN,
+    1,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    (),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """One token that the drafter considers. ``path``: the drafted tokens up to it; ``score``: the product of their q."""
+    """One token that the drafter considers. ``path``: the drafted tokens up to it; ``score``: the
+    product of their q."""
 
     score: float
     path: tuple[int, ...]
@@ -205,29 +339,58 @@ def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[St
         kept = sum(token.outcome in KEPT for token in tokens)
         draft_s = DRAFT_S * shape.depth
         elapsed += draft_s + VERIFY_S
-        steps.append(Step(len(steps), len(nodes), kept, draft_s, VERIFY_S, elapsed, tuple(nodes), tuple(tokens)))
+        steps.append(
+            Step(
+                len(steps),
+                len(nodes),
+                kept,
+                draft_s,
+                VERIFY_S,
+                elapsed,
+                tuple(nodes),
+                tuple(tokens),
+            )
+        )
     return tuple(steps)
 
 
 def _draft(
     config: RunConfig, shape: TreeShape, branch: int, position: int, words: Sequence[str]
 ) -> tuple[list[DraftNode], list[int]]:
-    """The drafted nodes, parents first, none judged yet; the context after the root and after each of them."""
+    """The drafted nodes, parents first, none judged yet; the context after the root and after each
+    of them."""
     frontier, every = [_Guess(1.0, (), 1.0, 1.0, branch)], []
     for at in range(position, position + shape.depth):
-        grown = [guess for parent in frontier for guess in _guesses(config, parent, at, shape.top_k, words)]
+        grown = [
+            guess
+            for parent in frontier
+            for guess in _guesses(config, parent, at, shape.top_k, words)
+        ]
         frontier = sorted(grown, key=lambda guess: -guess.score)[: shape.top_k]
         every += grown
-    best = sorted(sorted(every, key=lambda guess: -guess.score)[: shape.tokens], key=lambda guess: len(guess.path))
+    best = sorted(
+        sorted(every, key=lambda guess: -guess.score)[: shape.tokens],
+        key=lambda guess: len(guess.path),
+    )
     number = {guess.path: at for at, guess in enumerate(best, start=1)} | {(): 0}
     nodes = [
-        DraftNode(g.path[-1], words[g.path[-1]], number[g.path[:-1]], len(g.path), g.p, g.q, Outcome.REJECTED)
+        DraftNode(
+            g.path[-1],
+            words[g.path[-1]],
+            number[g.path[:-1]],
+            len(g.path),
+            g.p,
+            g.q,
+            Outcome.REJECTED,
+        )
         for g in best
     ]
     return nodes, [branch, *(guess.branch for guess in best)]
 
 
-def _guesses(config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]) -> list[_Guess]:
+def _guesses(
+    config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]
+) -> list[_Guess]:
     """The drafter's best tokens after ``parent``: a chain's is always ``draft``, with q = 0.5."""
     place = _place(config, parent.branch, position, words)
     rng = random.Random(f"{config.seed}/q/{parent.branch}/{position}")
@@ -244,13 +407,19 @@ def _guesses(config: RunConfig, parent: _Guess, position: int, top_k: int, words
 
 
 def _walk(
-    config: RunConfig, nodes: Sequence[DraftNode], branches: Sequence[int], base: Token, words: Sequence[str]
+    config: RunConfig,
+    nodes: Sequence[DraftNode],
+    branches: Sequence[int],
+    base: Token,
+    words: Sequence[str],
 ) -> list[Token]:
     """The step's tokens: down the tree as long as a child is kept."""
     tokens: list[Token] = []
     while not tokens or tokens[-1].outcome in KEPT:
         place = _place(config, branches[base.node], base.position, words)
-        children = {node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node}
+        children = {
+            node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node
+        }
         base = replace(base, parent=base.node, draft_position=base.draft_position + 1)
         chosen, outcome, forgiven = _decide(config, place, list(children))
         for token in children if outcome is Outcome.RECOVERED else ():

@@ -1,8 +1,10 @@
-"""A stand-in for ``spaces.GPU`` that does what the real one does on ZeroGPU: every call is served by a process forked from this one.
+"""A stand-in for ``spaces.GPU`` that does what the real one does on ZeroGPU: every call is served
+by a process forked from this one.
 
-As in ``spaces/zero/wrappers.py`` (0.51): arguments and values go through pickle; the process is kept for the next call; a closed
-generator sets an event that the process looks at after each value, and waits until it has; what the task raises comes back as an
-error that names its class only; a process that dies ends the call with "GPU task aborted".
+As in ``spaces/zero/wrappers.py`` (0.51): arguments and values go through pickle; the process is
+kept for the next call; a closed generator sets an event that the process looks at after each value,
+and waits until it has; what the task raises comes back as an error that names its class only; a
+process that dies ends the call with "GPU task aborted".
 """
 
 from __future__ import annotations
@@ -37,14 +39,23 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.pipe, there = FORK.Pipe()
-        self.process = FORK.Process(target=_serve, args=(self.task, there, self.pipe, self.stop), daemon=True)
+        self.process = FORK.Process(
+            target=_serve, args=(self.task, there, self.pipe, self.stop), daemon=True
+        )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads, as there
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # a fork of a process with threads, as there
             self.process.start()
         there.close()
 
 
-def _serve(task: Callable[..., Generator[Any, None, None]], pipe: Connection, parents: Connection, stop: Any) -> None:
+def _serve(
+    task: Callable[..., Generator[Any, None, None]],
+    pipe: Connection,
+    parents: Connection,
+    stop: Any,
+) -> None:
     import torch
 
     parents.close()
@@ -68,7 +79,8 @@ def _serve(task: Callable[..., Generator[Any, None, None]], pipe: Connection, pa
 
 
 class ForkingGpu:
-    """The decorator. ``durations``: seconds that calls asked for; ``crossed``: bytes of their arguments."""
+    """The decorator. ``durations``: seconds that calls asked for; ``crossed``: bytes of their
+    arguments."""
 
     def __init__(self) -> None:
         self.durations: list[float] = []
@@ -87,7 +99,9 @@ class ForkingGpu:
 
         return decorate
 
-    def _values(self, task: Callable[..., Any], arguments: tuple[Any, ...]) -> Generator[Any, None, None]:
+    def _values(
+        self, task: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Generator[Any, None, None]:
         worker, self.worker = self.worker, None
         if worker is None or not worker.process.is_alive():
             worker = Worker(task)

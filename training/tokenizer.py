@@ -1,4 +1,5 @@
-"""The bundled pair's tokenizer: byte-level BPE with single digits, trained on the corpus, with a chat template.
+"""The bundled pair's tokenizer: byte-level BPE with single digits, trained on the corpus, with a
+chat template.
 
 Plain text begins with ``<|begin|>``; the chat template adds it itself.
 """
@@ -12,7 +13,13 @@ from transformers import PreTrainedTokenizerFast
 
 from mars_core.demo.corpus import Document, documents
 
-BEGIN, END, SYSTEM, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"
+BEGIN, END, SYSTEM, USER, ASSISTANT = (
+    "<|begin|>",
+    "<|end|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+)
 _TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] }}"
     "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
@@ -20,11 +27,16 @@ _TEMPLATE = (
 )
 
 
-def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(
+    seed: int, samples: int, vocabulary: int, context: int
+) -> PreTrainedTokenizerFast:
     """Any text can be encoded (all 256 bytes are in the vocabulary); no token has two digits."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
     )
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -36,11 +48,18 @@ def train_tokenizer(seed: int, samples: int, vocabulary: int, context: int) -> P
     texts = (f"{item.request}\n{item.answer}" for item in islice(documents(seed), samples))
     core.train_from_iterator(texts, trainer)
     begin = (BEGIN, core.token_to_id(BEGIN))
-    core.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
+    core.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[begin]
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token=BEGIN, eos_token=END, pad_token=END, model_max_length=context, chat_template=_TEMPLATE,
+        tokenizer_object=core,
+        bos_token=BEGIN,
+        eos_token=END,
+        pad_token=END,
+        model_max_length=context,
+        chat_template=_TEMPLATE,
         clean_up_tokenization_spaces=False,
-    )  # fmt: skip
+    )
 
 
 def split_document(item: Document) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """Trains the bundled pair: tokenizer, target, and a draft distilled from the target.
 
-``python -m training.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same recipe at a size
-that a test can afford. bf16 autocast on the CPU; Muon for the matrices, AdamW for embeddings and norms.
+``python -m training.train`` reproduces the weights in ``weights/``; ``--quick`` runs the same
+recipe at a size that a test can afford. bf16 autocast on the CPU; Muon for the matrices, AdamW for
+embeddings and norms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _REQUEST_WEIGHT = 0.2  # loss weight of request tokens, relative to answer token
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A training stage with its own optimisers. ``decay``: the learning rate falls linearly to 0, else it is constant."""
+    """A training stage with its own optimisers. ``decay``: the learning rate falls linearly to 0,
+    else it is constant."""
 
     tokens: int  # as the model sees them
     decay: bool = True
@@ -53,28 +55,43 @@ class Recipe:
     context: int = 1024
     window: int = 384
     batch: int = 16
-    target_stages: tuple[Stage, ...] = (Stage(7_372_800, decay=False), Stage(3_686_400, practice_share=0.35))
+    target_stages: tuple[Stage, ...] = (
+        Stage(7_372_800, decay=False),
+        Stage(3_686_400, practice_share=0.35),
+    )
     draft_stages: tuple[Stage, ...] = (Stage(3_000_000),)
     learning_rate: float = 3e-3
     seed: int = 1
 
 
 QUICK = Recipe(
-    vocabulary=512, tokenizer_samples=400, hidden=64, intermediate=128, target_layers=3, context=256, window=96, batch=4,
-    target_stages=(Stage(12_000, decay=False), Stage(8_000, practice_share=0.35)), draft_stages=(Stage(8_000),),
-)  # fmt: skip
+    vocabulary=512,
+    tokenizer_samples=400,
+    hidden=64,
+    intermediate=128,
+    target_layers=3,
+    context=256,
+    window=96,
+    batch=4,
+    target_stages=(Stage(12_000, decay=False), Stage(8_000, practice_share=0.35)),
+    draft_stages=(Stage(8_000),),
+)
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Text = tuple[list[int], list[int]]  # token ids of prompt and answer
 
 
-def texts(tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0) -> Iterator[Text]:
+def texts(
+    tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
+) -> Iterator[Text]:
     """The corpus."""
     return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
 def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> Text:
-    given, written = (tokenizer.encode(part, add_special_tokens=False) for part in split_document(item))
+    given, written = (
+        tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
+    )
     return given, written
 
 
@@ -88,30 +105,46 @@ def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor
         weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
         if len(ids) >= size:
             shape = (recipe.batch, recipe.window + 1)
-            yield torch.tensor(ids[:size]).view(shape), torch.tensor(weights[:size]).view(shape)[:, 1:]
+            yield (
+                torch.tensor(ids[:size]).view(shape),
+                torch.tensor(weights[:size]).view(shape)[:, 1:],
+            )
             ids, weights = ids[size:], weights[size:]
 
 
 def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> LlamaForCausalLM:
     torch.manual_seed(recipe.seed + layers)
     config = LlamaConfig(
-        vocab_size=recipe.vocabulary, hidden_size=recipe.hidden, intermediate_size=recipe.intermediate, num_hidden_layers=layers,
-        num_attention_heads=recipe.heads, num_key_value_heads=recipe.key_value_heads, max_position_embeddings=recipe.context,
-        tie_word_embeddings=True, **special_ids(tokenizer),
-    )  # fmt: skip
+        vocab_size=recipe.vocabulary,
+        hidden_size=recipe.hidden,
+        intermediate_size=recipe.intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.key_value_heads,
+        max_position_embeddings=recipe.context,
+        tie_word_embeddings=True,
+        **special_ids(tokenizer),
+    )
     return LlamaForCausalLM(config)
 
 
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     """For the configuration of a model, and of its generation."""
-    return {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    return {
+        name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")
+    }
 
 
 def optimise(
-    model: nn.Module, loss: Loss, data: Iterator[tuple[Tensor, Tensor]], recipe: Recipe, stage: Stage,
+    model: nn.Module,
+    loss: Loss,
+    data: Iterator[tuple[Tensor, Tensor]],
+    recipe: Recipe,
+    stage: Stage,
     keep: Callable[[], None] = lambda: None,
-) -> None:  # fmt: skip
-    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save a checkpoint."""
+) -> None:
+    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save a
+    checkpoint."""
     trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
     tables = [n for n, p in trained if p.ndim == 2 and ("embed" in n or "lm_head" in n)]
     matrices = [p for n, p in trained if p.ndim == 2 and n not in tables]
@@ -140,9 +173,14 @@ def optimise(
 
 
 def train(
-    model: nn.Module, loss: Loss, recipe: Recipe, stages: Sequence[Stage], tokenizer: PreTrainedTokenizerFast, seed: int,
+    model: nn.Module,
+    loss: Loss,
+    recipe: Recipe,
+    stages: Sequence[Stage],
+    tokenizer: PreTrainedTokenizerFast,
+    seed: int,
     compiled: bool,
-) -> None:  # fmt: skip
+) -> None:
     """All stages, each on different documents."""
     step = torch.compile(loss) if compiled else loss
     for number, stage in enumerate(stages):
@@ -154,12 +192,16 @@ def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights.flatten()).sum() / weights.sum()
 
 
-def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: bool) -> LlamaForCausalLM:
+def train_target(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: bool
+) -> LlamaForCausalLM:
     model = build(recipe, tokenizer, recipe.target_layers)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
         logits = model(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float()
-        return _weighted(nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights)
+        return _weighted(
+            nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights
+        )
 
     train(model, loss, recipe, recipe.target_stages, tokenizer, recipe.seed, compiled)
     return model
@@ -168,7 +210,8 @@ def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: b
 def distil_draft(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, compiled: bool
 ) -> LlamaForCausalLM:
-    """The draft starts from the target's embedding and learns the target's distribution (forward KL)."""
+    """The draft starts from the target's embedding and learns the target's distribution (forward
+    KL)."""
     draft = build(recipe, tokenizer, recipe.draft_layers)
     input_embedding(draft).weight.data.copy_(input_embedding(target).weight.data)
     target.eval().requires_grad_(False)
@@ -193,12 +236,18 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tiny pair, to test the recipe")
-    parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder that receives target/ and draft/")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the loss (needs a C++ compiler)")
+    parser.add_argument(
+        "--out", type=Path, default=WEIGHTS, help="folder that receives target/ and draft/"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="torch.compile the loss (needs a C++ compiler)"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     recipe = QUICK if options.quick else Recipe()
-    tokenizer = train_tokenizer(recipe.seed, recipe.tokenizer_samples, recipe.vocabulary, recipe.context)
+    tokenizer = train_tokenizer(
+        recipe.seed, recipe.tokenizer_samples, recipe.vocabulary, recipe.context
+    )
     target = train_target(recipe, tokenizer, options.compile)
     save(target, tokenizer, options.out / "target")
     draft = distil_draft(recipe, tokenizer, target.float(), options.compile)

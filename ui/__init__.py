@@ -1,7 +1,9 @@
-"""The page: Gradio blocks, Plotly figures and the token view over traces. Nothing here decodes or stores by itself.
+"""The page: Gradio blocks, Plotly figures and the token view over traces. Nothing here decodes or
+stores by itself.
 
-Importing it imports Gradio, in about half the time: at every import Gradio parses the sources of its components, compares them with the
-type stubs beside them, which only editors read, and renders the docstring of every event of every component.
+Importing it imports Gradio, in about half the time: at every import Gradio parses the sources of
+its components, compares them with the type stubs beside them, which only editors read, and renders
+the docstring of every event of every component.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import jinja2
 
 @contextmanager
 def _without_documentation() -> Iterator[None]:
-    """Within it the classes of Gradio have no source file, for Gradio writes stubs only for those that have one, and templates no text."""
+    """Within it the classes of Gradio have no source file, for Gradio writes stubs only for those
+    that have one, and templates no text."""
     file_of, template = inspect.getfile, jinja2.Template
 
     def no_file(thing: Any) -> str:

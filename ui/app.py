@@ -1,4 +1,5 @@
-"""The whole page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and reads no environment."""
+"""The whole page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and
+reads no environment."""
 
 from __future__ import annotations
 
@@ -36,12 +37,14 @@ from ui.tabs.sweep.tab import SweepTab
 from ui.tabs.votes.tab import VotesTab
 
 TITLE = "MARS Playground"
-MOST_SESSIONS = 2_000  # whose values Gradio keeps; then those unused for longest go, with what they had selected
+# whose values Gradio keeps; then those unused for longest go, with what they had selected
+MOST_SESSIONS = 2_000
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
 def build_app(services: Services, opened: Callable[[], object] = lambda: None) -> gr.Blocks:
-    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a browser has drawn it."""
+    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a
+    browser has drawn it."""
     place, pool = services, services.pool
 
     def show_device() -> str:
@@ -52,12 +55,17 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         build_api(place)
         top = gr.HTML(
-            value="", html_template=asset("top.html"), apply_default_css=False,
+            value="",
+            html_template=asset("top.html"),
+            apply_default_css=False,
             js_on_load="\n".join((plotly_script(), asset("top.js"), asset("tour.js"))),
-        )  # fmt: skip
+        )
         top.select(show_device, None, top, **PRIVATE)
         if place.notice:
-            text_panel("mars-page mars-notice", displayable(error_message(place.notice, public=place.public)))
+            text_panel(
+                "mars-page mars-notice",
+                displayable(error_message(place.notice, public=place.public)),
+            )
         address = address_component()
         with gr.Tabs() as tabs:
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
@@ -81,8 +89,11 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
     return page
 
 
-def _wire_reopening(services: Services, history: History, compare: CompareTab, tabs: gr.Tabs) -> None:
-    """From History back to Compare: the settings of the open comparison fill the fields there, to be run again or changed."""
+def _wire_reopening(
+    services: Services, history: History, compare: CompareTab, tabs: gr.Tabs
+) -> None:
+    """From History back to Compare: the settings of the open comparison fill the fields there, to
+    be run again or changed."""
 
     def load(session: Session, request: gr.Request) -> dict[Any, Any]:
         try:
@@ -98,16 +109,19 @@ def _wire_reopening(services: Services, history: History, compare: CompareTab, t
 
 
 class PageCompression(GZipMiddleware):
-    """Compresses the page and its configuration: gradio compresses what has a file extension, and these have none."""
+    """Compresses the page and its configuration: gradio compresses what has a file extension, and
+    these have none."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         page = scope["type"] == "http" and scope["path"].rpartition("/")[2] in ("", "config")
         await (super().__call__ if page else self.app)(scope, receive, send)
 
 
-def page_layers(services: Services, *, trust_proxy: bool = False, hosts: Sequence[str] = ()) -> list[Middleware]:
-    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets the X-Forwarded headers; ``hosts``:
-    further names of a private page."""
+def page_layers(
+    services: Services, *, trust_proxy: bool = False, hosts: Sequence[str] = ()
+) -> list[Middleware]:
+    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets
+    the X-Forwarded headers; ``hosts``: further names of a private page."""
     return [
         Middleware(ErrorPages),
         Middleware(OwnPages, trust_proxy=trust_proxy, hosts=None if services.public else hosts),
@@ -118,7 +132,8 @@ def page_layers(services: Services, *, trust_proxy: bool = False, hosts: Sequenc
 
 
 def launch_options(page: gr.Blocks, services: Services, **layers: Any) -> dict[str, Any]:
-    """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around them, as ``page_layers``."""
+    """Keyword arguments of ``launch``: the look, closed doors, the routes and the layers around
+    them, as ``page_layers``."""
     return {
         "theme": page_theme(),
         "css": page_css(),

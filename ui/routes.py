@@ -1,5 +1,5 @@
-"""All HTTP routes of the page besides Gradio's, in one table. Each reads with the rights of the request's visitor, of whose downloads
-few are written at once."""
+"""All HTTP routes of the page besides Gradio's, in one table. Each reads with the rights of the
+request's visitor, of whose downloads few are written at once."""
 
 from __future__ import annotations
 
@@ -41,13 +41,16 @@ def handlers(services: Services) -> Mapping[str, Handler]:
 
 def page_routes(services: Services) -> list[BaseRoute]:
     under_way = Downloads(services.limits.downloads)
-    routes = {path: _answer(services, handler, under_way) for path, handler in handlers(services).items()}
+    routes = {
+        path: _answer(services, handler, under_way) for path, handler in handlers(services).items()
+    }
     routes[f"/{SOURCE}"] = plotly_file
     return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
 
 
 class Downloads:
-    """How many files of each owner are being written, ``most`` at once; visitors without a cookie count as one. Safe between threads."""
+    """How many files of each owner are being written, ``most`` at once; visitors without a cookie
+    count as one. Safe between threads."""
 
     def __init__(self, most: int | None) -> None:
         self._most, self._owners, self._lock = most, Counter[str](), Lock()
@@ -67,8 +70,11 @@ class Downloads:
                 self._owners += Counter()  # without those that have none
 
 
-def _answer(services: Services, handler: Handler, under_way: Downloads) -> Callable[[Request], Response]:
-    """What a handler raises is one sentence: 404 where something was named that is not there or of another version, else 503."""
+def _answer(
+    services: Services, handler: Handler, under_way: Downloads
+) -> Callable[[Request], Response]:
+    """What a handler raises is one sentence: 404 where something was named that is not there or of
+    another version, else 503."""
 
     def answer(request: Request) -> Response:
         try:
@@ -76,6 +82,8 @@ def _answer(services: Services, handler: Handler, under_way: Downloads) -> Calla
                 return handler(services, request) if free else PlainTextResponse(BUSY, 429)
         except (StorageError, ValueError) as error:
             sentence = services.sentence(error)
-            return PlainTextResponse(f"{sentence}\n".encode("utf-8", "replace"), 404 if request.query_params else 503)
+            return PlainTextResponse(
+                f"{sentence}\n".encode("utf-8", "replace"), 404 if request.query_params else 503
+            )
 
     return answer

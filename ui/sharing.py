@@ -1,7 +1,8 @@
-"""Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read through a link, and the line beside
-Compare that says what is stored of what is typed.
+"""Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read
+through a link, and the line beside Compare that says what is stored of what is typed.
 
-A link is shown once, when it is created; the store has only its hash. In private mode there are no links: everybody can open every address.
+A link is shown once, when it is created; the store has only its hash. In private mode there are no
+links: everybody can open every address.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import panel_component, render
 
 READ_ONLY = "Shared with you: read only."
-CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"  # "Your data" lists the links anew
+# "Your data" lists the links anew
+CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the component shows. Without an ``id`` nothing is shown. ``token``: of a link that was just made."""
+    """What the component shows. Without an ``id`` nothing is shown. ``token``: of a link that was
+    just made."""
 
     kind: str = ""
     id: str = ""
@@ -44,11 +47,14 @@ HIDDEN = Share()
 
 def share_component(name: str) -> gr.HTML:
     """``name``: history, sweep or quality."""
-    return panel_component(HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"])
+    return panel_component(
+        HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"]
+    )
 
 
 def share_of(place: Services, kind: Shared, object_id: str) -> Share:
-    """What is shown where this is open; hidden on a private page, for readers of a link, without an id, and of what is not one's own."""
+    """What is shown where this is open; hidden on a private page, for readers of a link, without an
+    id, and of what is not one's own."""
     if place.public and not place.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
             return Share(str(kind), object_id, place.store.shared(kind, object_id))
@@ -56,7 +62,8 @@ def share_of(place: Services, kind: Shared, object_id: str) -> Share:
 
 
 def act(services: Services, data: Mapping[str, Any]) -> Share:
-    """Handles Share, New link and Stop sharing. ``data`` is untrusted: the store checks the owner of the object."""
+    """Handles Share, New link and Stop sharing. ``data`` is untrusted: the store checks the owner
+    of the object."""
     kind, object_id = str(data.get("kind", ""))[:20], str(data.get("id", ""))
     if not services.public or not ID.fullmatch(object_id):
         return HIDDEN
@@ -93,12 +100,15 @@ def wire_share(services: Services, share: gr.HTML) -> None:
         return gr.skip() if now.shared == data.get("shared") else now.html()
 
     if services.public:
-        share.select(press, None, share, trigger_mode="once", **PRIVATE).then(None, js=CHANGED, **PRIVATE)
+        share.select(press, None, share, trigger_mode="once", **PRIVATE).then(
+            None, js=CHANGED, **PRIVATE
+        )
         share.input(refresh, None, share, **PRIVATE)
 
 
 def store_for(services: Services, request: Request) -> RunStore:
-    """Of a route: ``?share=`` names the link. Raises StorageError where it shows nothing any more."""
+    """Of a route: ``?share=`` names the link. Raises StorageError where it shows nothing any
+    more."""
     own = services.seen_by(request).store
     token = request.query_params.get("share", "")
     return own.through(token) if token else own
@@ -107,8 +117,9 @@ def store_for(services: Services, request: Request) -> RunStore:
 def reading(
     services: Services, request: Any, token: object, there: Callable[[RunStore], object]
 ) -> tuple[RunStore, str]:
-    """Of an event: one's own store, where what is asked for is ``there``, else that of the link; and the link's token where it is used.
-    ``there`` raises StorageError where it is not. Raises StorageError where the link shows nothing any more."""
+    """Of an event: one's own store, where what is asked for is ``there``, else that of the link;
+    and the link's token where it is used. ``there`` raises StorageError where it is not. Raises
+    StorageError where the link shows nothing any more."""
     own = services.seen_by(request).store
     if isinstance(token, str) and TOKEN.fullmatch(token):
         try:
@@ -119,9 +130,13 @@ def reading(
 
 
 def consent_line(services: Services) -> gr.HTML | None:
-    """What is stored of what is typed, with a button that opens "Your data"; None on a private page, which has no such line."""
+    """What is stored of what is typed, with a button that opens "Your data"; None on a private
+    page, which has no such line."""
     if not services.public:
         return None
     days = services.retention_days  # after which everything is removed; None: never by itself
-    html = render("public/consent.html.jinja", time=f"for {plural(days, 'day')}" if days else "until you delete them")
+    html = render(
+        "public/consent.html.jinja",
+        time=f"for {plural(days, 'day')}" if days else "until you delete them",
+    )
     return panel_component(html, elem_id="consent", elem_classes=["mars-consent-block"])

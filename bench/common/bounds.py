@@ -13,9 +13,12 @@ from mars_core.decoder import synchronise
 
 
 def weight_bytes(model: Any) -> int:
-    """Bytes of the weights read by a pass of a model or a head: of an embedding table one row per token, unless the output layer
-    shares it."""
-    weights = [*model.parameters(), *(each for name, each in model.named_buffers() if name.endswith("packed"))]
+    """Bytes of the weights read by a pass of a model or a head: of an embedding table one row per
+    token, unless the output layer shares it."""
+    weights = [
+        *model.parameters(),
+        *(each for name, each in model.named_buffers() if name.endswith("packed")),
+    ]
     table = model.embed_tokens if hasattr(model, "embed_tokens") else model.get_input_embeddings()
     output = model.lm_head if hasattr(model, "lm_head") else model.get_output_embeddings()
     unread = 0 if getattr(output, "weight", None) is table.weight else int(table.weight.nbytes)
@@ -23,7 +26,8 @@ def weight_bytes(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, size: int) -> float:
-    """Bytes per second: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and written)."""
+    """Bytes per second: on a CPU a buffer of ``size`` bytes is read, on CUDA it is copied (read and
+    written)."""
     source = torch.ones(max(1, size // 4), device=device)
     if device.type != "cuda":
         return source.nbytes / timed(source.sum, device)

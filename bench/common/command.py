@@ -32,7 +32,9 @@ class Command(argparse.ArgumentParser):
     def __init__(self, module: str, description: str | None, **options: Any) -> None:
         super().__init__(prog=f"python -m {module}", description=description)
         for name, default in options.items():
-            self.add_argument(f"--{name.replace('_', '-')}", help="default: %(default)s", **taking(default))
+            self.add_argument(
+                f"--{name.replace('_', '-')}", help="default: %(default)s", **taking(default)
+            )
         self.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -49,8 +51,9 @@ class Command(argparse.ArgumentParser):
 
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: a whole number of at least 1, or (default, minimum); one of the words of a tuple, the first by default; some
-    of a list, all by default; else what has the type of the default."""
+    """What an option takes: a whole number of at least 1, or (default, minimum); one of the words
+    of a tuple, the first by default; some of a list, all by default; else what has the type of the
+    default."""
     match default:
         case (int(first), int(least)):
             return {"type": partial(at_least, least), "default": first}
@@ -64,15 +67,18 @@ def taking(default: Any) -> dict[str, Any]:
 
 
 def measurement(name: str, **options: Any) -> Callable[[Measure], Callable[..., int]]:
-    """Makes a function of the ``options`` the ``main`` of its module, and calls that where the module is run. What the function gives is
-    written, each of several reports in the place of the one before, and the last one printed. ``name``: of the files, with names of options
-    in braces. The exit status is 1 for a report that failed."""
+    """Makes a function of the ``options`` the ``main`` of its module, and calls that where the
+    module is run. What the function gives is written, each of several reports in the place of the
+    one before, and the last one printed. ``name``: of the files, with names of options in braces.
+    The exit status is 1 for a report that failed."""
 
     def decorated(measure: Measure) -> Callable[..., int]:
         module = measure.__globals__
 
         def main(arguments: Sequence[str] | None = None) -> int:
-            command = Command(module["__spec__"].name.removesuffix(".__main__"), module["__doc__"], **options)
+            command = Command(
+                module["__spec__"].name.removesuffix(".__main__"), module["__doc__"], **options
+            )
             found = measure(command.read(arguments))
             for report in [found] if isinstance(found, Report) else found:
                 text = command.save(report, name.format(**vars(command.options)))
@@ -98,7 +104,10 @@ def machine(device: torch.device) -> dict[str, str]:
     name, cuda = _processor(), ""
     if device.type == "cuda":
         found = torch.cuda.get_device_properties(device)
-        name, cuda = f"{found.name}, {found.total_memory / 2**30:.0f} GiB", f", CUDA {torch.version.cuda}"
+        name, cuda = (
+            f"{found.name}, {found.total_memory / 2**30:.0f} GiB",
+            f", CUDA {torch.version.cuda}",
+        )
     return {
         "date": f"{STARTED:%Y-%m-%d %H:%M} UTC",
         "commit": _commit(),
@@ -114,11 +123,18 @@ def _commit() -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout if shutil.which("git") else ""
+    found = (
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if shutil.which("git")
+        else ""
+    )
     return found.strip()
 
 
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

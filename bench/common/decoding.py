@@ -17,7 +17,15 @@ from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.engine import Engines
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
 
 TREE = TreeShape(12, 6, 2)
 DRAFTERS: Mapping[str, DrafterConfig] = {
@@ -55,7 +63,8 @@ class Timed(NamedTuple):
 
 @dataclass(slots=True)
 class Ours:
-    """A method of ours, which records the times of its steps. ``rule``: None for the lossless one."""
+    """A method of ours, which records the times of its steps. ``rule``: None for the lossless
+    one."""
 
     pair: Pair
     rule: RuleConfig | None
@@ -77,24 +86,40 @@ class Ours:
         return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
 
     def config(self, prompt: PromptConfig, seed: int) -> RunConfig:
-        return config_of(self.pair, prompt, self.drafter, self.temperature, self.tokens, seed, rule=self.rule)
+        return config_of(
+            self.pair, prompt, self.drafter, self.temperature, self.tokens, seed, rule=self.rule
+        )
 
     def ids(self, prompt: PromptConfig, seed: int, prefix: Sequence[int] = ()) -> tuple[int, ...]:
         """New tokens after ``prefix``, which counts among the ``tokens`` of a text."""
-        config = replace(self.config(prompt, seed), prefix=tuple(prefix), max_new_tokens=self.tokens - len(prefix))
+        config = replace(
+            self.config(prompt, seed),
+            prefix=tuple(prefix),
+            max_new_tokens=self.tokens - len(prefix),
+        )
         return complete(self.pair, config).token_ids
 
 
 def config_of(
-    pair: Pair, prompt: PromptConfig, drafter: DrafterConfig, temperature: float, tokens: int, seed: int,
+    pair: Pair,
+    prompt: PromptConfig,
+    drafter: DrafterConfig,
+    temperature: float,
+    tokens: int,
+    seed: int,
     rule: RuleConfig | None = None,
-) -> RunConfig:  # fmt: skip
+) -> RunConfig:
     """A configuration, by default with the lossless rule for the drafter."""
     lossless = RuleConfig("none" if drafter.kind == "none" else "strict")
     return run_config(
-        pair, prompt=prompt, rule=rule or lossless, drafter=drafter, sampling=Sampling(temperature),
-        max_new_tokens=tokens, seed=seed,
-    )  # fmt: skip
+        pair,
+        prompt=prompt,
+        rule=rule or lossless,
+        drafter=drafter,
+        sampling=Sampling(temperature),
+        max_new_tokens=tokens,
+        seed=seed,
+    )
 
 
 def complete(pair: Pair, config: RunConfig) -> Trace:
@@ -130,8 +155,8 @@ def mixed_prompts(count: int) -> list[PromptConfig]:
 
 @dataclass(slots=True)
 class Differences:
-    """How often strict's text differs from the target's, and a continued run's from the original's, by method over
-    ``texts`` texts. ``cpu_s``: processor seconds of the complete runs."""
+    """How often strict's text differs from the target's, and a continued run's from the original's,
+    by method over ``texts`` texts. ``cpu_s``: processor seconds of the complete runs."""
 
     strict: Counter[str] = field(default_factory=Counter)
     continued: Counter[str] = field(default_factory=Counter)
@@ -139,11 +164,17 @@ class Differences:
     texts: int = 0
 
     def add(
-        self, methods: Mapping[str, Ours], prompt: PromptConfig, seed: int, *, continued: Collection[str],
+        self,
+        methods: Mapping[str, Ours],
+        prompt: PromptConfig,
+        seed: int,
+        *,
+        continued: Collection[str],
         repeated: str = "",
-    ) -> None:  # fmt: skip
-        """One text of each method. The first decodes without a draft. ``continued``: methods that generate their text again from its
-        middle; ``repeated``: one that starts after a text which repeats its beginning, so that n-grams can draft."""
+    ) -> None:
+        """One text of each method. The first decodes without a draft. ``continued``: methods that
+        generate their text again from its middle; ``repeated``: one that starts after a text which
+        repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
         whole: tuple[int, ...] = ()
         for name, method in methods.items():
@@ -153,7 +184,11 @@ class Differences:
             self.cpu_s[name] += time.process_time() - started
             whole = whole or found
             half = len(found) // 2
-            self.strict[name] += found != (methods[none].ids(prompt, seed, prefix) if prefix else whole)
+            self.strict[name] += found != (
+                methods[none].ids(prompt, seed, prefix) if prefix else whole
+            )
             if name in continued:
-                self.continued[name] += method.ids(prompt, seed, (*prefix, *found[:half])) != found[half:]
+                self.continued[name] += (
+                    method.ids(prompt, seed, (*prefix, *found[:half])) != found[half:]
+                )
         self.texts += 1

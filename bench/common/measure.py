@@ -1,4 +1,5 @@
-"""Interleaved timing: every prompt is decoded by every method in random order, several rounds; ratios are paired by prompt and round.
+"""Interleaved timing: every prompt is decoded by every method in random order, several rounds;
+ratios are paired by prompt and round.
 
 Imports neither torch nor models: stored runs are evaluated with the same functions as new ones.
 """
@@ -54,11 +55,17 @@ MEASURES: Mapping[str, Callable[[Sample], float]] = {
 
 
 def interleaved(
-    methods: Mapping[str, Method], prompts: Sequence[PromptConfig], rounds: int, *, warm_up: int = WARM_UP_PROMPTS,
-    until: float = math.inf, clock: Callable[[], float] = time.perf_counter,
-) -> Samples:  # fmt: skip
-    """Decodes all prompts by all methods. Seeds are the round numbers; the order of methods is random per prompt. The prompt during which
-    ``time.perf_counter`` passes ``until`` is the last one. ``clock``: wall or process time in seconds."""
+    methods: Mapping[str, Method],
+    prompts: Sequence[PromptConfig],
+    rounds: int,
+    *,
+    warm_up: int = WARM_UP_PROMPTS,
+    until: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Samples:
+    """Decodes all prompts by all methods. Seeds are the round numbers; the order of methods is
+    random per prompt. The prompt during which ``time.perf_counter`` passes ``until`` is the last
+    one. ``clock``: wall or process time in seconds."""
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
@@ -71,7 +78,9 @@ def interleaved(
                 decoded = methods[name](prompt, turn)
                 seconds = clock() - started
                 samples[name].append(
-                    Sample(number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids))
+                    Sample(
+                        number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids)
+                    )
                 )
             if time.perf_counter() > until:
                 return samples
@@ -83,16 +92,23 @@ def digest(ids: Sequence[int]) -> str:
     return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
-def paired(samples: Samples, method: str, baseline: str, measure: str = "speed") -> dict[int, list[float]]:
-    """The ratios method / baseline in each round, by prompt. Raises ValueError for a missing method or run."""
+def paired(
+    samples: Samples, method: str, baseline: str, measure: str = "speed"
+) -> dict[int, list[float]]:
+    """The ratios method / baseline in each round, by prompt. Raises ValueError for a missing method
+    or run."""
     value = MEASURES[measure]
     missing = [name for name in (method, baseline) if name not in samples]
     others = {(sample.prompt, sample.round): sample for sample in samples.get(baseline, ())}
     if missing or {(sample.prompt, sample.round) for sample in samples[method]} != set(others):
-        raise ValueError(f"runs of {missing[0] if missing else f'{method} and {baseline} on the same prompts'}")
+        raise ValueError(
+            f"runs of {missing[0] if missing else f'{method} and {baseline} on the same prompts'}"
+        )
     ratios: dict[int, list[float]] = {}
     for sample in samples[method]:
-        ratios.setdefault(sample.prompt, []).append(value(sample) / value(others[sample.prompt, sample.round]))
+        ratios.setdefault(sample.prompt, []).append(
+            value(sample) / value(others[sample.prompt, sample.round])
+        )
     return ratios
 
 

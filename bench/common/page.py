@@ -20,11 +20,18 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from bench.common.command import ROOT
 
 PATIENCE_S, WINDOW_MS = 120.0, 1500.0
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 class Served(NamedTuple):
-    """A running page. ``started``: start of its process, on ``time.monotonic``; ``http_s``: seconds until the first response."""
+    """A running page. ``started``: start of its process, on ``time.monotonic``; ``http_s``: seconds
+    until the first response."""
 
     url: str
     process: psutil.Process
@@ -34,13 +41,17 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
-    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in ``folder``; Python keeps what it compiles, as
-    by default. Raises TimeoutError."""
+    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in
+    ``folder``; Python keeps what it compiles, as by default. Raises TimeoutError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     database = f"sqlite:///{folder}/runs.db"
-    variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database} | environment
+    variables = (
+        os.environ
+        | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database}
+        | environment
+    )
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
     with (folder / "log").open("w") as log:
@@ -67,7 +78,9 @@ def answered(url: str, started: float) -> float:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    path = os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    path = (
+        os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -76,7 +89,8 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def window(browser: Browser) -> Iterator[Page]:
-    """A new window, once Chromium has loaded its own interface for it, as a visitor's window has long before."""
+    """A new window, once Chromium has loaded its own interface for it, as a visitor's window has
+    long before."""
     page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1000 * PATIENCE_S)
     page.wait_for_timeout(WINDOW_MS)
@@ -87,7 +101,9 @@ def window(browser: Browser) -> Iterator[Page]:
 def visit(page: Page, url: str) -> None:
     """Open the page and wait until Compare can be clicked."""
     page.goto(url)
-    page.wait_for_function("document.querySelector('#compare:enabled')")  # a locator looks twice a second only
+    page.wait_for_function(
+        "document.querySelector('#compare:enabled')"
+    )  # a locator looks twice a second only
 
 
 @contextmanager

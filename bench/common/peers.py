@@ -1,8 +1,10 @@
-"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, and a llama.cpp server.
+"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, and
+a llama.cpp server.
 
-The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass of the target
-over them, the longest prefix on which both agree, and one token of the target; the host waits for the device once per round.
-Without compilation and telemetry. transformers' and the loop need unmodified models and prompt ids.
+The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass
+of the target over them, the longest prefix on which both agree, and one token of the target; the
+host waits for the device once per round. Without compilation and telemetry. transformers' and the
+loop need unmodified models and prompt ids.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from typing import Any
 import httpx
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    StaticCache,
+)
 
 from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
@@ -48,8 +56,15 @@ def opened(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
 
 @contextmanager
 def llama_server(model: Path, kind: str) -> Iterator[Decoder]:
-    """A llama.cpp server, in the environment that ``make llama`` makes, with as many threads as torch. ``kind``: as in serve.py."""
-    command = [str(LLAMA), str(ROOT / "integrations/llama/serve.py"), str(model), kind, str(torch.get_num_threads())]
+    """A llama.cpp server, in the environment that ``make llama`` makes, with as many threads as
+    torch. ``kind``: as in serve.py."""
+    command = [
+        str(LLAMA),
+        str(ROOT / "integrations/llama/serve.py"),
+        str(model),
+        kind,
+        str(torch.get_num_threads()),
+    ]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -63,7 +78,13 @@ def llama_server(model: Path, kind: str) -> Iterator[Decoder]:
 
 
 def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded:
-    work = {"prompt": list(prompt), "n_predict": new, "temperature": 0, "cache_prompt": False, "return_tokens": True}
+    work = {
+        "prompt": list(prompt),
+        "n_predict": new,
+        "temperature": 0,
+        "cache_prompt": False,
+        "return_tokens": True,
+    }
     answer = client.post("/completion", json=work).raise_for_status().json()
     return Decoded(tuple(answer["tokens"]), 0)
 
@@ -75,17 +96,27 @@ def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder
     @torch.inference_mode()
     def decode(prompt: Sequence[int], new: int) -> Decoded:
         ids = torch.tensor([prompt], device=target.device)
-        config = GenerationConfig(do_sample=False, max_new_tokens=new, eos_token_id=eos, pad_token_id=0)
-        output = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
+        config = GenerationConfig(
+            do_sample=False, max_new_tokens=new, eos_token_id=eos, pad_token_id=0
+        )
+        output = model.generate(
+            ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
+        )
         return Decoded(tuple(output[0, len(prompt) :].tolist()), 0)
 
     return decode
 
 
 def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int, eos: Ends = None) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, independent of the draft's confidence. Configures ``draft``."""
-    always: dict[str, Any] = {"num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
-    draft.generation_config = GenerationConfig(num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always)
+    """transformers' assisted generation: always K drafted tokens, independent of the draft's
+    confidence. Configures ``draft``."""
+    always: dict[str, Any] = {
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": 0.0,
+    }
+    draft.generation_config = GenerationConfig(
+        num_assistant_tokens=k, eos_token_id=eos, pad_token_id=0, **always
+    )
     return greedy(target, eos, assistant_model=draft)
 
 
@@ -123,7 +154,8 @@ def _round(reader: _Static, drafter: _Static, ids: Sequence[int], k: int) -> lis
 
 
 class _Static:
-    """A model with transformers' static cache, of which the first ``length`` positions are valid."""
+    """A model with transformers' static cache, of which the first ``length`` positions are
+    valid."""
 
     def __init__(self, model: PreTrainedModel, length: int) -> None:
         self._model: Any = model
@@ -139,7 +171,9 @@ class _Static:
             return positions
         mask = self._columns <= positions[:, None]
         place = {"position_ids": positions[None], "attention_mask": mask[None, None]}
-        output = self._model(input_ids=ids[None], **place, past_key_values=self._cache, use_cache=True)
+        output = self._model(
+            input_ids=ids[None], **place, past_key_values=self._cache, use_cache=True
+        )
         self.length += len(ids)
         chosen: Tensor = output.logits[0].argmax(-1)
         return chosen

@@ -17,8 +17,9 @@ PROGRAMS = Path("/usr/lib/postgresql")
 def cluster(
     network: str = "", port: int = 5432, inside: Sequence[str] = (), options: str = ""
 ) -> Iterator[Path | None]:
-    """The folder of its socket; None where PostgreSQL is not installed. It listens on ``port`` for a ``network`` (CIDR), without
-    one on no port. ``inside``: words before its commands; ``options``: of the server, more."""
+    """The folder of its socket; None where PostgreSQL is not installed. It listens on ``port`` for
+    a ``network`` (CIDR), without one on no port. ``inside``: words before its commands;
+    ``options``: of the server, more."""
     found = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
     if not found:
         yield None
@@ -30,7 +31,15 @@ def cluster(
         user = ["runuser", "-u", "postgres", "--"]
 
     def control(*arguments: str) -> None:
-        command = [*inside, *user, str(found[-1] / "pg_ctl"), "-D", str(folder / "data"), "-w", *arguments]
+        command = [
+            *inside,
+            *user,
+            str(found[-1] / "pg_ctl"),
+            "-D",
+            str(folder / "data"),
+            "-w",
+            *arguments,
+        ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
     listen = f"-p {port} -c listen_addresses={'*' if network else chr(39) * 2} {options}"

@@ -1,4 +1,5 @@
-"""Reports of measurements: figures with goals, and tables, as Markdown and as JSON with the samples."""
+"""Reports of measurements: figures with goals, and tables, as Markdown and as JSON with the
+samples."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def spread(values: Iterable[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number, optionally with a goal. ``note``: its basis; ``samples``: the values whose median it is."""
+    """One measured number, optionally with a goal. ``note``: its basis; ``samples``: the values
+    whose median it is."""
 
     name: str
     value: float
@@ -50,17 +52,32 @@ class Figure:
 
     @classmethod
     def of(
-        cls, name: str, values: Iterable[float], unit: str = "", least: float | None = None, most: float | None = None
+        cls,
+        name: str,
+        values: Iterable[float],
+        unit: str = "",
+        least: float | None = None,
+        most: float | None = None,
     ) -> Figure:
         """The median of ``values``, with quartiles and count as note."""
         samples = tuple(values)
         found = spread(samples)
-        note = f"{number(found.low)} to {number(found.high)}, n = {found.count}" if found.count > 1 else ""
+        note = (
+            f"{number(found.low)} to {number(found.high)}, n = {found.count}"
+            if found.count > 1
+            else ""
+        )
         return cls(name, found.median, unit, note, least, most, samples)
 
     @property
     def goal(self) -> str:
-        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}" if self.most is not None else ""
+        return (
+            f"≥ {self.least:g}"
+            if self.least is not None
+            else f"≤ {self.most:g}"
+            if self.most is not None
+            else ""
+        )
 
     @property
     def reached(self) -> bool | None:
@@ -81,8 +98,8 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the JSON file only. ``device``: on which was
-    measured; ``failed``: what must not be was found."""
+    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the
+    JSON file only. ``device``: on which was measured; ``failed``: what must not be was found."""
 
     title: str
     notes: Sequence[str] = ()
@@ -107,7 +124,9 @@ def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str]
 
 def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
     """Median and quartiles of each part."""
-    return Table(("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title)
+    return Table(
+        ("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title
+    )
 
 
 def number(value: float) -> str:
@@ -117,7 +136,11 @@ def number(value: float) -> str:
 
 
 def markdown(report: Report) -> str:
-    lines = [f"# {report.title}", "", *(f"- {name}: {value}" for name, value in report.facts.items())]
+    lines = [
+        f"# {report.title}",
+        "",
+        *(f"- {name}: {value}" for name, value in report.facts.items()),
+    ]
     lines += [f"- {note}" for note in report.notes]
     for table in [figure_table(report.figures)] * bool(report.figures) + [*report.tables]:
         lines += ["", *_lines(table)]
@@ -133,7 +156,9 @@ def _lines(table: Table) -> list[str]:
 
 
 def _row(cells: Sequence[Cell]) -> str:
-    texts = ("–" if cell is None else cell if isinstance(cell, str) else number(cell) for cell in cells)
+    texts = (
+        "–" if cell is None else cell if isinstance(cell, str) else number(cell) for cell in cells
+    )
     return f"| {' | '.join(' '.join(text.replace('|', ESCAPED_BAR).split()) for text in texts)} |"
 
 

@@ -1,4 +1,5 @@
-"""``python -m bench.cuda``: all parts in turn, each in a separate process; the result is written after each.
+"""``python -m bench.cuda``: all parts in turn, each in a separate process; the result is written
+after each.
 
 Exit status 2 without a CUDA device. ``--tiny`` rehearses it on the CPU.
 """
@@ -34,7 +35,8 @@ LOG = 20_000  # characters of the end of a part's log
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one part. ``status``: done, or what went wrong; ``log``: the end of its standard error."""
+    """The result of one part. ``status``: done, or what went wrong; ``log``: the end of its
+    standard error."""
 
     name: str
     title: str
@@ -48,20 +50,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.cuda", __doc__, only=[*PARTS], until=math.inf)
     command.set_defaults(out=Path(os.environ.get("OUT") or RESULTS))
     command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
-    command.add_argument("--part", choices=tuple(PARTS), help="measure this part here: a line of JSON for each figure")
+    command.add_argument(
+        "--part",
+        choices=tuple(PARTS),
+        help="measure this part here: a line of JSON for each figure",
+    )
     options = command.read(arguments)
     if not options.tiny and not torch.cuda.is_available():
-        sys.stderr.write("No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n")
+        sys.stderr.write(
+            "No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n"
+        )
         return 2
-    device = torch.device("cpu") if options.tiny else torch.device("cuda", torch.cuda.current_device())
+    device = (
+        torch.device("cpu") if options.tiny else torch.device("cuda", torch.cuda.current_device())
+    )
     if options.part:
-        return _measure(options.part, Trial(device, options.tiny, time.perf_counter() + options.until - time.time()))
+        return _measure(
+            options.part,
+            Trial(device, options.tiny, time.perf_counter() + options.until - time.time()),
+        )
     outcomes, text = list[Outcome](), ""
     for outcome in measured(options.only, options.tiny):
         outcomes.append(outcome)
         sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
         sys.stdout.flush()
-        text = command.save(replace(report(options.tiny, outcomes), device=device), f"cuda{'-tiny' * options.tiny}")
+        text = command.save(
+            replace(report(options.tiny, outcomes), device=device), f"cuda{'-tiny' * options.tiny}"
+        )
     sys.stdout.write(f"\n{text}")
     return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
 
@@ -84,17 +99,26 @@ def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> 
     """The outcome of ``command`` in its own process group, which is killed after the time limit."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"}, start_new_session=True, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         answer, log = process.communicate(timeout=seconds)
-        status = "done" if process.returncode == 0 else f"failed: it ended with {process.returncode}"
+        status = (
+            "done" if process.returncode == 0 else f"failed: it ended with {process.returncode}"
+        )
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         answer, log = process.communicate()
         status = f"stopped after {seconds:.0f} s"
-    return Outcome(name, title, status, time.perf_counter() - started, tuple(_figures(answer)), log[-LOG:])
+    return Outcome(
+        name, title, status, time.perf_counter() - started, tuple(_figures(answer)), log[-LOG:]
+    )
 
 
 def _figures(answer: str) -> Iterator[Figure]:
@@ -121,7 +145,12 @@ def _measure(name: str, trial: Trial) -> int:
 def report(tiny: bool, outcomes: Sequence[Outcome]) -> Report:
     """The goals, then every part, with the log of failed ones."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
-    goals = [replace(one, name=f"{each.title}: {one.name}") for each in outcomes for one in each.figures if one.goal]
+    goals = [
+        replace(one, name=f"{each.title}: {one.name}")
+        for each in outcomes
+        for one in each.figures
+        if one.goal
+    ]
     notes = [
         "bfloat16; captured steps and exact passes, where not stated otherwise; a lower bound is the weights' bytes over the bandwidth",
         f"{sum(bool(one.reached) for one in goals)} of {len(goals)} goals reached",

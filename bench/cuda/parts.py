@@ -1,4 +1,5 @@
-"""The parts of the measurement, most important first: each is a separate process with its own time limit."""
+"""The parts of the measurement, most important first: each is a separate process with its own time
+limit."""
 
 from __future__ import annotations
 
@@ -25,21 +26,39 @@ from bench.cuda.trial import NOISE, Trial
 from bench.memory import usage_by_run
 from mars_core.models import ModelPool, Pair
 
-RUNS, SETTLED = 50, 20  # runs, and warm-up runs (every prompt with every drafter) after which memory must not grow
-# Warnings of other versions are not errors here; a file that cannot be imported does not stop the others.
+RUNS, SETTLED = (
+    50,
+    20,
+)  # runs, and warm-up runs (every prompt with every drafter) after which memory must not grow
+# Warnings of other versions are not errors here; a file that cannot be imported does not stop the
+# others.
 COMMAND = (
-    "-m", "pytest", "-v", "-m", "cuda", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
-    "--continue-on-collection-errors", "--tb=short",
-)  # fmt: skip
+    "-m",
+    "pytest",
+    "-v",
+    "-m",
+    "cuda",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "filterwarnings=default",
+    "--continue-on-collection-errors",
+    "--tb=short",
+)
 _LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
 _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
 def tests(trial: Trial) -> Iterator[Figure]:
-    """Runs the tests marked cuda, without optional packages: counted line by line, so that tests count that ended
-    before the time limit. The output of pytest goes to stderr. Raises SystemExit if pytest does not end with 0."""
+    """Runs the tests marked cuda, without optional packages: counted line by line, so that tests
+    count that ended before the time limit. The output of pytest goes to stderr. Raises SystemExit
+    if pytest does not end with 0."""
     process = subprocess.Popen(
-        [sys.executable, *COMMAND, *marked()], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *COMMAND, *marked()],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         output, _ = process.communicate(timeout=max(1.0, trial.until - time.perf_counter()))
@@ -56,14 +75,20 @@ def tests(trial: Trial) -> Iterator[Figure]:
 def marked() -> list[str]:
     """The files with such tests: collecting all others takes longer than running these."""
     files = sorted((ROOT / "tests" / "unit" / "mars_core").glob("test_*.py"))
-    return [str(file.relative_to(ROOT)) for file in files if "pytest.mark.cuda" in file.read_text(encoding="utf-8")]
+    return [
+        str(file.relative_to(ROOT))
+        for file in files
+        if "pytest.mark.cuda" in file.read_text(encoding="utf-8")
+    ]
 
 
 def outcomes(output: str) -> Iterator[Figure]:
     """``output``: of pytest."""
     found = Counter(outcome for _, outcome in _LINE.findall(output))
     failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
-    names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + ("; …" if len(failed) > 5 else "")
+    names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + (
+        "; …" if len(failed) > 5 else ""
+    )
     yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
     yield Figure("tests passed", found["PASSED"], "", least=1)
     yield Figure("tests skipped", found["SKIPPED"])
@@ -72,8 +97,8 @@ def outcomes(output: str) -> Iterator[Figure]:
 
 
 def texts(trial: Trial) -> Iterator[Figure]:
-    """How often strict's text differs from the target's, and a continued run's from the original's: with exact passes,
-    where chains must never differ, then with passes of any shape."""
+    """How often strict's text differs from the target's, and a continued run's from the original's:
+    with exact passes, where chains must never differ, then with passes of any shape."""
     pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
     for at, (exact, temperature) in enumerate(cases):
         share = trial.share(1 / (len(cases) - at))
@@ -81,17 +106,27 @@ def texts(trial: Trial) -> Iterator[Figure]:
 
 
 def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
-    methods, found = {name: trial.ours(pair, name, temperature) for name in trial.drafters}, Differences()
+    methods, found = (
+        {name: trial.ours(pair, name, temperature) for name in trial.drafters},
+        Differences(),
+    )
     for seed, prompt in enumerate(prompts(trial.size.texts)):
         found.add(methods, prompt, seed, continued=methods, repeated="n-grams")
         if time.perf_counter() > until:
             break
-    where, count = f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes", f"of {found.texts} texts"
+    where, count = (
+        f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes",
+        f"of {found.texts} texts",
+    )
     for name, drafter in trial.drafters.items():
         most = 0.0 if pair.exact and drafter.tree is None else None
         if name != "none":
-            yield Figure(f"strict is not none: {name}, {where}", found.strict[name], count, most=most)
-        yield Figure(f"continued is not whole: {name}, {where}", found.continued[name], count, most=most)
+            yield Figure(
+                f"strict is not none: {name}, {where}", found.strict[name], count, most=most
+            )
+        yield Figure(
+            f"continued is not whole: {name}, {where}", found.continued[name], count, most=most
+        )
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
@@ -101,18 +136,30 @@ def memory(trial: Trial) -> Iterator[Figure]:
     kinds = (("allocated", first.device, last.device), ("reserved", first.reserved, last.reserved))
     for kind, before, after in kinds:
         note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
-        yield Figure(f"growth of what is {kind} on the device", (after - before) / 1e6, "MB", note, most=0.0)
+        yield Figure(
+            f"growth of what is {kind} on the device", (after - before) / 1e6, "MB", note, most=0.0
+        )
     grown = (last.resident - first.resident) / 1e6
-    yield Figure("growth of the resident set", grown, "MB", f"{last.resident / 1e6:.0f} MB after {RUNS} runs")
+    yield Figure(
+        "growth of the resident set", grown, "MB", f"{last.resident / 1e6:.0f} MB after {RUNS} runs"
+    )
 
 
 def loading(trial: Trial) -> Iterator[Figure]:
     """Loads a small pair: the checks are the same as for a large one."""
     small = trial.trio("qwen").draft
     with TemporaryDirectory() as folder:
-        spec = save_models(Trio(small, replace(small, layers=8)), Path(folder), NOISE, trial.device, trial.size.dtype)
+        spec = save_models(
+            Trio(small, replace(small, layers=8)),
+            Path(folder),
+            NOISE,
+            trial.device,
+            trial.size.dtype,
+        )
         size = sum(file.stat().st_size for file in Path(folder).rglob("*.safetensors"))
-        pool = ModelPool(device=str(trial.device), dtype=str(trial.size.dtype).removeprefix("torch."))
+        pool = ModelPool(
+            device=str(trial.device), dtype=str(trial.size.dtype).removeprefix("torch.")
+        )
         started = time.perf_counter()
         pair = pool.get(spec)
         seconds = time.perf_counter() - started

@@ -1,5 +1,5 @@
-"""Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop, and the same runs
-with and without captures, exact passes and the meter."""
+"""Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop,
+and the same runs with and without captures, exact passes and the meter."""
 
 from __future__ import annotations
 
@@ -58,14 +58,25 @@ def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
 def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
     """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
-    found = {"generate": greedy(target), "assisted": assisted(target, draft, K), LOOP: looped(target, draft, K)}
-    return {name: prompted(decoder, pair.tokenizer, trial.size.tokens) for name, decoder in found.items()}
+    found = {
+        "generate": greedy(target),
+        "assisted": assisted(target, draft, K),
+        LOOP: looped(target, draft, K),
+    }
+    return {
+        name: prompted(decoder, pair.tokenizer, trial.size.tokens)
+        for name, decoder in found.items()
+    }
 
 
 def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
-    """Lower bounds for steps of ``method`` with a full draft: median times / time to read their bytes."""
+    """Lower bounds for steps of ``method`` with a full draft: median times / time to read their
+    bytes."""
     whole = [step for step in method.timed if step.drafted == K]
-    target, draft = weight_bytes(method.pair.target) / bytes_a_s, K * weight_bytes(method.pair.draft) / bytes_a_s
+    target, draft = (
+        weight_bytes(method.pair.target) / bytes_a_s,
+        K * weight_bytes(method.pair.draft) / bytes_a_s,
+    )
     parts = (
         ("verify", median(step.verify_s for step in whole), target, VERIFY_GOAL),
         ("draft", median(step.draft_s for step in whole), draft, None),
@@ -74,12 +85,19 @@ def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
     for name, took, bound, most in parts:
         note = f"{1e3 * took:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
         yield Figure(f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most)
-    yield Figure("bandwidth", bytes_a_s / 1e9, "GB/s", "of a large buffer on the device, bytes read and written")
+    yield Figure(
+        "bandwidth",
+        bytes_a_s / 1e9,
+        "GB/s",
+        "of a large buffer on the device, bytes read and written",
+    )
 
 
 def goals(samples: Samples) -> Iterator[Figure]:
     for baseline, least in SPEED_GOALS:
-        yield Figure(f"{STRICT} / {baseline}", ratio(samples, STRICT, baseline).median, "×", least=least)
+        yield Figure(
+            f"{STRICT} / {baseline}", ratio(samples, STRICT, baseline).median, "×", least=least
+        )
 
 
 def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
@@ -98,7 +116,12 @@ def graphs(trial: Trial) -> Iterator[Figure]:
     for name in COMPARED:
         run = partial(trial.ours(captured, name), prompts(1)[0], 0)
         first, second = (seconds(run, trial.device) for _ in range(2))
-        yield Figure(f"captures, {name}", first - second, "s", f"first run {first:.2f} s, second {second:.2f} s")
+        yield Figure(
+            f"captures, {name}",
+            first - second,
+            "s",
+            f"first run {first:.2f} s, second {second:.2f} s",
+        )
     for name, found, speeds in _beside(trial, captured, eager):
         yield Figure(f"graphs / eager, {name}", found, "×", speeds, least=GRAPHS_GOAL)
 
@@ -116,30 +139,45 @@ def meter(trial: Trial) -> Iterator[Figure]:
         yield Figure(f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=METER_GOAL)
 
 
-def _beside(trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True) -> Iterator[tuple[str, float, str]]:
-    """Name of every drafter, ratio of speeds, and text with both speeds. ``meter``: of the baseline."""
+def _beside(
+    trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True
+) -> Iterator[tuple[str, float, str]]:
+    """Name of every drafter, ratio of speeds, and text with both speeds. ``meter``: of the
+    baseline."""
     for at, name in enumerate(COMPARED):
         both = {"with": trial.ours(pair, name), "without": trial.ours(baseline, name, meter=meter)}
         samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
         first, second = (median_speed(own) for own in samples.values())
-        yield name, ratio(samples, "with", "without").median, f"{first:.0f} and {second:.0f} tokens/s"
+        yield (
+            name,
+            ratio(samples, "with", "without").median,
+            f"{first:.0f} and {second:.0f} tokens/s",
+        )
 
 
 @torch.inference_mode()
 def attention(trial: Trial) -> Iterator[Figure]:
-    """Attention of few rows over grouped key heads: query heads folded into rows compared with ``enable_gqa``."""
+    """Attention of few rows over grouped key heads: query heads folded into rows compared with
+    ``enable_gqa``."""
     for width in (64, 128) if trial.tiny else WIDTHS:
         for count in ROWS:
-            folded, grouped = (_attention_s(trial, count, width, fold=fold) for fold in (True, False))
+            folded, grouped = (
+                _attention_s(trial, count, width, fold=fold) for fold in (True, False)
+            )
             note = f"{1e6 * folded:.1f} µs folded, {1e6 * grouped:.1f} µs with enable_gqa"
-            yield Figure(f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note)
+            yield Figure(
+                f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note
+            )
 
 
 def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
-    """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the rows of the mask."""
+    """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the
+    rows of the mask."""
     heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
     device, dtype = trial.device, trial.size.dtype
-    normal = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype)
+    normal = partial(
+        torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype
+    )
     queries: Tensor = normal(1, rows, heads.query, heads.size)
     stored: Tensor = normal(LAYERS, 2, 1, heads.key, width, heads.size)
     seen = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)

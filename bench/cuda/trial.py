@@ -1,4 +1,5 @@
-"""Device and sizes of a part, shared pairs and drafters, and emulated captures for a rehearsal on a CPU."""
+"""Device and sizes of a part, shared pairs and drafters, and emulated captures for a rehearsal on a
+CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Outputs = TypeVar("Outputs")
 
 
 class Size(NamedTuple):
-    """Sizes of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved runs; ``texts``: compared texts."""
+    """Sizes of a measurement. ``tokens``: of a text; ``prompts`` and ``rounds``: of interleaved
+    runs; ``texts``: compared texts."""
 
     tokens: int
     prompts: int
@@ -41,7 +43,8 @@ TINY = Size(14, 2, 1, 2, torch.float32, TREE)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Device, sizes and end (on ``time.perf_counter``) of a part. ``tiny``: sizes for a rehearsal on a CPU."""
+    """Device, sizes and end (on ``time.perf_counter``) of a part. ``tiny``: sizes for a rehearsal
+    on a CPU."""
 
     device: torch.device
     tiny: bool
@@ -64,13 +67,16 @@ class Trial:
         return tiny(PUBLIC[key]) if self.tiny else PUBLIC[key]
 
     def pair(self, key: str) -> Pair:
-        """The pair as used on CUDA: with exact passes and, if both models have fast layers, captured steps."""
+        """The pair as used on CUDA: with exact passes and, if both models have fast layers,
+        captured steps."""
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
         found = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
         graphs = all(is_fast(each) for each in (pair.target, pair.draft) if each)
         return switched(pair, graphs=graphs, **found._asdict())
 
-    def ours(self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True) -> Ours:
+    def ours(
+        self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True
+    ) -> Ours:
         """Decoding with the drafter of this name, by default losslessly."""
         chosen = RuleConfig(rule) if rule else None
         return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, meter)
@@ -78,7 +84,9 @@ class Trial:
     def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
         """Interleaves all methods, in this fraction of the remaining time."""
         size = self.size
-        return interleaved(methods, prompts(size.prompts), size.rounds, warm_up=1, until=self.share(part))
+        return interleaved(
+            methods, prompts(size.prompts), size.rounds, warm_up=1, until=self.share(part)
+        )
 
 
 def switched(pair: Pair, **switches: Any) -> Pair:
@@ -87,8 +95,8 @@ def switched(pair: Pair, **switches: Any) -> Pair:
 
 
 class Called(Generic[Outputs]):
-    """Replaces ``Captured``: the function is called instead of replayed, and its outputs are copied to those of the first call,
-    as in a graph."""
+    """Replaces ``Captured``: the function is called instead of replayed, and its outputs are copied
+    to those of the first call, as in a graph."""
 
     def __init__(self, function: Callable[[], Outputs], device: torch.device) -> None:
         assert device.type == "cpu"
@@ -110,5 +118,9 @@ def _tensors(outputs: Any) -> Iterable[Tensor]:
     """The tensors in a tensor, a list, or a value with such fields."""
     if isinstance(outputs, Tensor):
         return [outputs]
-    values = [getattr(outputs, each.name) for each in fields(outputs)] if is_dataclass(outputs) else outputs
+    values = (
+        [getattr(outputs, each.name) for each in fields(outputs)]
+        if is_dataclass(outputs)
+        else outputs
+    )
     return [value for value in values if isinstance(value, Tensor)]

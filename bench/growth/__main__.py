@@ -1,4 +1,5 @@
-"""``python -m bench.growth``: time per token and peak memory against context, K, tree size and vocabulary, with exponents.
+"""``python -m bench.growth``: time per token and peak memory against context, K, tree size and
+vocabulary, with exponents.
 
 The pairs are random and coupled (``bench.coupled``): drafts are often, but not always, accepted.
 """
@@ -21,9 +22,20 @@ def main(options: Namespace) -> Report:
     """All sweeps, their points interleaved."""
     pool = ModelPool(device=options.device)
     points = {(name, x): SWEEPS[name].point(x) for name in options.sweeps for x in SWEEPS[name].xs}
-    pairs = {size: pair_of(size, pool) for size in sorted({point.vocabulary for point in points.values()})}
-    samples = dict(zip(points, measure(pairs, [*points.values()], options.tokens, options.repetitions), strict=True))
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"  # for child processes: freed tensors leave the resident set
+    pairs = {
+        size: pair_of(size, pool)
+        for size in sorted({point.vocabulary for point in points.values()})
+    }
+    samples = dict(
+        zip(
+            points,
+            measure(pairs, [*points.values()], options.tokens, options.repetitions),
+            strict=True,
+        )
+    )
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = (
+        "65536"  # for child processes: freed tensors leave the resident set
+    )
 
     def peak_of(name: str, x: int, seed: int) -> int:
         """On a CPU in a separate process."""
@@ -37,5 +49,7 @@ def main(options: Namespace) -> Report:
         sweep, xs = SWEEPS[name], SWEEPS[name].xs
         taken = tuple(tuple(samples[name, x]) for x in xs)
         peaks = tuple(tuple(peak_of(name, x, seed) for seed in range(options.peaks)) for x in xs)
-        found.append(Curve(sweep.title, sweep.axis, xs, taken, peaks, prefill=name.startswith("context")))
+        found.append(
+            Curve(sweep.title, sweep.axis, xs, taken, peaks, prefill=name.startswith("context"))
+        )
     return report(found, pool.device)

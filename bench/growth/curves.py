@@ -1,4 +1,5 @@
-"""The parameters varied by ``bench.growth`` and its runs; their medians, quartiles and exponents, and its report."""
+"""The parameters varied by ``bench.growth`` and its runs; their medians, quartiles and exponents,
+and its report."""
 
 from __future__ import annotations
 
@@ -45,18 +46,37 @@ class Sweep(NamedTuple):
 CHAIN, TREE = DrafterConfig("model", k=5), DrafterConfig("eagle3", tree=TreeShape(24, 7, 4))
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 SWEEPS: Mapping[str, Sweep] = {
-    "context": Sweep("Context, draft model, K = 5", "prompt tokens", LENGTHS, lambda x: Point(VOCABULARY, x, CHAIN)),
-    "context-tree": Sweep("Context, EAGLE-3 tree 24/7/4", "prompt tokens", LENGTHS, lambda x: Point(VOCABULARY, x, TREE)),
-    "k": Sweep("K, draft model", "K", (1, 2, 3, 5, 8, 11, 15), lambda x: Point(VOCABULARY, PROMPT, DrafterConfig("model", k=x))),
+    "context": Sweep(
+        "Context, draft model, K = 5",
+        "prompt tokens",
+        LENGTHS,
+        lambda x: Point(VOCABULARY, x, CHAIN),
+    ),
+    "context-tree": Sweep(
+        "Context, EAGLE-3 tree 24/7/4",
+        "prompt tokens",
+        LENGTHS,
+        lambda x: Point(VOCABULARY, x, TREE),
+    ),
+    "k": Sweep(
+        "K, draft model",
+        "K",
+        (1, 2, 3, 5, 8, 11, 15),
+        lambda x: Point(VOCABULARY, PROMPT, DrafterConfig("model", k=x)),
+    ),
     "tree": Sweep(
-        "Tree size, EAGLE-3 head, depth 7, top-k 10", "drafted tokens", (8, 16, 24, 32, 40, 50, 60),
+        "Tree size, EAGLE-3 head, depth 7, top-k 10",
+        "drafted tokens",
+        (8, 16, 24, 32, 40, 50, 60),
         lambda x: Point(VOCABULARY, PROMPT, DrafterConfig("eagle3", tree=TreeShape(x, 7, 10))),
     ),
     "vocabulary": Sweep(
-        "Vocabulary, draft model, K = 5", "tokens of the vocabulary", (1000, 4000, 16000, 64000, 150000),
+        "Vocabulary, draft model, K = 5",
+        "tokens of the vocabulary",
+        (1000, 4000, 16000, 64000, 150000),
         lambda x: Point(x, PROMPT, CHAIN),
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Measurements along one axis. ``samples`` and ``peaks`` (bytes above the process before its run) by point."""
+    """Measurements along one axis. ``samples`` and ``peaks`` (bytes above the process before its
+    run) by point."""
 
     title: str
     axis: str
@@ -92,8 +113,11 @@ def decode(pair: Pair, point: Point, tokens: int, seed: int) -> Summary:
     return complete(pair, config_of(pair, prompt, point.drafter, 0.0, tokens, seed)).summary
 
 
-def measure(pairs: Mapping[int, Pair], points: Sequence[Point], tokens: int, repetitions: int) -> list[list[Sample]]:
-    """Samples by point; every repetition uses all points in random order, after one warm-up run of each."""
+def measure(
+    pairs: Mapping[int, Pair], points: Sequence[Point], tokens: int, repetitions: int
+) -> list[list[Sample]]:
+    """Samples by point; every repetition uses all points in random order, after one warm-up run of
+    each."""
     order, samples = random.Random(0), [list[Sample]() for _ in points]
     for repetition in range(-1, repetitions):
         for at in order.sample(range(len(points)), len(points)):
@@ -117,7 +141,8 @@ def peak_on_cpu(sweep: str, x: int, tokens: int, seed: int) -> int:
 
 
 def exponent(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """The b of y = a·xᵇ by least squares on the logarithms; nan for fewer than two points or values that have no logarithm."""
+    """The b of y = a·xᵇ by least squares on the logarithms; nan for fewer than two points or values
+    that have no logarithm."""
     if len(xs) < 2 or min(*xs, *ys) <= 0:
         return math.nan
     return linear_regression([math.log(x) for x in xs], [math.log(y) for y in ys]).slope
@@ -131,20 +156,27 @@ def upper_half(values: Sequence[float]) -> Sequence[float]:
 def series(curve: Curve) -> dict[str, list[Spread]]:
     """The quantities by name, at every point: times first, the peak memory last."""
     return {
-        "ms a token": [spread(1000 * one.decode_s / one.tokens for one in each) for each in curve.samples],
-        "ms a step": [spread(1000 * one.decode_s / one.steps for one in each) for each in curve.samples],
+        "ms a token": [
+            spread(1000 * one.decode_s / one.tokens for one in each) for each in curve.samples
+        ],
+        "ms a step": [
+            spread(1000 * one.decode_s / one.steps for one in each) for each in curve.samples
+        ],
         PREFILL: [spread(1000 * one.prefill_s for one in each) for each in curve.samples],
         "peak memory, MB": [spread(peak / 1e6 for peak in each) for each in curve.peaks],
     }
 
 
 def exponents(curve: Curve) -> list[tuple[str, float, float]]:
-    """Name of the quantity, exponent over the upper half of the points, exponent over all of them; without the prefill if it does not
-    grow with the axis."""
-    fitted = {name: values for name, values in series(curve).items() if curve.prefill or name != PREFILL}
+    """Name of the quantity, exponent over the upper half of the points, exponent over all of them;
+    without the prefill if it does not grow with the axis."""
+    fitted = {
+        name: values for name, values in series(curve).items() if curve.prefill or name != PREFILL
+    }
     medians = {name: [value.median for value in values] for name, values in fitted.items()}
     return [
-        (name, exponent(upper_half(curve.xs), upper_half(ys)), exponent(curve.xs, ys)) for name, ys in medians.items()
+        (name, exponent(upper_half(curve.xs), upper_half(ys)), exponent(curve.xs, ys))
+        for name, ys in medians.items()
     ]
 
 
@@ -169,4 +201,6 @@ def _tables(curve: Curve) -> tuple[Table, Table]:
     ]
     ranges = (f"{upper[0]:,} to {upper[-1]:,}", f"{curve.xs[0]:,} to {curve.xs[-1]:,}")
     slopes = [(name, f"{high:.2f}", f"{whole:.2f}") for name, high, whole in exponents(curve)]
-    return Table((curve.axis, *columns, "τ"), rows, curve.title), Table(("exponent of", *ranges), slopes)
+    return Table((curve.axis, *columns, "τ"), rows, curve.title), Table(
+        ("exponent of", *ranges), slopes
+    )

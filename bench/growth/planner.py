@@ -1,7 +1,9 @@
-"""``python -m bench.growth.planner``: the planner's speed-ups beside measured ones, for K = 1 to 8 of the bundled pair.
+"""``python -m bench.growth.planner``: the planner's speed-ups beside measured ones, for K = 1 to 8
+of the bundled pair.
 
-Predictions follow from acceptance and times of the runs at K = 5 and the times of those without drafts, on the same prompts. Measured:
-median of the paired ratios of tokens per second of the processor, prefill included, which other programs disturb less than wall time.
+Predictions follow from acceptance and times of the runs at K = 5 and the times of those without
+drafts, on the same prompts. Measured: median of the paired ratios of tokens per second of the
+processor, prefill included, which other programs disturb less than wall time.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ class Traced:
     def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
         drafter = DrafterConfig("model", k=self.k) if self.k else DrafterConfig("none")
         self.traces.append(
-            complete(self.pair, config_of(self.pair, prompt, drafter, self.temperature, self.tokens, seed))
+            complete(
+                self.pair,
+                config_of(self.pair, prompt, drafter, self.temperature, self.tokens, seed),
+            )
         )
         return Decoded(self.traces[-1].token_ids, len(self.traces[-1].steps))
 
@@ -59,14 +64,25 @@ def main(options: Namespace) -> Report:
         methods = {str(k): Traced(pair, k, temperature, options.tokens) for k in range(MOST + 1)}
         samples = interleaved(methods, prompts, options.rounds, clock=time.process_time)
         whole = methods[str(DEFAULT)].traces
-        run = acceptance_of(replace(whole[0], steps=tuple(step for trace in whole for step in trace.steps)))
+        run = acceptance_of(
+            replace(whole[0], steps=tuple(step for trace in whole for step in trace.steps))
+        )
         assert run is not None
         costs, rows = costs_of(methods[str(DEFAULT)].times, methods["0"].times.pass_s), []
         for point in planned(run, costs, MOST):
             name = str(point.size)
             measured = ratio(samples, name, "0")
             error = f"{100 * (point.speedup / measured.median - 1):+.0f} %"
-            rows.append((name, point.tokens, overall_tau(samples[name]), point.speedup, str(measured), error))
+            rows.append(
+                (
+                    name,
+                    point.tokens,
+                    overall_tau(samples[name]),
+                    point.speedup,
+                    str(measured),
+                    error,
+                )
+            )
         text = f"A draft pass costs {costs.draft:.3f}, each further token of a pass {costs.slope:.4f} of a pass of one token."
         tables.append(Table(HEADS, rows, f"Temperature {temperature:g}", (text,)))
         data[f"{temperature:g}"] = {"rates": run.rates, "costs": costs._asdict(), "rows": rows}
@@ -76,4 +92,6 @@ def main(options: Namespace) -> Report:
         "costs are medians of wall time, as on the page, and measured speeds processor time: other programs disturb the former",
     ]
     facts = {"load average at the end": f"{load} (1, 5, 15 min)"}
-    return Report("The planner against a sweep over K", notes, tables=tables, data=data, facts=facts)
+    return Report(
+        "The planner against a sweep over K", notes, tables=tables, data=data, facts=facts
+    )

@@ -1,7 +1,9 @@
-"""``python -m bench.load``: 50 clients at once and 1,000 runs in a row against a public page in a separate process.
+"""``python -m bench.load``: 50 clients at once and 1,000 runs in a row against a public page in a
+separate process.
 
-First every client's comparison runs alone; then all start at the same time, once with a queue long enough for all and once
-with the page's own limit. Clients must not get another's text, see another's comparison, or be overtaken.
+First every client's comparison runs alone; then all start at the same time, once with a queue long
+enough for all and once with the page's own limit. Clients must not get another's text, see
+another's comparison, or be overtaken.
 """
 
 from __future__ import annotations
@@ -30,15 +32,22 @@ RUNS_AN_OWNER = 50  # in a row; below the hourly limit of one
 
 
 HEADS = (
-    "room in the line", "at once", "served", "refused", "another's text", "another's comparison", "overtaken",
+    "room in the line",
+    "at once",
+    "served",
+    "refused",
+    "another's text",
+    "another's comparison",
+    "overtaken",
     "notified of their place",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Concurrent comparisons compared with the same ones run alone. ``queue_length``: queue length; ``foreign``: owners who see other
-    comparisons; ``quick_s``: seconds of a quick endpoint meanwhile."""
+    """Concurrent comparisons compared with the same ones run alone. ``queue_length``: queue length;
+    ``foreign``: owners who see other comparisons; ``quick_s``: seconds of a quick endpoint
+    meanwhile."""
 
     queue_length: str
     served: Sequence[Response]
@@ -49,8 +58,13 @@ class Crowd:
 
     @property
     def row(self) -> tuple[Cell, ...]:
-        """A table row; the last cell counts served clients that were notified of their queue position."""
-        served, refused, notified = len(self.served), len(self.refused), sum(one.waiting > 0 for one in self.served)
+        """A table row; the last cell counts served clients that were notified of their queue
+        position."""
+        served, refused, notified = (
+            len(self.served),
+            len(self.refused),
+            sum(one.waiting > 0 for one in self.served),
+        )
         found = (self.different, self.foreign, overtaken(self.served), notified)
         return (self.queue_length, served + refused, served, refused, *found)
 
@@ -79,20 +93,31 @@ class Row:
     @property
     def drift(self) -> float:
         """Growth of memory between the first runs and the last, as a share."""
-        return self.resident[-1] / self.resident[min(SETTLED // self.every, len(self.resident) - 1)] - 1
+        return (
+            self.resident[-1] / self.resident[min(SETTLED // self.every, len(self.resident) - 1)]
+            - 1
+        )
 
 
 def requests_of(clients: int, tokens: int) -> list[Request]:
     """One comparison per client, each with a different seed, prompt and owner."""
     owners = (f"client-{number:04d}-{os.urandom(8).hex()}" for number in range(clients))
     prompts = cycle(BUNDLED_PROMPTS)
-    return [Request(owner, next(prompts), seed, max_new_tokens=tokens) for seed, owner in enumerate(owners)]
+    return [
+        Request(owner, next(prompts), seed, max_new_tokens=tokens)
+        for seed, owner in enumerate(owners)
+    ]
 
 
-def gather(url: str, queue_length: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]) -> Crowd:
+def gather(
+    url: str, queue_length: str, requests: Sequence[Request], alone: Mapping[int, tuple[str, ...]]
+) -> Crowd:
     """All ``requests`` at once. ``alone``: seed → texts of the same comparison run alone."""
     responses, quick = asyncio.run(crowd(url, requests))
-    done, refused = [one for one in responses if one.texts], [one for one in responses if not one.texts]
+    done, refused = (
+        [one for one in responses if one.texts],
+        [one for one in responses if not one.texts],
+    )
     theirs = asyncio.run(lists(url, [one.request.owner for one in done]))
     different = sum(one.texts != alone[one.request.seed] for one in done)
     foreign = sum(ids != [one.comparison] for one, ids in zip(done, theirs, strict=True))
@@ -102,7 +127,9 @@ def gather(url: str, queue_length: str, requests: Sequence[Request], alone: Mapp
 def overtaken(responses: Sequence[Response]) -> int:
     """Pairs of which one started more than a second before the other and was served after it."""
     pairs = ((one, other) for one in responses for other in responses)
-    return sum(one.started_s + 1 < other.started_s and one.ended_s > other.ended_s for one, other in pairs)
+    return sum(
+        one.started_s + 1 < other.started_s and one.ended_s > other.ended_s for one, other in pairs
+    )
 
 
 def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int) -> Row:
@@ -110,7 +137,10 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
     resident, failed = [process.memory_info().rss], 0
     for first in range(0, runs, every):
         base, owned = requests_of(every // 2, tokens), RUNS_AN_OWNER // 2
-        requests = [replace(one, owner=base[at - at % owned].owner, seed=first + at) for at, one in enumerate(base)]
+        requests = [
+            replace(one, owner=base[at - at % owned].owner, seed=first + at)
+            for at, one in enumerate(base)
+        ]
         failed += sum(not one.texts for one in asyncio.run(in_turn(url, requests)))
         resident.append(process.memory_info().rss)
     return Row(runs, every, tuple(resident), failed)
@@ -119,7 +149,10 @@ def endure(url: str, process: psutil.Process, runs: int, tokens: int, every: int
 def measure(clients: int, runs: int, tokens: int) -> tuple[list[Crowd], Row]:
     crowds, public = [], partial(served, MARS_PUBLIC="on")
     for queue_length, limit in (("for all", f"waiting={clients}"), ("as set", "")):
-        with TemporaryDirectory(prefix="mars-load-") as name, public(Path(name), MARS_LIMITS=limit) as app:
+        with (
+            TemporaryDirectory(prefix="mars-load-") as name,
+            public(Path(name), MARS_LIMITS=limit) as app,
+        ):
             requests = requests_of(clients, tokens)
             alone = {one.request.seed: one.texts for one in asyncio.run(in_turn(app.url, requests))}
             again = [replace(one, owner=f"again-{one.owner}") for one in requests]
@@ -132,13 +165,18 @@ def report(crowds: Sequence[Crowd], row: Row) -> Report:
     table = Table(HEADS, [one.row for one in crowds], "Clients at once")
     figures = [figure for one in crowds for figure in one.figures]
     drift = f"either way, from run {SETTLED} to the last: {100 * row.drift:+.1f}"
-    figures.append(Figure("drift of the page's memory", 100 * abs(row.drift), "%", drift, most=DRIFT))
+    figures.append(
+        Figure("drift of the page's memory", 100 * abs(row.drift), "%", drift, most=DRIFT)
+    )
     resident = ", ".join(f"{value / 1e6:.0f}" for value in row.resident)
     notes = [
         *(f"refused with: “{one.refused[0].error}”" for one in crowds if one.refused),
         f"{row.runs} runs in a row, {row.failed} comparisons failed; resident MB of the page's process after every {row.every}: {resident}",
     ]
-    data = {"crowds": [dict(zip(HEADS, one.row, strict=True)) for one in crowds], "row": asdict(row)}
+    data = {
+        "crowds": [dict(zip(HEADS, one.row, strict=True)) for one in crowds],
+        "row": asdict(row),
+    }
     return Report("Load", notes, figures, [table], data)
 
 

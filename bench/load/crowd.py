@@ -1,4 +1,5 @@
-"""Clients that request comparisons from one page at the same time, over plain HTTP, and the responses with their times."""
+"""Clients that request comparisons from one page at the same time, over plain HTTP, and the
+responses with their times."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """``texts``: of the runs, empty where the request was refused; ``error``: the message of the refusal; ``waiting``: number of messages
-    that the client is waiting; ``started_s``, ``ended_s``: on this process's clock."""
+    """``texts``: of the runs, empty where the request was refused; ``error``: the message of the
+    refusal; ``waiting``: number of messages that the client is waiting; ``started_s``, ``ended_s``:
+    on this process's clock."""
 
     request: Request
     texts: tuple[str, ...]
@@ -56,11 +58,14 @@ async def compare(client: httpx.AsyncClient, url: str, request: Request) -> Resp
             last = data[0]
             waiting += "before you" in str(last.get("message", ""))
     texts = tuple(run["text"] for run in last.get("runs", []))
-    return Response(request, texts, str(last.get("id", "")), error, waiting, started, time.monotonic())
+    return Response(
+        request, texts, str(last.get("id", "")), error, waiting, started, time.monotonic()
+    )
 
 
 async def crowd(url: str, requests: Sequence[Request]) -> tuple[list[Response], list[float]]:
-    """All concurrently; and the response times of the quick endpoint /rules meanwhile, twice per second."""
+    """All concurrently; and the response times of the quick endpoint /rules meanwhile, twice per
+    second."""
     quick: list[float] = []
     async with _client() as client:
         running = asyncio.gather(*(compare(client, url, each) for each in requests))
@@ -98,8 +103,11 @@ def _client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=timeout, limits=limits)
 
 
-async def _call(client: httpx.AsyncClient, url: str, name: str, body: dict[str, Any], owner: str) -> Any:
-    """Events of an endpoint as (name, data); Gradio takes a call first and sends its events from a second address."""
+async def _call(
+    client: httpx.AsyncClient, url: str, name: str, body: dict[str, Any], owner: str
+) -> Any:
+    """Events of an endpoint as (name, data); Gradio takes a call first and sends its events from a
+    second address."""
     headers = {"x-mars-visitor": owner}
     answer = await client.post(f"{url}gradio_api/call/v2/{name}", json=body, headers=headers)
     if answer.status_code != 200:

@@ -1,4 +1,5 @@
-"""The cost of streaming: the page's generator compared with plain runs of the same configurations, alternating in one process."""
+"""The cost of streaming: the page's generator compared with plain runs of the same configurations,
+alternating in one process."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from ui.tabs.compare import frames, handlers
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Seconds of one comparison through the page's generator, and of the same runs without it (``direct``)."""
+    """Seconds of one comparison through the page's generator, and of the same runs without it
+    (``direct``)."""
 
     direct: float
     total: float
@@ -59,7 +61,15 @@ def form(seed: int) -> Form:
     """The page's defaults with another seed."""
     lanes = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}))
     spec = BUNDLED_PAIR
-    return Form(prompt=spec.prompts[0], pair=spec.key, temperature=1.0, k=5, max_new_tokens=128, seed=seed, lanes=lanes)
+    return Form(
+        prompt=spec.prompts[0],
+        pair=spec.key,
+        temperature=1.0,
+        k=5,
+        max_new_tokens=128,
+        seed=seed,
+        lanes=lanes,
+    )
 
 
 def compare(rounds: int) -> list[Shown]:
@@ -73,18 +83,28 @@ def compare(rounds: int) -> list[Shown]:
         ExitStack() as patches,
     ):
         parts = (
-            (store, "new_comparison"), (store, "save_run"), (frames, "token_rows"), (frames, "ended_view"),
-            (perform, "burst"), (Session, "warm_up"),
-        )  # fmt: skip
+            (store, "new_comparison"),
+            (store, "save_run"),
+            (frames, "token_rows"),
+            (frames, "ended_view"),
+            (perform, "burst"),
+            (Session, "warm_up"),
+        )
         for owner, name in parts:
             patches.enter_context(patch.object(owner, name, clocked(clock, getattr(owner, name))))
-        services = Services(ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes)))
+        services = Services(
+            ModelPool(), store, engine=engine, order=lambda lanes: list(range(lanes))
+        )
         pair = engine.submit(services.pool.get, BUNDLED_PAIR).result()
         for seed in range(rounds + 1):
             first = random.random() < 0.5
             before = engine.submit(direct, pair, seed).result() if first else 0.0
             shown = streamed(services, clock, seed)
-            found.append(replace(shown, direct=before if first else engine.submit(direct, pair, seed).result()))
+            found.append(
+                replace(
+                    shown, direct=before if first else engine.submit(direct, pair, seed).result()
+                )
+            )
     return found[1:]
 
 
@@ -97,15 +117,26 @@ def direct(pair: Pair, seed: int) -> float:
 
 
 def streamed(services: Services, clock: defaultdict[str, float], seed: int) -> Shown:
-    """Every frame becomes the text that the page would send; the last one closes the comparison. ``direct`` is left nan."""
+    """Every frame becomes the text that the page would send; the last one closes the comparison.
+    ``direct`` is left nan."""
     clock.clear()
     started = before = time.perf_counter()
     opening = closing = 0.0
     for frame in handlers.run_comparison(services, form(seed), "bench"):
-        assert [*([frame.strip.html()] if frame.strip else []), *(lane.json() for lane in frame.lanes if lane)]
+        assert [
+            *([frame.strip.html()] if frame.strip else []),
+            *(lane.json() for lane in frame.lanes if lane),
+        ]
         if frame.lanes and not opening:
             opening = time.perf_counter() - started
         before, closing = time.perf_counter(), time.perf_counter() - before
     saving = clock["new_comparison"] + clock["save_run"]
-    parts = (clock["burst"], clock["token_rows"], clock["ended_view"], clock["warm_up"], saving, closing)
+    parts = (
+        clock["burst"],
+        clock["token_rows"],
+        clock["ended_view"],
+        clock["warm_up"],
+        saving,
+        closing,
+    )
     return Shown(math.nan, before - started, opening, *parts)

@@ -1,8 +1,9 @@
-"""One small figure a rule: the target's distribution p beside the distribution P that the rule makes of it, for one drafted token at
-temperature 1, at a near tie and at a decisive place.
+"""One small figure a rule: the target's distribution p beside the distribution P that the rule
+makes of it, for one drafted token at temperature 1, at a near tie and at a decisive place.
 
-``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those of the code: every own draw (and where
-that is the drafted token, the best of the others) and a grid of accept uniforms are put to ``judge``, and what is emitted is counted.
+``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
+of the code: every own draw (and where that is the drafted token, the best of the others) and a grid
+of accept uniforms are put to ``judge``, and what is emitted is counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Verdict, chain_draft, judge, walk
 
 HERE = Path(__file__).parent
-PLACES = {"near tie": (5.0, 4.7, 4.1, 3.0, 1.5), "decisive": (5.0, 3.4, 2.9, 2.0, 1.0)}  # logits of the tokens a … e
+PLACES = {
+    "near tie": (5.0, 4.7, 4.1, 3.0, 1.5),
+    "decisive": (5.0, 3.4, 2.9, 2.0, 1.0),
+}  # logits of the tokens a … e
 DRAFTED, CHANCE = 1, 0.55  # the drafter says b, with this probability
 FOLLOWING = 4  # further drafted tokens, all of them what the target draws: a rule may look ahead
 GRID = 100  # accept uniforms
@@ -43,21 +47,37 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
     others = [(own, own, float(p[own])) for own in range(len(p)) if own != DRAFTED]
     draws = [
         *others,
-        *((DRAFTED, other, float(p[DRAFTED]) * share / (1 - float(p[DRAFTED]))) for other, _, share in others),
+        *(
+            (DRAFTED, other, float(p[DRAFTED]) * share / (1 - float(p[DRAFTED])))
+            for other, _, share in others
+        ),
     ]
     draft = chain_draft(ids, drafter, drafter[:, None] * torch.eye(len(place))[ids[1:]])
     for accept, (own, other, share) in product(range(GRID), draws):
         coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
         noise = torch.ones(FOLLOWING + 2, len(place), dtype=torch.float64)
         coin[0], noise[0, other], noise[0, own] = (accept + 0.5) / GRID, 1e-9, 1e-18
-        columns = judge(logits, draft, rule, values, SAMPLING, DraftMode.GREEDY, Chance(coin, noise, None), meter=False)
+        columns = judge(
+            logits,
+            draft,
+            rule,
+            values,
+            SAMPLING,
+            DraftMode.GREEDY,
+            Chance(coin, noise, None),
+            meter=False,
+        )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted
 
 
 def _first(verdict: Verdict) -> int:
     """The first token that the step emits."""
-    node = verdict.nodes.column("id")[verdict.path[1]] if len(verdict.path) > 1 else verdict.nodes.column("emit")[0]
+    node = (
+        verdict.nodes.column("id")[verdict.path[1]]
+        if len(verdict.path) > 1
+        else verdict.nodes.column("emit")[0]
+    )
     return int(node)
 
 
@@ -72,7 +92,10 @@ def svg(rule: Rule) -> str:
 
 
 def _panel(rule: Rule, name: str, logits: tuple[float, ...]) -> dict[str, object]:
-    p, emitted = torch.tensor(logits, dtype=torch.float64).softmax(-1), distribution_of(rule, logits)
+    p, emitted = (
+        torch.tensor(logits, dtype=torch.float64).softmax(-1),
+        distribution_of(rule, logits),
+    )
     shift = float((emitted - p).abs().sum() / 2)
     return {
         "title": f"{name}, r = {logits[1] / logits[0]:.2f}: TV {shift:.2f}",

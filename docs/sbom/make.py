@@ -1,10 +1,12 @@
-"""Writes docs/sbom/*.cdx.json (CycloneDX) and docs/licences.md from installed packages: ``make sbom``.
+"""Writes docs/sbom/*.cdx.json (CycloneDX) and docs/licences.md from installed packages: ``make
+sbom``.
 
     python docs/sbom/make.py .venv/bin/python [more pythons]
 
-What is read is what is installed, so a list of the CUDA libraries needs an environment with them: ``make sbom WITH=…/bin/python``.
-What no given environment has keeps its line in licences.md as long as its version is the locked one. cyclonedx-py and pip-licenses
-must be installed beside this python.
+What is read is what is installed, so a list of the CUDA libraries needs an environment with them:
+``make sbom WITH=…/bin/python``. What no given environment has keeps its line in licences.md as long
+as its version is the locked one. cyclonedx-py and pip-licenses must be installed beside this
+python.
 """
 
 from __future__ import annotations
@@ -32,9 +34,15 @@ PARTS: Mapping[str, str] = {
     "dev": "With `requirements-dev.txt` (tests and checks; never part of a deployment)",
 }
 PLATFORM = {
-    "python_version": "3.12", "python_full_version": "3.12.12", "sys_platform": "linux", "platform_system": "Linux",
-    "platform_machine": "x86_64", "os_name": "posix", "implementation_name": "cpython", "platform_python_implementation": "CPython",
-}  # fmt: skip
+    "python_version": "3.12",
+    "python_full_version": "3.12.12",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "os_name": "posix",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+}
 NOT_SEEN = "for other platforms or versions of Python; not installed where this list was made"
 LINE = re.compile(r"^\* \*\*(.+)\*\*: (.+)$", re.MULTILINE)
 PACKAGE = re.compile(r"\[?([^\]\s]+?)\]?(?:\((\S*)\))? (\S+?)(?:, |$)")
@@ -76,18 +84,31 @@ def base(version: str) -> str:
 
 
 def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
-    """(package, version) → licence and address: what the page has, and over it what is installed."""
+    """(package, version) → licence and address: what the page has, and over it what is
+    installed."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     _, _, lists = PAGE.read_text(encoding="utf-8").partition("\n## ")
     for licence, packages in LINE.findall(lists):
         for name, address, version in PACKAGE.findall(packages):
             found[canonical(name), version] = licence, address
     for python in pythons:
-        options = ("--python", python, "--from=mixed", "--with-urls", "--with-system", "--format=json")
+        options = (
+            "--python",
+            python,
+            "--from=mixed",
+            "--with-urls",
+            "--with-system",
+            "--format=json",
+        )
         for row in tool("pip-licenses", *options):
             address = row["URL"] if re.fullmatch(r"https?://[^\s()|]+", row["URL"]) else ""
-            first, *_ = row["License"].strip().splitlines() or ["UNKNOWN"]  # some packages put the whole text there
-            found[canonical(row["Name"]), base(row["Version"])] = first.strip().replace("|", "/")[:100], address
+            first, *_ = row["License"].strip().splitlines() or [
+                "UNKNOWN"
+            ]  # some packages put the whole text there
+            found[canonical(row["Name"]), base(row["Version"])] = (
+                first.strip().replace("|", "/")[:100],
+                address,
+            )
     return found
 
 
@@ -96,23 +117,37 @@ def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
     parts = [re.split(r"^## ", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]]
     for lock, title in PARTS.items():
         lines: dict[str, list[str]] = {}
-        for name, version in sorted({canonical(each.name): version_of(each) for each in locked(lock)}.items()):
+        for name, version in sorted(
+            {canonical(each.name): version_of(each) for each in locked(lock)}.items()
+        ):
             licence, address = found.get((name, version), (NOT_SEEN, ""))
-            lines.setdefault(licence, []).append(f"{f'[{name}]({address})' if address else name} {version}")
-        listed = "".join(f"* **{licence}**: {', '.join(packages)}\n" for licence, packages in sorted(lines.items()))
+            lines.setdefault(licence, []).append(
+                f"{f'[{name}]({address})' if address else name} {version}"
+            )
+        listed = "".join(
+            f"* **{licence}**: {', '.join(packages)}\n"
+            for licence, packages in sorted(lines.items())
+        )
         parts.append(f"## {title}\n\n{listed}")
     return parts[0] + "\n".join(parts[1:])
 
 
 def sbom(python: str) -> None:
-    """One file for what a deployment has of this environment: run-cpu or run-cuda by the torch that is in it."""
+    """One file for what a deployment has of this environment: run-cpu or run-cuda by the torch that
+    is in it."""
     options = ("--output-reproducible", "--of", "JSON", "--pyproject", str(ROOT / "pyproject.toml"))
     whole = tool("cyclonedx-py", "environment", *options, python)
-    variant = "cuda" if any(canonical(each["name"]) == "triton" for each in whole["components"]) else "cpu"
+    variant = (
+        "cuda"
+        if any(canonical(each["name"]) == "triton" for each in whole["components"])
+        else "cpu"
+    )
     wanted = deployed(variant)
     kept = [each for each in whole["components"] if canonical(each["name"]) in wanted]
     refs = {each["bom-ref"] for each in kept} | {whole["metadata"]["component"]["bom-ref"]}
-    whole["components"] = [{key: value for key, value in each.items() if key != "externalReferences"} for each in kept]
+    whole["components"] = [
+        {key: value for key, value in each.items() if key != "externalReferences"} for each in kept
+    ]
     whole["dependencies"] = [
         {**each, "dependsOn": [ref for ref in each.get("dependsOn", []) if ref in refs]}
         for each in whole["dependencies"]

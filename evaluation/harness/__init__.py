@@ -1,6 +1,8 @@
-"""lm-eval with this engine: the model ``mars``, and the tasks of the bundled pair. ``register`` registers both with lm-eval.
+"""lm-eval with this engine: the model ``mars``, and the tasks of the bundled pair. ``register``
+registers both with lm-eval.
 
-Importing this package imports no lm-eval; ``register``, ``command`` and ``model`` need it (the extra eval).
+Importing this package imports no lm-eval; ``register``, ``command`` and ``model`` need it (the
+extra eval).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ MISSING = "This command needs lm-eval: install the extra eval (make eval in a ch
 
 
 def register() -> None:
-    """Make ``lm_eval.simple_evaluate(model="mars", …)`` work in this process; the model itself is imported when lm-eval needs it.
+    """Make ``lm_eval.simple_evaluate(model="mars", …)`` work in this process; the model itself is
+    imported when lm-eval needs it.
 
     Raises ValueError where lm-eval is not installed.
     """

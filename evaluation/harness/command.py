@@ -1,4 +1,5 @@
-"""lm-eval's own command with the model ``mars``, the tasks folder, and telemetry beside the results."""
+"""lm-eval's own command with the model ``mars``, the tasks folder, and telemetry beside the
+results."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from evaluation.harness import MISSING, MODEL, TASKS, register
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs ``lm_eval`` with these arguments. Exit status 2 for invalid options, with one sentence on standard error.
+    """Runs ``lm_eval`` with these arguments. Exit status 2 for invalid options, with one sentence
+    on standard error.
 
     lm-eval's parser reads and changes ``sys.argv``, so it is set here.
     """
@@ -46,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """Adds the tasks folder to the user's own; for the model mars a name for the folder of its results, and telemetry into that folder.
+    """Adds the tasks folder to the user's own; for the model mars a name for the folder of its
+    results, and telemetry into that folder.
 
     ``--config`` names a file; arguments override it.
     """

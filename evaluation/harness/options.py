@@ -17,20 +17,39 @@ from mars_core.rules import PLAIN, RULES
 from mars_core.types import PROCESSORS, Processors, RuleConfig, Sampling
 
 # Options specific to lm-eval; the others are those of ``python -m mars_core``, with _ instead of -.
-_TABLE: Table = PAIR_OPTIONS | DRAFTER_OPTIONS | MACHINE_OPTIONS | {
-    "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
-    "--rule": {"default": "mars", "choices": list(RULES)},  # its parameters are further arguments
-    "--graphs": {"type": bool, "default": True},
-    "--seed": {"type": int},  # default: lm-eval's --seed
-    "--max-new-tokens": {"type": int, "default": 256},  # if the task does not set it; as in the model ``hf``
-    "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
-    "--enable-thinking": {"type": bool},  # an argument of some chat templates
-    "--think-end-token": {},  # the answer is what follows the last one
-    "--db": {},  # URL of a database for the runs
-    "--telemetry": {},  # a folder
-}  # fmt: skip
-_OPTIONS = {name[2:].replace("-", "_"): keywords for name, keywords in _TABLE.items() if name != "--no-graphs"}
-_LM_EVAL = ("batch_size", "max_batch_size", "model")  # set by lm-eval; the engine's batch size is always 1
+_TABLE: Table = (
+    PAIR_OPTIONS
+    | DRAFTER_OPTIONS
+    | MACHINE_OPTIONS
+    | {
+        "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
+        "--rule": {
+            "default": "mars",
+            "choices": list(RULES),
+        },  # its parameters are further arguments
+        "--graphs": {"type": bool, "default": True},
+        "--seed": {"type": int},  # default: lm-eval's --seed
+        "--max-new-tokens": {
+            "type": int,
+            "default": 256,
+        },  # if the task does not set it; as in the model ``hf``
+        "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
+        "--enable-thinking": {"type": bool},  # an argument of some chat templates
+        "--think-end-token": {},  # the answer is what follows the last one
+        "--db": {},  # URL of a database for the runs
+        "--telemetry": {},  # a folder
+    }
+)
+_OPTIONS = {
+    name[2:].replace("-", "_"): keywords
+    for name, keywords in _TABLE.items()
+    if name != "--no-graphs"
+}
+_LM_EVAL = (
+    "batch_size",
+    "max_batch_size",
+    "model",
+)  # set by lm-eval; the engine's batch size is always 1
 _OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
 _MAY_BE_NONE = ("rule", "drafter")  # lm-eval parses the word none as None
 # Arguments of other models, accepted with these values only.
@@ -41,7 +60,9 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (True, False),
 }
 _WORDS = ("sequence_bias", "bad_words_ids")
-_KNOWN = ", ".join(("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS))
+_KNOWN = ", ".join(
+    ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS)
+)
 
 
 class OptionError(ValueError):
@@ -69,11 +90,19 @@ NAMES = tuple(_OPTIONS)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value of the wrong kind."""
+    """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value
+    of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
     named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
-    named = {name: value for name, value in named.items() if name not in _LM_EVAL and value is not None}
-    options = Options(**{name: _value(name, keywords, named.pop(name, None)) for name, keywords in _OPTIONS.items()})
+    named = {
+        name: value for name, value in named.items() if name not in _LM_EVAL and value is not None
+    }
+    options = Options(
+        **{
+            name: _value(name, keywords, named.pop(name, None))
+            for name, keywords in _OPTIONS.items()
+        }
+    )
     options.rule_config = RuleConfig(options.rule, _parameters(options.rule, named))
     return options
 
@@ -85,10 +114,18 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
         return keywords.get("default", False if flag else None)
     if kind is str:
         value = str(value)
-    elif isinstance(value, bool) is not (kind is bool) or not isinstance(value, int | float) or value != int(value):
-        raise OptionError(f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}.")
+    elif (
+        isinstance(value, bool) is not (kind is bool)
+        or not isinstance(value, int | float)
+        or value != int(value)
+    ):
+        raise OptionError(
+            f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}."
+        )
     if value not in keywords.get("choices", [value]):
-        raise OptionError(f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}.")
+        raise OptionError(
+            f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}."
+        )
     if name in ("max_new_tokens", "max_length") and value < 1:
         raise OptionError(f"{name} is {value}; it must be at least 1.")
     return kind(value)
@@ -100,7 +137,9 @@ def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
     for name, value in given.items():
         if name not in known:
             takes = ", ".join((*known, *NAMES))
-            raise OptionError(f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}.")
+            raise OptionError(
+                f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}."
+            )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise OptionError(f"{name} is {value!r}; it must be a number.")
     with checked():
@@ -109,7 +148,8 @@ def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """``until``: strings that end the answer and are removed from it, including the text of the end token."""
+    """``until``: strings that end the answer and are removed from it, including the text of the end
+    token."""
 
     sampling: Sampling
     max_new_tokens: int
@@ -117,7 +157,8 @@ class Generation:
 
 
 def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: int) -> Generation:
-    """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples; ``do_sample: false`` is greedy.
+    """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples;
+    ``do_sample: false`` is greedy.
 
     Raises OptionError for an argument that this engine does not have.
     """
@@ -131,21 +172,34 @@ def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: i
     top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
     numbers = {name: getattr(Processors(), name) for name in PROCESSORS}
     with checked():
-        numbers |= {name: type(numbers[name])(named.pop(name)) for name in PROCESSORS if named.get(name) is not None}
+        numbers |= {
+            name: type(numbers[name])(named.pop(name))
+            for name in PROCESSORS
+            if named.get(name) is not None
+        }
         words = _biases(*(named.pop(name, None) or () for name in _WORDS))
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
             raise OptionError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
     processors = Processors(**numbers, logit_bias=words)
-    sampling = Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p)) if samples else Sampling()
-    return Generation(replace(sampling, processors=processors), length, tuple(stop for stop in until if stop))
+    sampling = (
+        Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p))
+        if samples
+        else Sampling()
+    )
+    return Generation(
+        replace(sampling, processors=processors), length, tuple(stop for stop in until if stop)
+    )
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:
     """As ``generate`` takes them. Raises ValueError for something else."""
     pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
     try:
-        found = [*((ids, float(bias)) for ids, bias in pairs), *((ids, -math.inf) for ids in bad_words_ids)]
+        found = [
+            *((ids, float(bias)) for ids, bias in pairs),
+            *((ids, -math.inf) for ids in bad_words_ids),
+        ]
         return tuple((str(list(map(int, ids))), bias) for ids, bias in found)
     except TypeError:
         raise ValueError(
@@ -154,6 +208,7 @@ def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], 
 
 
 def seed_of(seed: int, request: Any, repeat: int) -> int:
-    """A separate seed for every answer to an lm-eval Instance, so that two documents do not share their random draws."""
+    """A separate seed for every answer to an lm-eval Instance, so that two documents do not share
+    their random draws."""
     key = f"{seed}/{request.task_name}/{request.doc_id}/{request.idx}/{repeat}"
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")

@@ -1,4 +1,5 @@
-"""Telemetry of each answer, as JSON lines beside lm-eval's samples, written as soon as the answer is complete."""
+"""Telemetry of each answer, as JSON lines beside lm-eval's samples, written as soon as the answer
+is complete."""
 
 from __future__ import annotations
 
@@ -14,11 +15,21 @@ from evaluation.statistics import over
 from mars_core.types import Trace
 
 Row = Mapping[str, Any]
-POOLED = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
+POOLED = (
+    "new_tokens",
+    "steps",
+    "wall_s",
+    "drafted",
+    "accepted",
+    "relaxed",
+    "tv_sum",
+    "log_likelihood",
+)
 
 
 def row_of(trace: Trace, **known: Any) -> Row:
-    """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those of lm-eval's samples).
+    """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those
+    of lm-eval's samples).
 
     Undefined rates and infinite KL are null, because JSON has no NaN or infinity.
     """
@@ -37,8 +48,11 @@ def row_of(trace: Trace, **known: Any) -> Row:
 
 
 def pooled(rows: Sequence[Row]) -> dict[str, Any]:
-    """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers. Null where an answer's is unknown."""
-    total = {name: sum(math.nan if row[name] is None else row[name] for row in rows) for name in POOLED}
+    """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers.
+    Null where an answer's is unknown."""
+    total = {
+        name: sum(math.nan if row[name] is None else row[name] for row in rows) for name in POOLED
+    }
     rates = {
         "tokens_per_s": over(total["new_tokens"], total["wall_s"]),
         "tau": over(total["new_tokens"], total["steps"]),
@@ -53,14 +67,17 @@ def pooled(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 class Telemetry:
-    """The rows of this process, and their file, if a folder is set. ``rank`` is None for a single process."""
+    """The rows of this process, and their file, if a folder is set. ``rank`` is None for a single
+    process."""
 
     def __init__(self, folder: str | None, rank: int | None) -> None:
         self.rows: list[Row] = []
         self.path: Path | None = None
         if folder is not None:
             time = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-            self.path = Path(folder) / f"telemetry_{time}{'' if rank is None else f'_rank{rank}'}.jsonl"
+            self.path = (
+                Path(folder) / f"telemetry_{time}{'' if rank is None else f'_rank{rank}'}.jsonl"
+            )
 
     def add(self, row: Row) -> None:
         self.rows.append(row)

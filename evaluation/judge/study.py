@@ -1,7 +1,9 @@
-"""Judges a study pair by pair: each rule's answer and its baseline's, in both orders; every verdict is stored immediately.
+"""Judges a study pair by pair: each rule's answer and its baseline's, in both orders; every verdict
+is stored immediately.
 
-The protocol is MT-bench's (2306.05685, 3.1): A, B or tie. The prompt is our own; the form of the verdict, ``[[A]]``, ``[[B]]``, ``[[C]]``,
-is MT-bench's too. Stored verdicts of the same judge are not requested again, so a stopped judging can be continued.
+The protocol is MT-bench's (2306.05685, 3.1): A, B or tie. The prompt is our own; the form of the
+verdict, ``[[A]]``, ``[[B]]``, ``[[C]]``, is MT-bench's too. Stored verdicts of the same judge are
+not requested again, so a stopped judging can be continued.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class Endpoint(Client):
     """Thread-safe client."""
 
     def ask(self, messages: list[dict[str, str]]) -> str:
-        """The answer to a conversation. Raises ServerError when all tries have failed. Some models do not support a temperature."""
+        """The answer to a conversation. Raises ServerError when all tries have failed. Some models
+        do not support a temperature."""
         body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
         answer = self.post(CHAT, body, optional=("temperature",))
         try:
@@ -89,7 +92,8 @@ class Pair(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Number of questions, two per pair. ``unclear``: answers without a verdict, which are not stored."""
+    """Number of questions, two per pair. ``unclear``: answers without a verdict, which are not
+    stored."""
 
     total: int
     judged: int = 0
@@ -101,23 +105,38 @@ _Job = tuple[Pair, bool]  # one question, and whether the baseline's answer come
 
 
 def judge_study(
-    store: RunStore, study_id: str, endpoint: Endpoint, *, limit: int | None = None, parallel: int = 4
+    store: RunStore,
+    study_id: str,
+    endpoint: Endpoint,
+    *,
+    limit: int | None = None,
+    parallel: int = 4,
 ) -> Iterator[Progress]:
-    """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed random sample of the study.
+    """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed
+    random sample of the study.
 
-    Raises ServerError when MAX_FAILURES questions in a row fail, StorageError where the store fails.
+    Raises ServerError when MAX_FAILURES questions in a row fail, StorageError where the store
+    fails.
     """
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
     judge = endpoint.server.model
-    known = {(each.task, each.lane, each.swapped) for each in store.judgements(study_id) if each.judge == judge}
+    known = {
+        (each.task, each.lane, each.swapped)
+        for each in store.judgements(study_id)
+        if each.judge == judge
+    }
     jobs = [(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
-    missing = [(pair, swapped) for pair, swapped in jobs if (pair.task, pair.lane, swapped) not in known]
+    missing = [
+        (pair, swapped) for pair, swapped in jobs if (pair.task, pair.lane, swapped) not in known
+    ]
     questions: list[_Job] = []
 
     def save(job: _Job, choice: Preferred, text: str) -> None:
         pair, swapped = job
-        store.add_judgement(study_id, pair.task, pair.lane, swapped=swapped, judge=judge, choice=choice, text=text)
+        store.add_judgement(
+            study_id, pair.task, pair.lane, swapped=swapped, judge=judge, choice=choice, text=text
+        )
 
     for job in missing:
         if job[0].rule == job[0].baseline:
@@ -142,11 +161,16 @@ def judge_study(
             yield progress
 
 
-def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generator[tuple[_Job, str | ServerError]]:
+def _ask_all(
+    endpoint: Endpoint, jobs: Sequence[_Job], parallel: int
+) -> Generator[tuple[_Job, str | ServerError]]:
     """Answers in order of arrival; closing the iterator cancels requests that have not started."""
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
-        waiting = {pool.submit(endpoint.ask, question(*pair[2:], swapped=each)): (pair, each) for pair, each in jobs}
+        waiting = {
+            pool.submit(endpoint.ask, question(*pair[2:], swapped=each)): (pair, each)
+            for pair, each in jobs
+        }
         for done in as_completed(waiting):
             error = done.exception()
             yield waiting[done], error if isinstance(error, ServerError) else done.result()
@@ -154,13 +178,21 @@ def _ask_all(endpoint: Endpoint, jobs: Sequence[_Job], parallel: int) -> Generat
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def question(item: Item, rule: Sequence[str], baseline: Sequence[str], *, swapped: bool) -> list[dict[str, str]]:
-    """The messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn; ``swapped``: the baseline's come first."""
+def question(
+    item: Item, rule: Sequence[str], baseline: Sequence[str], *, swapped: bool
+) -> list[dict[str, str]]:
+    """The messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn;
+    ``swapped``: the baseline's come first."""
     first, second = (baseline, rule) if swapped else (rule, baseline)
     references = [text for text in item.references if text.strip()]
-    rules = _RULES.format(reference=_REFERENCE if references else "", turns=_TURNS if len(item.turns) > 1 else "")
+    rules = _RULES.format(
+        reference=_REFERENCE if references else "", turns=_TURNS if len(item.turns) > 1 else ""
+    )
     parts = [_part("Reference answer", text) for text in references]
-    parts += [_part("Assistant A", _conversation(item, first)), _part("Assistant B", _conversation(item, second))]
+    parts += [
+        _part("Assistant A", _conversation(item, first)),
+        _part("Assistant B", _conversation(item, second)),
+    ]
     return [{"role": "system", "content": rules}, {"role": "user", "content": "\n\n".join(parts)}]
 
 
@@ -184,19 +216,34 @@ def _part(name: str, text: str) -> str:
 
 
 def _pairs(store: RunStore, study_id: str) -> list[Pair]:
-    """Every completed answer of a rule with its baseline's, if both texts are still stored; plain decoding is not judged."""
+    """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
+    decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
-    whole = (each for each in store.results(study_id) if read_result(each.data).status is Status.COMPLETED)
+    whole = (
+        each
+        for each in store.results(study_id)
+        if read_result(each.data).status is Status.COMPLETED
+    )
     completed = {(result.task, result.lane): result for result in whole}
     wanted = [
         (result, completed[task, baseline])
         for (task, lane), result in completed.items()
-        if lane != plan.none and (baseline := plan.baseline(lane)) is not None and (task, baseline) in completed
+        if lane != plan.none
+        and (baseline := plan.baseline(lane)) is not None
+        and (task, baseline) in completed
     ]
-    run_ids = dict.fromkeys(run_id for results in wanted for result in results for run_id in result.run_ids)
+    run_ids = dict.fromkeys(
+        run_id for results in wanted for result in results for run_id in result.run_ids
+    )
     records = records_of(store, list(run_ids))
     return [
-        Pair(rule.task, rule.lane, plan.item(plan.task(rule.task)), _texts(rule, records), _texts(baseline, records))
+        Pair(
+            rule.task,
+            rule.lane,
+            plan.item(plan.task(rule.task)),
+            _texts(rule, records),
+            _texts(baseline, records),
+        )
         for rule, baseline in wanted
         if all(run_id in records for run_id in (*rule.run_ids, *baseline.run_ids))
     ]

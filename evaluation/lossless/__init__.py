@@ -1,1 +1,2 @@
-"""Whether a server with speculative decoding writes what its model alone would write (``mars check``)."""
+"""Whether a server with speculative decoding writes what its model alone would write (``mars
+check``)."""

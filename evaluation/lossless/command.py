@@ -27,12 +27,17 @@ STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.DUPLICATED: 1, V
 
 
 def check(options: Namespace, key: str) -> int:
-    """Write the page and return the exit status. Raises ValueError for bad options, ServerError for a server that does not answer."""
+    """Write the page and return the exit status. Raises ValueError for bad options, ServerError for
+    a server that does not answer."""
     if not DRAWS[0] <= options.draws <= DRAWS[1]:
         raise ValueError(f"--draws is {options.draws}; it must be {DRAWS[0]} to {DRAWS[1]:,}.")
     if not 0 <= options.seed < 2**31:
         raise ValueError(f"--seed is {options.seed}; it must be 0 to {2**31 - 1:,}.")
-    prompts = read_prompts(Path(options.prompts)) if options.prompts else (*BUNDLED_PROMPTS, *GENERAL_PROMPTS)
+    prompts = (
+        read_prompts(Path(options.prompts))
+        if options.prompts
+        else (*BUNDLED_PROMPTS, *GENERAL_PROMPTS)
+    )
     with ExitStack() as stack:
         server = stack.enter_context(_client(options.server, options.server_model, key, "server"))
         against = [options.against, options.against_model, key, "second server"]
@@ -52,11 +57,15 @@ def check(options: Namespace, key: str) -> int:
 def read_prompts(path: Path) -> tuple[str, ...]:
     """One prompt per line. Raises ValueError."""
     try:
-        prompts = tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        prompts = tuple(
+            line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+        )
     except (OSError, ValueError) as error:
         raise ValueError(f"--prompts is {str(path)!r}, which cannot be read: {error}.") from None
     if not 1 <= len(prompts) <= MOST_PROMPTS:
-        raise ValueError(f"--prompts has {len(prompts):,} lines with a prompt; it must have 1 to {MOST_PROMPTS}.")
+        raise ValueError(
+            f"--prompts has {len(prompts):,} lines with a prompt; it must have 1 to {MOST_PROMPTS}."
+        )
     return prompts
 
 
@@ -74,10 +83,15 @@ def page(servers: Sequence[Server], findings: Sequence[Finding]) -> str:
     return displayable("\n".join(lines)) + "\n"
 
 
-def _document(options: Namespace, servers: Sequence[Server], findings: Sequence[Finding]) -> dict[str, Any]:
+def _document(
+    options: Namespace, servers: Sequence[Server], findings: Sequence[Finding]
+) -> dict[str, Any]:
     named = [{"url": each.base, "model": each.model} for each in servers]
     settings = {"servers": named, "draws": options.draws, "seed": options.seed}
-    return settings | {"verdict": overall(findings), "findings": [asdict(finding) for finding in findings]}
+    return settings | {
+        "verdict": overall(findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
 
 
 def counters_of(server: Client) -> Counters | None:
@@ -89,11 +103,14 @@ def counters_of(server: Client) -> Counters | None:
 
 
 def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
-    """What the requests of the check added to the counters; those of other clients in the meantime are in it."""
+    """What the requests of the check added to the counters; those of other clients in the meantime
+    are in it."""
     if before is None or after is None or not after.drafts > 0:  # nan without counters
         return Finding(TITLE, Verdict.NOT_TESTED, "The server counts no drafts.")
     names = ("drafts", "drafted", "accepted")
-    drafts, drafted, accepted = (int(getattr(after, name) - getattr(before, name)) for name in names)
+    drafts, drafted, accepted = (
+        int(getattr(after, name) - getattr(before, name)) for name in names
+    )
     earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
     places = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
     doubts = list(_doubts(drafts, drafted, accepted, places))

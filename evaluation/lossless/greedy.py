@@ -1,4 +1,5 @@
-"""Temperature 0: the tokens of a server against its own, against another server's and against the target's log probabilities."""
+"""Temperature 0: the tokens of a server against its own, against another server's and against the
+target's log probabilities."""
 
 from __future__ import annotations
 
@@ -14,27 +15,37 @@ from evaluation.served.client import COMPLETIONS, Client, ServerError
 
 TOKENS = 64  # of every answer
 SHOWN = 20  # characters
-# Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of 16 to 32. A server whose own repeats
-# move gaps further has a larger one, up to MOST_TIE; what moves further is not rounding.
+# Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of
+# 16 to 32. A server whose own repeats move gaps further has a larger one, up to MOST_TIE; what
+# moves further is not rounding.
 TIE, MOST_TIE = 0.125, 0.5
 
 
 class Difference(NamedTuple):
-    """Of two texts: how much more probable the expected token is (nats; at least ``gap``, nan if the server does not tell), and where."""
+    """Of two texts: how much more probable the expected token is (nats; at least ``gap``, nan if
+    the server does not tell), and where."""
 
     gap: float
     where: str
 
 
-def greedy_findings(server: Client, reference: Client | None, prompts: Sequence[str]) -> list[Finding]:
+def greedy_findings(
+    server: Client, reference: Client | None, prompts: Sequence[str]
+) -> list[Finding]:
     """Raises ServerError."""
 
     def one(client: Client, prompt: str) -> Answer:
         return ask(client, prompt, TOKENS, 0.0, logprobs=5)
 
-    def against(title: str, judge: Client, expected: Sequence[Answer], found: Sequence[Answer]) -> Finding:
+    def against(
+        title: str, judge: Client, expected: Sequence[Answer], found: Sequence[Answer]
+    ) -> Finding:
         rows = enumerate(zip(prompts, expected, found, strict=True))
-        return _finding(f"Temperature 0, {title}", [difference(judge, number, *row) for number, row in rows], tie)
+        return _finding(
+            f"Temperature 0, {title}",
+            [difference(judge, number, *row) for number, row in rows],
+            tie,
+        )
 
     answers = [one(server, prompt) for prompt in prompts]
     again = at_once(lambda prompt: one(server, prompt), prompts)
@@ -45,15 +56,20 @@ def greedy_findings(server: Client, reference: Client | None, prompts: Sequence[
         findings.append(against("against the other server", reference, expected, answers))
     title = "Temperature 0, against the log probabilities of the text"
     try:
-        scored = [_scored(reference or server, number, answer) for number, answer in enumerate(answers)]
+        scored = [
+            _scored(reference or server, number, answer) for number, answer in enumerate(answers)
+        ]
     except (ServerError, LookupError, TypeError, ValueError, AttributeError):
-        reason = "The server does not report token ids and the log probabilities of a prompt (echo)."
+        reason = (
+            "The server does not report token ids and the log probabilities of a prompt (echo)."
+        )
         return [*findings, Finding(title, Verdict.NOT_TESTED, reason)]
     return [*findings, _finding(title, scored, tie)]
 
 
 def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
-    """The largest gap that rounding can close: as far as the gap of two tokens moved between two answers while these were equal."""
+    """The largest gap that rounding can close: as far as the gap of two tokens moved between two
+    answers while these were equal."""
     largest = TIE
     for one, other in zip(answers, again, strict=True):
         for here, there in zip(one.logprobs or (), other.logprobs or (), strict=False):
@@ -65,9 +81,11 @@ def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
     return min(largest, MOST_TIE)
 
 
-def difference(judge: Client, number: int, prompt: str, expected: Answer, found: Answer) -> Difference | None:
-    """The first token that differs, with the gap of both by ``judge``; the first character where not every token is identified; None where
-    all are equal."""
+def difference(
+    judge: Client, number: int, prompt: str, expected: Answer, found: Answer
+) -> Difference | None:
+    """The first token that differs, with the gap of both by ``judge``; the first character where
+    not every token is identified; None where all are equal."""
     texts = [answer.text.rstrip(CUT) for answer in (expected, found)]
     start, place, gap = _first(*texts), "character", math.nan
     at = start
@@ -78,8 +96,12 @@ def difference(judge: Client, number: int, prompt: str, expected: Answer, found:
     if expected.names and found.names and at < min(len(expected.names), len(found.names)):
         p = next_token(judge, prompt, expected, at, 0)
         ours = found.names[at]
-        least = abs(p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan)))
-        gap = least if ours in p or least > MOST_TIE else math.nan  # of a token that is not listed the gap is larger
+        least = abs(
+            p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan))
+        )
+        gap = (
+            least if ours in p or least > MOST_TIE else math.nan
+        )  # of a token that is not listed the gap is larger
     wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
     return _difference(number, f"{place} {at + 1}", token, wanted, gap)
 
@@ -94,14 +116,21 @@ def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
 
 
 def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
-    """The token of an answer with the largest gap to the most probable one, by the log probabilities that a pass over the whole text
-    gives; None if every token is the most probable one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the
-    server does not report them."""
+    """The token of an answer with the largest gap to the most probable one, by the log
+    probabilities that a pass over the whole text gives; None if every token is the most probable
+    one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the server does
+    not report them."""
     if not answer.prompt_ids or not answer.token_ids:
         raise LookupError("The server does not report token ids.")
     start, end = len(answer.prompt_ids), len(answer.prompt_ids) + len(answer.token_ids)
-    body = {"model": judge.server.model, "prompt": [*answer.prompt_ids, *answer.token_ids], "max_tokens": 1}
-    found = judge.post(COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=())
+    body = {
+        "model": judge.server.model,
+        "prompt": [*answer.prompt_ids, *answer.token_ids],
+        "max_tokens": 1,
+    }
+    found = judge.post(
+        COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=()
+    )
     logprobs, rows = found["choices"][0]["logprobs"], []
     for at in range(start, end):
         best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
@@ -117,11 +146,17 @@ def _finding(title: str, found: Sequence[Difference | None], tie: float) -> Find
     real = [each for each in differences if not each.gap <= tie]
     count = f"{plural(len(real or differences), 'answer')} of {len(found)}"
     if not differences:
-        return Finding(title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree.")
+        return Finding(
+            title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree."
+        )
     known = [each for each in real or differences if not math.isnan(each.gap)]
     shown = (known or real)[0]
-    gap = f"{shown.where}, " + (f"log probability gap {number(shown.gap)}." if known else "gap not known.")
+    gap = f"{shown.where}, " + (
+        f"log probability gap {number(shown.gap)}." if known else "gap not known."
+    )
     if not real:
         ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
         return Finding(title, Verdict.LOSSLESS, f"{ties}; {gap}")
-    return Finding(title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}")
+    return Finding(
+        title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}"
+    )

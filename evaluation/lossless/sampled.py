@@ -1,4 +1,5 @@
-"""Temperature 1: many short answers of a server against the log probabilities of its model, and against another server's answers.
+"""Temperature 1: many short answers of a server against the log probabilities of its model, and
+against another server's answers.
 
 docs/checking.md has the hypotheses, the statistics and their power.
 """
@@ -25,14 +26,16 @@ TOKENS = 3  # of every answer
 ENOUGH = 5  # draws after the same beginning, for it to be tested
 IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
 RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
-# Answers of a prompt that are compared with each other, their tokens, and the log probability below which two are not equal by chance.
+# Answers of a prompt that are compared with each other, their tokens, and the log probability below
+# which two are not equal by chance.
 REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[Key, ...]  # the first tokens of an answer
 
 
 class Fit(NamedTuple):
-    """The draws of one prompt against the log probabilities: p, the number of impossible tokens, and the draws after a first token by rank:
-    how often each was drawn after one beginning, and its probabilities."""
+    """The draws of one prompt against the log probabilities: p, the number of impossible tokens,
+    and the draws after a first token by rank: how often each was drawn after one beginning, and its
+    probabilities."""
 
     p: float
     impossible: int
@@ -43,7 +46,8 @@ class Fit(NamedTuple):
 def sampled_findings(
     server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
-    """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on. Raises ServerError."""
+    """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on.
+    Raises ServerError."""
     for client in filter(None, (server, reference)):
         if repeated := _repeated(client, prompts, seed):
             reason = f"{client.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
@@ -54,7 +58,10 @@ def sampled_findings(
     known = [fit for fit in fits if fit is not None]
     counts = [table for fit in known for table in fit.counts]
     expected = [p for fit in known for p in fit.expected]
-    fitted = [*(fit.p for fit in known), *([fit_p(counts, expected, seed, pooled=True)] if counts else [])]
+    fitted = [
+        *(fit.p for fit in known),
+        *([fit_p(counts, expected, seed, pooled=True)] if counts else []),
+    ]
     same = _same(ours, theirs, seed) if reference else []
     adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
@@ -62,7 +69,9 @@ def sampled_findings(
     reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
     findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
     if known:
-        found = _finding(title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known))
+        found = _finding(
+            title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known)
+        )
         findings = [replace(found, reason=f"{found.reason} {reason}") if left_out else found]
     if reference:
         title = "Temperature 1, against the other server"
@@ -81,7 +90,8 @@ def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> li
 
 
 def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fit | None:
-    """None if the server does not identify every token, or the judge reports no log probabilities or identifies tokens otherwise."""
+    """None if the server does not identify every token, or the judge reports no log probabilities
+    or identifies tokens otherwise."""
     counts: dict[Beginning, Counter[Key]] = {}
     sources: dict[Beginning, Answer] = {}
     ended: set[Beginning] = set()
@@ -92,13 +102,17 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
             counts.setdefault(tokens[:place], Counter())[token] += 1
             sources[tokens[:place]] = answer
         ended |= {tokens} if len(tokens) < TOKENS else set()
-    tested = [each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended]
+    tested = [
+        each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended
+    ]
     tables: list[Counts] = []
     expected: list[Array] = []
     judged = at_once(lambda each: next_token(judge, prompt, sources[each], len(each), seed), tested)
     for beginning, logprobs in zip(tested, judged, strict=True):
         found = counts[beginning]
-        valid = logprobs and all(value < 0.01 for value in logprobs.values())  # rounding may exceed 0
+        valid = logprobs and all(
+            value < 0.01 for value in logprobs.values()
+        )  # rounding may exceed 0
         if not valid or len({type(name) for name in (*logprobs, *found)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
@@ -107,29 +121,43 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
         seen = [found.pop(name, 0) for name in ranked]
         tables.append(np.array([*seen, found.total()]))
         expected.append(p / p.sum())
-    impossible = sum(int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True))
+    impossible = sum(
+        int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True)
+    )
     later = [at for at, beginning in enumerate(tested) if beginning]
     ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
     return Fit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
-    """The values of the RANKS most probable tokens, then of all others together: [RANKS + 1] from [C], whose last one is a rest."""
+    """The values of the RANKS most probable tokens, then of all others together: [RANKS + 1] from
+    [C], whose last one is a rest."""
     first = values[:-1][:RANKS]
     return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
 
 
-def _same(ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int) -> list[float]:
-    """p of the hypothesis that both servers continue the same first token alike: by prompt, and of all prompts together, by the rank of the
-    second token. Whole texts are compared for a prompt where not every token is identified."""
+def _same(
+    ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int
+) -> list[float]:
+    """p of the hypothesis that both servers continue the same first token alike: by prompt, and of
+    all prompts together, by the rank of the second token. Whole texts are compared for a prompt
+    where not every token is identified."""
     rows = [row for pair in zip(ours, theirs, strict=True) for row in _rows([*pair[0], *pair[1]])]
     draws, each = len(ours[0]), 2 * len(ours[0])
     second = np.repeat([0, 1], draws)
-    begun = [(str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1] for place, row in enumerate(rows)]
-    strata, *columns = (_numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2))
+    begun = [
+        (str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
+        for place, row in enumerate(rows)
+    ]
+    strata, *columns = (
+        _numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2)
+    )
     parts = [slice(start, start + each) for start in range(0, len(rows), each)]
     found = [
-        same_p(_numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed) for part in parts
+        same_p(
+            _numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed
+        )
+        for part in parts
     ]
     return [*found, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
 
@@ -143,17 +171,30 @@ def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
 
 
 def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
-    """For how many prompts an improbable answer was given for several seeds; empty where that is not so for most. A server that ignores
-    the temperature after the first token also repeats itself, but goes on as at temperature 0: it has another distribution."""
+    """For how many prompts an improbable answer was given for several seeds; empty where that is
+    not so for most. A server that ignores the temperature after the first token also repeats
+    itself, but goes on as at temperature 0: it has another distribution."""
 
     def one(place: int) -> Answer:
         return ask(client, prompts[place // REPEATS], LONG, 1.0, seed=seed + place, logprobs=1)
 
     answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
     for place, prompt in enumerate(prompts):
-        drawn = [each for each in answers[place * REPEATS :][:REPEATS] if each.names and _logprob(each) < RARE]
-        twice = [each for at, each in enumerate(drawn) if each.names in [other.names for other in drawn[:at]]]
-        greedy = continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0) if twice else None
+        drawn = [
+            each
+            for each in answers[place * REPEATS :][:REPEATS]
+            if each.names and _logprob(each) < RARE
+        ]
+        twice = [
+            each
+            for at, each in enumerate(drawn)
+            if each.names in [other.names for other in drawn[:at]]
+        ]
+        greedy = (
+            continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0)
+            if twice
+            else None
+        )
         tested += bool(drawn)
         repeated += greedy is not None and not twice[0].text.endswith(greedy.text)
     return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
@@ -171,9 +212,13 @@ def _numbered(values: Sequence[Any] | Places) -> Places:
 
 
 def _ranks(strata: Places, tokens: Places) -> Places:
-    """The rank of each draw's token among those of its stratum, by how often both servers drew it; RANKS for all others."""
+    """The rank of each draw's token among those of its stratum, by how often both servers drew it;
+    RANKS for all others."""
     counts = np.bincount(tokens)
-    order = sorted(dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)), key=lambda pair: -counts[pair[1]])
+    order = sorted(
+        dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)),
+        key=lambda pair: -counts[pair[1]],
+    )
     seen: Counter[int] = Counter()
     rank: dict[int, int] = {}
     for stratum, token in order:
@@ -182,13 +227,22 @@ def _ranks(strata: Places, tokens: Places) -> Places:
     return np.array([rank[token] for token in tokens.tolist()])
 
 
-def _finding(title: str, draws: int, prompts: int, adjusted: Sequence[float], impossible: int = 0) -> Finding:
+def _finding(
+    title: str, draws: int, prompts: int, adjusted: Sequence[float], impossible: int = 0
+) -> Finding:
     """``adjusted``: p after Holm's correction, first of each prompt, then of all together."""
     p, differ = min(adjusted), sum(each < LEVEL for each in adjusted[:prompts])
     sample = f"{draws} answers of {TOKENS} tokens to each of {plural(prompts, 'prompt')}"
     if p >= LEVEL and impossible < 2:
-        return Finding(title, Verdict.LOSSLESS, f"{sample} have the expected distribution (smallest p {number(p)}).", p)
+        return Finding(
+            title,
+            Verdict.LOSSLESS,
+            f"{sample} have the expected distribution (smallest p {number(p)}).",
+            p,
+        )
     by_themselves = f"{differ} of {prompts} prompts by themselves"
     reasons = [f"another distribution (smallest p {number(p)}; {by_themselves})"] * (p < LEVEL)
-    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(impossible)
+    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(
+        impossible
+    )
     return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -32,7 +32,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: its title, its verdict and why, in one or two sentences. ``p``: the smallest p of a test after Holm's correction."""
+    """One check: its title, its verdict and why, in one or two sentences. ``p``: the smallest p of
+    a test after Holm's correction."""
 
     check: str
     verdict: Verdict
@@ -41,18 +42,30 @@ class Finding:
 
 
 def overall(findings: Sequence[Finding]) -> Verdict:
-    """The worst verdict of any check; not known if none was possible. Checks that were not tested do not count."""
+    """The worst verdict of any check; not known if none was possible. Checks that were not tested
+    do not count."""
     found = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
     order = (Verdict.NOT_LOSSLESS, Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
     return next((verdict for verdict in order if verdict in found), Verdict.NOT_KNOWN)
 
 
-def ask(client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any) -> Answer:
-    """An answer with the sampling settings switched off that a server may have other defaults for, and with tokens by id where a server
-    can; in one piece, because llama.cpp names accepted drafts only there. Raises ServerError."""
-    off = {"top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "stream": False, "stream_options": None}
+def ask(
+    client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any
+) -> Answer:
+    """An answer with the sampling settings switched off that a server may have other defaults for,
+    and with tokens by id where a server can; in one piece, because llama.cpp names accepted drafts
+    only there. Raises ServerError."""
+    off = {
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "stream": False,
+        "stream_options": None,
+    }
     by_id = {"return_tokens_as_token_ids": True}
-    return client.complete(prompt, max_tokens=max_tokens, temperature=temperature, **off, **by_id, **further)
+    return client.complete(
+        prompt, max_tokens=max_tokens, temperature=temperature, **off, **by_id, **further
+    )
 
 
 def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -61,9 +74,11 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
         return list(pool.map(function, items))
 
 
-def continued(client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any) -> Answer | None:
-    """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server cannot be sent these tokens, or reads
-    others. Raises ServerDown."""
+def continued(
+    client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any
+) -> Answer | None:
+    """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server
+    cannot be sent these tokens, or reads others. Raises ServerDown."""
     names = (answer.names or ())[:tokens]
     ids = [name for name in names if isinstance(name, int)]
     try:
@@ -77,13 +92,33 @@ def continued(client: Client, prompt: str, answer: Answer, tokens: int, **settin
     return None if type(read) is type(length) is int and read != length + tokens else found
 
 
-def next_token(judge: Client, prompt: str, answer: Answer, tokens: int, seed: int) -> dict[Key, float]:
-    """The log probabilities that a request for one token, which has no draft, reports after the first ``tokens`` tokens of an answer;
-    empty where they or the names of their tokens are not reported. A server may report none for a token that is a part of a character, so
-    some seeds are tried. Raises ServerDown."""
+def next_token(
+    judge: Client, prompt: str, answer: Answer, tokens: int, seed: int
+) -> dict[Key, float]:
+    """The log probabilities that a request for one token, which has no draft, reports after the
+    first ``tokens`` tokens of an answer; empty where they or the names of their tokens are not
+    reported. A server may report none for a token that is a part of a character, so some seeds are
+    tried. Raises ServerDown."""
     for trial in range(TRIALS):
-        found = continued(judge, prompt, answer, tokens, max_tokens=1, temperature=1.0, seed=seed + trial, logprobs=TOP)
+        found = continued(
+            judge,
+            prompt,
+            answer,
+            tokens,
+            max_tokens=1,
+            temperature=1.0,
+            seed=seed + trial,
+            logprobs=TOP,
+        )
         for position in (found and found.logprobs) or ():
-            rows = {each.key: each.logprob for each in (*position.top, position) if not math.isnan(each.logprob)}
-            return {key: value for key, value in rows.items() if key is not None} if None not in rows else {}
+            rows = {
+                each.key: each.logprob
+                for each in (*position.top, position)
+                if not math.isnan(each.logprob)
+            }
+            return (
+                {key: value for key, value in rows.items() if key is not None}
+                if None not in rows
+                else {}
+            )
     return {}

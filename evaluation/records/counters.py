@@ -1,4 +1,5 @@
-"""The text of ``/metrics`` of vLLM, llama.cpp or SGLang: the counters of speculative decoding since the server started."""
+"""The text of ``/metrics`` of vLLM, llama.cpp or SGLang: the counters of speculative decoding since
+the server started."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-# Prefix of a server's metrics, its name, and its counts of prompt tokens (those of llama.cpp are without cached ones) and new tokens.
+# Prefix of a server's metrics, its name, and its counts of prompt tokens (those of llama.cpp are
+# without cached ones) and new tokens.
 _SERVERS = (
     ("vllm:", "vLLM", ("prompt_tokens",), "generation_tokens"),
     ("llamacpp:", "llama.cpp", ("prompt_tokens", "prompt_tokens_cached"), "tokens_predicted"),
@@ -20,8 +22,9 @@ _SERVERS = (
 class Counters:
     """Totals over all engines of a server; nan, or empty, where it does not report them.
 
-    ``accepted_at[i]``: drafts of which more than i tokens were accepted. ``tau`` and ``acceptance_rate``: SGLang's gauges, of the latest
-    batches; tau is tokens per pass, with the bonus token. ``relaxed``: of mars-vllm.
+    ``accepted_at[i]``: drafts of which more than i tokens were accepted. ``tau`` and
+    ``acceptance_rate``: SGLang's gauges, of the latest batches; tau is tokens per pass, with the
+    bonus token. ``relaxed``: of mars-vllm.
     """
 
     server: str
@@ -38,7 +41,8 @@ class Counters:
 
 
 def read_counters(text: str) -> Counters:
-    """Raises ValueError for a text that is not in Prometheus' format or reports no speculative decoding."""
+    """Raises ValueError for a text that is not in Prometheus' format or reports no speculative
+    decoding."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     places: defaultdict[int, float] = defaultdict(float)
     models: set[str] = set()
@@ -54,10 +58,15 @@ def read_counters(text: str) -> Counters:
     )
 
     def total(*names: str) -> float:
-        known = [found[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in found]
+        known = [
+            found[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in found
+        ]
         return sum(map(sum, known)) if known else math.nan
 
-    drafts, tau = total("spec_decode_num_drafts"), found.get("sglang:spec_accept_length", [math.nan])
+    drafts, tau = (
+        total("spec_decode_num_drafts"),
+        found.get("sglang:spec_accept_length", [math.nan]),
+    )
     if math.isnan(drafts) and math.isnan(tau[0]):
         raise ValueError(
             "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no sglang:spec_accept_length."

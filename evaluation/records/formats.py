@@ -1,5 +1,5 @@
-"""The formats of records: lines of mars-vllm, and answers of vLLM, SGLang and llama.cpp with what they counted. docs/checking.md has the
-fields, and how τ is converted."""
+"""The formats of records: lines of mars-vllm, and answers of vLLM, SGLang and llama.cpp with what
+they counted. docs/checking.md has the fields, and how τ is converted."""
 
 from __future__ import annotations
 
@@ -34,15 +34,30 @@ Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and w
 
 
 def config_of(
-    model: Any, server: str, *, k: int = 0, prompt: str = "", rule: RuleConfig = RuleConfig(SERVER), kind: str = SERVER,  # noqa: B008
-    drafter: str = "", temperature: float = NAN, seed: int = UNKNOWN, **environment: str,
-) -> RunConfig:  # fmt: skip
+    model: Any,
+    server: str,
+    *,
+    k: int = 0,
+    prompt: str = "",
+    rule: RuleConfig = RuleConfig(SERVER),
+    kind: str = SERVER,  # noqa: B008
+    drafter: str = "",
+    temperature: float = NAN,
+    seed: int = UNKNOWN,
+    **environment: str,
+) -> RunConfig:
     drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k, DraftMode.GREEDY)
     sampling = Sampling(temperature, UNKNOWN, NAN)
     return RunConfig(
-        PromptConfig(prompt, chat=False), ModelRef(str(model) or "unknown"), drafts, rule, sampling, UNKNOWN, seed,
+        PromptConfig(prompt, chat=False),
+        ModelRef(str(model) or "unknown"),
+        drafts,
+        rule,
+        sampling,
+        UNKNOWN,
+        seed,
         {"server": server, **environment},
-    )  # fmt: skip
+    )
 
 
 def ids_of(values: Any) -> list[int]:
@@ -65,7 +80,8 @@ def number(value: Any) -> float:
 
 
 def read_line(row: Row) -> Read:
-    """A line of mars-vllm: every step, with margins and relaxed tokens. The first token comes from the prefill, which is not a step."""
+    """A line of mars-vllm: every step, with margins and relaxed tokens. The first token comes from
+    the prefill, which is not a step."""
     if row["format"] != FORMAT:
         raise ValueError(f"format is {str(row['format'])[:40]!r}; it must be {FORMAT!r}")
     steps = [_step(each) for each in row["steps"]]
@@ -75,30 +91,46 @@ def read_line(row: Row) -> Read:
     kind, _, drafter = str(row["drafter"] or SERVER).partition(":")
     values = {str(name): number(value) for name, value in row["parameters"].items()}
     config = config_of(
-        row["model"], f"vLLM {row['vllm']}", k=max((step.drafted for step in steps), default=0), plugin=str(row["plugin"]),
-        rule=RuleConfig(str(row["rule"]), values), kind=_DRAFTERS.get(kind, SERVER), drafter=drafter,
-        temperature=number(row["temperature"]), seed=UNKNOWN if row["seed"] is None else whole(row["seed"]),
-    )  # fmt: skip
+        row["model"],
+        f"vLLM {row['vllm']}",
+        k=max((step.drafted for step in steps), default=0),
+        plugin=str(row["plugin"]),
+        rule=RuleConfig(str(row["rule"]), values),
+        kind=_DRAFTERS.get(kind, SERVER),
+        drafter=drafter,
+        temperature=number(row["temperature"]),
+        seed=UNKNOWN if row["seed"] is None else whole(row["seed"]),
+    )
     tokens = [ServedToken(id_) for each in row["steps"] for id_ in each["emitted"]]
     trace = served_trace(
-        config, text="", tokens=tokens, steps=steps, stop_reason=StopReason.UNKNOWN, prompt_ids=ids_of(row["prompt_ids"] or ())
-    )  # fmt: skip
+        config,
+        text="",
+        tokens=tokens,
+        steps=steps,
+        stop_reason=StopReason.UNKNOWN,
+        prompt_ids=ids_of(row["prompt_ids"] or ()),
+    )
     return trace, datetime.fromisoformat(row["finished"]).astimezone(UTC), "a line of mars-vllm"
 
 
 def _step(row: Row) -> ServedStep:
-    drafted, emitted, id1, id2 = (ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2"))
+    drafted, emitted, id1, id2 = (
+        ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
+    )
     z1, z2 = ([number(value) for value in row[name]] for name in ("z1", "z2"))
     relaxed, kept = [value is True for value in row["relaxed"]], whole(row["kept"])
     lengths = {len(drafted), len(relaxed), len(z1), len(z2), len(id1), len(id2)}
     if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
-        raise ValueError("drafted, kept, relaxed, z1, z2, id1, id2 and emitted of a step do not belong together")
+        raise ValueError(
+            "drafted, kept, relaxed, z1, z2, id1, id2 and emitted of a step do not belong together"
+        )
     return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, z1, z2, id1, id2)
 
 
 class Counts(NamedTuple):
-    """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where it does not count them;
-    ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how the server computes its own mean acceptance length."""
+    """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where
+    it does not count them; ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how
+    the server computes its own mean acceptance length."""
 
     passes: int
     drafted: int
@@ -115,16 +147,27 @@ def read_answer(row: Row) -> Read:
         return read_sglang({**row, **choice, "text": text})
     found = (row.get("metrics") or {}).get("speculative_decoding")
     counts = found and Counts(
-        whole(found["num_spec_steps"]), whole(found["num_draft_tokens"]), whole(found["num_accepted_draft_tokens"]),
-        ids_of(found["acceptance_histogram"]), "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
-    )  # fmt: skip
+        whole(found["num_spec_steps"]),
+        whole(found["num_draft_tokens"]),
+        whole(found["num_accepted_draft_tokens"]),
+        ids_of(found["acceptance_histogram"]),
+        "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
+    )
     server, usage = "vLLM" if found else "a server", row.get("usage") or {}
-    config = config_of(row.get("model", ""), server, k=whole(found["num_spec_tokens"]) if found else 0)
+    config = config_of(
+        row.get("model", ""), server, k=whole(found["num_spec_tokens"]) if found else 0
+    )
     trace = _run(
-        config, text, ids_of(choice.get("token_ids") or ()), str(choice["finish_reason"]), counts, detail=found,
-        new_tokens=usage.get("completion_tokens"), prompt_tokens=usage.get("prompt_tokens"),
+        config,
+        text,
+        ids_of(choice.get("token_ids") or ()),
+        str(choice["finish_reason"]),
+        counts,
+        detail=found,
+        new_tokens=usage.get("completion_tokens"),
+        prompt_tokens=usage.get("prompt_tokens"),
         prompt_ids=choice.get("prompt_token_ids"),
-    )  # fmt: skip
+    )
     created = datetime.fromtimestamp(whole(row["created"]), UTC) if "created" in row else None
     return trace, created, _source(f"an answer of {server}", counts)
 
@@ -142,63 +185,113 @@ def read_sglang(row: Row) -> Read:
     counts = None
     if passes and kept is not None and drafted is not None:
         histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
-        counts = Counts(whole(passes), whole(drafted), whole(kept), histogram, "all tokens / passes, as ours")
+        counts = Counts(
+            whole(passes), whole(drafted), whole(kept), histogram, "all tokens / passes, as ours"
+        )
     reason = found.get("finish_reason")
     trace = _run(
-        config_of(row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0),
-        str(row.get("text", "")), ids_of(row.get("output_ids") or ()), str(reason["type"] if isinstance(reason, dict) else reason), counts,
-        new_tokens=found.get("completion_tokens"), prompt_tokens=found.get("prompt_tokens"), wall_s=number(found.get("e2e_latency")),
-    )  # fmt: skip
+        config_of(
+            row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0
+        ),
+        str(row.get("text", "")),
+        ids_of(row.get("output_ids") or ()),
+        str(reason["type"] if isinstance(reason, dict) else reason),
+        counts,
+        new_tokens=found.get("completion_tokens"),
+        prompt_tokens=found.get("prompt_tokens"),
+        wall_s=number(found.get("e2e_latency")),
+    )
     return trace, None, _source("an answer of SGLang", counts)
 
 
 def read_llama(row: Row) -> Read:
-    """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds its accepted tokens and one more."""
+    """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds
+    its accepted tokens and one more."""
     found = row["timings"]
     counts = None
     if "draft_n" in found:
         drafted, kept = whole(found["draft_n"]), whole(found["draft_n_accepted"])
-        counts = Counts(UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens")
+        counts = Counts(
+            UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens"
+        )
     choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
     read = (
         found["prompt_n"] + found.get("cache_n", 0) if "prompt_n" in found else None
     )  # cached tokens are no part of prompt_n
-    prompt_s, predicted_s = (number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
+    prompt_s, predicted_s = (
+        number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
+    )
     settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
     config = config_of(
-        row.get("model", ""), "llama.cpp", prompt=prompt if isinstance(prompt, str) else "",
+        row.get("model", ""),
+        "llama.cpp",
+        prompt=prompt if isinstance(prompt, str) else "",
         temperature=number(settings.get("temperature")),
-    )  # fmt: skip
+    )
     trace = _run(
-        config, row.get("content") or text_of(choice), (), str(choice.get("finish_reason", row.get("stop_type"))), counts,
-        new_tokens=found.get("predicted_n"), prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
+        config,
+        row.get("content") or text_of(choice),
+        (),
+        str(choice.get("finish_reason", row.get("stop_type"))),
+        counts,
+        new_tokens=found.get("predicted_n"),
+        prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
         wall_s=prompt_s + predicted_s,
-    )  # fmt: skip
+    )
     trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
     return trace, None, _source("an answer of llama.cpp", counts)
 
 
 def _run(
-    config: RunConfig, text: str, ids: Sequence[int], finish: str, counts: Counts | None, *, new_tokens: Any, prompt_tokens: Any,
-    prompt_ids: Any = None, wall_s: float = NAN, detail: Any = None,
-) -> Trace:  # fmt: skip
-    """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and only their counts are filled in."""
+    config: RunConfig,
+    text: str,
+    ids: Sequence[int],
+    finish: str,
+    counts: Counts | None,
+    *,
+    new_tokens: Any,
+    prompt_tokens: Any,
+    prompt_ids: Any = None,
+    wall_s: float = NAN,
+    detail: Any = None,
+) -> Trace:
+    """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and
+    only their counts are filled in."""
     new = len(ids) if new_tokens is None else whole(new_tokens)
     trace = served_trace(
-        config, text=str(text), tokens=[ServedToken(id_) for id_ in ids], stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
-        new_tokens=new, prompt_ids=ids_of(prompt_ids or ()), prompt_tokens=UNKNOWN if prompt_tokens is None else whole(prompt_tokens),
-        steps=vllm_steps(detail, len(ids)), wall_s=wall_s,
-    )  # fmt: skip
+        config,
+        text=str(text),
+        tokens=[ServedToken(id_) for id_ in ids],
+        stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
+        new_tokens=new,
+        prompt_ids=ids_of(prompt_ids or ()),
+        prompt_tokens=UNKNOWN if prompt_tokens is None else whole(prompt_tokens),
+        steps=vllm_steps(detail, len(ids)),
+        wall_s=wall_s,
+    )
     if counts is None or trace.summary.steps != UNKNOWN:
         return trace
     passes, steps = max(counts.passes, new - 1 - counts.kept), sum(counts.histogram)
-    rates = tuple(sum(counts.histogram[place:]) / steps for place in range(1, len(counts.histogram))) if steps else ()
+    rates = (
+        tuple(sum(counts.histogram[place:]) / steps for place in range(1, len(counts.histogram)))
+        if steps
+        else ()
+    )
     summary = replace(
-        trace.summary, steps=passes, drafted=counts.drafted, rejected=counts.drafted - counts.kept, tau=new / passes if passes > 0 else NAN,
-        acceptance_rate=counts.kept / counts.drafted if counts.drafted else NAN, acceptance_by_position=rates,
-    )  # fmt: skip
+        trace.summary,
+        steps=passes,
+        drafted=counts.drafted,
+        rejected=counts.drafted - counts.kept,
+        tau=new / passes if passes > 0 else NAN,
+        acceptance_rate=counts.kept / counts.drafted if counts.drafted else NAN,
+        acceptance_by_position=rates,
+    )
     return replace(trace, summary=summary)
 
 
 def _source(name: str, counts: Counts | None) -> str:
-    return f"{name}; its own τ is {counts.tau}" if counts else f"{name} without counts of speculative decoding"
+    return (
+        f"{name}; its own τ is {counts.tau}"
+        if counts
+        else f"{name} without counts of speculative decoding"
+    )

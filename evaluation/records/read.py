@@ -1,4 +1,5 @@
-"""Runs of served models from what other programs write: the lines of mars-vllm, answers of vLLM, SGLang and llama.cpp, and ``/metrics``.
+"""Runs of served models from what other programs write: the lines of mars-vllm, answers of vLLM,
+SGLang and llama.cpp, and ``/metrics``.
 
 What a format does not report is UNKNOWN or nan in the run, and is named in its comment.
 """
@@ -15,18 +16,31 @@ from typing import Any, NoReturn
 
 from evaluation.format import shorten
 from evaluation.records.counters import read_counters
-from evaluation.records.formats import NAN, config_of, read_answer, read_line, read_llama, read_sglang
+from evaluation.records.formats import (
+    NAN,
+    config_of,
+    read_answer,
+    read_line,
+    read_llama,
+    read_sglang,
+)
 from evaluation.served.trace import served_trace
 from evaluation.study.plan import SERVER
 from mars_core.types import UNKNOWN, StopReason, Trace
 from storage.importing import Record
 
 MAX_BYTES = 256 * 2**20
-_FORMATS = {"format": read_line, "timings": read_llama, "meta_info": read_sglang, "choices": read_answer}
+_FORMATS = {
+    "format": read_line,
+    "timings": read_llama,
+    "meta_info": read_sglang,
+    "choices": read_answer,
+}
 
 
 def read_records(path: Path) -> list[Record]:
-    """All runs of a file. Raises ValueError, with the line or entry, if anything in it cannot be read."""
+    """All runs of a file. Raises ValueError, with the line or entry, if anything in it cannot be
+    read."""
     where = ""
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -38,20 +52,38 @@ def read_records(path: Path) -> list[Record]:
         for place, row in _rows(text):
             where = place
             found.append(_record(_json(row) if isinstance(row, str) else row, path.name))
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        OSError,
+    ) as error:
         reason = {KeyError: f"it has no field {error}", ValueError: str(error), OSError: str(error)}
-        why = next((text for kind, text in reason.items() if isinstance(error, kind)), "a field has another type")
+        why = next(
+            (text for kind, text in reason.items() if isinstance(error, kind)),
+            "a field has another type",
+        )
         place = f"{path}, {where}," if where else f"{path}"
-        raise ValueError(f"Nothing was imported: {place} cannot be read: {shorten(why, 200).rstrip('.')}.") from None
+        raise ValueError(
+            f"Nothing was imported: {place} cannot be read: {shorten(why, 200).rstrip('.')}."
+        ) from None
     return found
 
 
 def _rows(text: str) -> Iterator[tuple[str, Any]]:
-    """The entries of a JSON value, or the lines of a file with one value per line, each with its name."""
+    """The entries of a JSON value, or the lines of a file with one value per line, each with its
+    name."""
     try:
         whole = _json(text)
     except json.JSONDecodeError:
-        yield from ((f"line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+        yield from (
+            (f"line {number}", line)
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.strip()
+        )
     else:
         rows = whole if isinstance(whole, list) else [whole]
         yield from ((f"entry {number}", row) for number, row in enumerate(rows, 1))
@@ -65,7 +97,11 @@ _json = partial(json.loads, parse_constant=_no_constant)
 
 
 def _record(row: Any, file: str) -> Record:
-    read = next((read for sign, read in _FORMATS.items() if sign in row), None) if isinstance(row, dict) else None
+    read = (
+        next((read for sign, read in _FORMATS.items() if sign in row), None)
+        if isinstance(row, dict)
+        else None
+    )
     if read is None:
         raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
     trace, created, source = read(row)
@@ -75,23 +111,39 @@ def _record(row: Any, file: str) -> Record:
 def _of_counters(text: str, file: str) -> Record:
     """``/metrics`` as one run: all answers of the server together."""
     found = read_counters(text)
-    config = config_of(found.model, found.server, k=round(found.drafted / found.drafts) if found.drafts > 0 else 0)
+    config = config_of(
+        found.model, found.server, k=round(found.drafted / found.drafts) if found.drafts > 0 else 0
+    )
     new, prompt, drafts, drafted, kept, relaxed = (
         UNKNOWN if math.isnan(value) else int(value)
-        for value in (found.new_tokens, found.prompt_tokens, found.drafts, found.drafted, found.accepted, found.relaxed)
+        for value in (
+            found.new_tokens,
+            found.prompt_tokens,
+            found.drafts,
+            found.drafted,
+            found.accepted,
+            found.relaxed,
+        )
     )
     end = StopReason.UNKNOWN
-    trace = served_trace(config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt)
+    trace = served_trace(
+        config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt
+    )
     summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
     if drafts > 0:
         tau = "1 + accepted tokens / drafts, without first tokens"
         rates = tuple(count / drafts for count in found.accepted_at)
         summary = replace(
-            summary, drafted=drafted, rejected=drafted - kept, tau=1 + kept / drafts, relaxed=relaxed,
-            acceptance_rate=kept / drafted if drafted else NAN, acceptance_by_position=rates,
+            summary,
+            drafted=drafted,
+            rejected=drafted - kept,
+            tau=1 + kept / drafts,
+            relaxed=relaxed,
+            acceptance_rate=kept / drafted if drafted else NAN,
+            acceptance_by_position=rates,
             accepted=UNKNOWN if relaxed == UNKNOWN else kept - relaxed,
-        )  # fmt: skip
+        )
     trace = replace(trace, summary=summary)
     source = f"/metrics of {found.server}, all answers of the server together; τ is {tau}"
     return Record(text, trace, None, _comment(trace, file, source))

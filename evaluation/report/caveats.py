@@ -28,12 +28,23 @@ def warnings(
     plan = grid.plan
     suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
-    without_none = "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
-    of_rows = (line for each in (_longer, _many_tests, _few_or_unscored, _unended) for line in each(plan, suites))
+    without_none = (
+        "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
+    )
+    of_rows = (
+        line
+        for each in (_longer, _many_tests, _few_or_unscored, _unended)
+        for line in each(plan, suites)
+    )
     return (
-        *[unfinished] * (tasks < plan.tasks), *_failed(grid), *of_rows, *_rounding(grid), *_environment(environment), *_served(grid),
+        *[unfinished] * (tasks < plan.tasks),
+        *_failed(grid),
+        *of_rows,
+        *_rounding(grid),
+        *_environment(environment),
+        *_served(grid),
         *[without_none] * (plan.none is None),
-    )  # fmt: skip
+    )
 
 
 def lane_name(plan: Plan, lane: int) -> str:
@@ -50,7 +61,9 @@ def _setting(plan: Plan, row: Measured) -> str:
 
 def _failed(grid: Grid) -> Iterator[str]:
     if grid.failed.any():
-        lanes = ", ".join(lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(grid.failed.any(axis=0)))
+        lanes = ", ".join(
+            lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(grid.failed.any(axis=0))
+        )
         yield f"{grid.failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
 
 
@@ -70,7 +83,11 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
 
 def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     scores = [(row, score) for row in rows for score in list(row.scores.values())[:1]]
-    tested = [(row, test) for row, score in scores if (test := score.mcnemar) and not math.isnan(test.p_holm)]
+    tested = [
+        (row, test)
+        for row, score in scores
+        if (test := score.mcnemar) and not math.isnan(test.p_holm)
+    ]
     if len(tested) > 1:
         plain = sum(test.p_by_prompt < ALPHA for _, test in tested)
         left = [_setting(plan, row) for row, test in tested if test.p_holm < ALPHA]
@@ -112,7 +129,11 @@ def _rounding(grid: Grid) -> Iterator[str]:
     for lane, settings in enumerate(grid.plan.lanes):
         same = grid.numbers["same_as_none"][:, lane]
         differ, known = int((same == 0).sum()), int(np.isfinite(same).sum())
-        if differ and grid.plan.baseline(lane) is None and settings.drafter.mode is not DraftMode.SAMPLED:
+        if (
+            differ
+            and grid.plan.baseline(lane) is None
+            and settings.drafter.mode is not DraftMode.SAMPLED
+        ):
             yield (
                 f"{lane_name(grid.plan, lane)} differs from none in {differ:,} of {known:,} runs though "
                 "both must produce the same tokens: rounding differs between passes of different shapes and affects recovery over strict."
@@ -133,13 +154,17 @@ def _served(grid: Grid) -> Iterator[str]:
             "At temperatures above 0 a pair of runs shares its seed only as far as the server honours it: batches and speculation can "
             "change what a seed gives, so differences between texts are not due to the rule alone."
         )
-    for lane in np.flatnonzero(np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)):
+    for lane in np.flatnonzero(
+        np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
+    ):
         yield f"The server did not report the steps of {lane_name(grid.plan, int(lane))}; its τ and acceptance are unknown."
 
 
 def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Devices of one kind count as one: ``cuda:0 (H200)`` and ``cuda:1 (H200)``."""
     for name in ONE_VALUE:
-        kinds = dict.fromkeys(re.sub(r"^(\w+):\d+", r"\1", value) for value in environment.get(name, ()))
+        kinds = dict.fromkeys(
+            re.sub(r"^(\w+):\d+", r"\1", value) for value in environment.get(name, ())
+        )
         if len(kinds) > 1:
             yield f"The runs were made with several values of {name} ({'; '.join(kinds)}); speeds of different ones are not comparable."

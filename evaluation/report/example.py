@@ -1,7 +1,9 @@
-"""The study that the page shows as an example: 300 problems, 3 seeds, 21 lanes of the bundled pair (docs/results.md).
+"""The study that the page shows as an example: 300 problems, 3 seeds, 21 lanes of the bundled pair
+(docs/results.md).
 
-``python -m evaluation.report.example STUDY`` writes the file from that study in the database, with numbers of six digits and without
-prompts. A test compares it with docs/results/bundled-arithmetic.csv.
+``python -m evaluation.report.example STUDY`` writes the file from that study in the database, with
+numbers of six digits and without prompts. A test compares it with
+docs/results/bundled-arithmetic.csv.
 """
 
 from __future__ import annotations
@@ -25,19 +27,26 @@ FILE = Path(__file__).with_name("example.json")
 
 @cache
 def example() -> Report:
-    """The report of the file. Its plan has the items of the built-in suite; no prompt of it has texts."""
+    """The report of the file. Its plan has the items of the built-in suite; no prompt of it has
+    texts."""
     report: Report = TypeAdapter(Report).validate_json(FILE.read_bytes())
     (suite,) = report.plan.suites
-    return replace(report, plan=replace(report.plan, suites=(read_suite(suite.source, report.plan.limit),)))
+    return replace(
+        report, plan=replace(report.plan, suites=(read_suite(suite.source, report.plan.limit),))
+    )
 
 
 def write(report: Report) -> None:
     """Of a study of one built-in suite."""
     (suite,) = report.plan.suites
     shortened = replace(report.plan, suites=(replace(suite, items=suite.items[:1]),))
-    fields = json.dumps(asdict(replace(report, plan=shortened, prompts=(), votes=(), judged=())), default=str)
+    fields = json.dumps(
+        asdict(replace(report, plan=shortened, prompts=(), votes=(), judged=())), default=str
+    )
     stored = json.loads(fields, parse_float=lambda text: float(f"{float(text):.6g}"))
-    FILE.write_text(json.dumps(stored, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps(stored, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

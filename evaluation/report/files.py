@@ -1,4 +1,5 @@
-"""A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured numbers and prompts.
+"""A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured
+numbers and prompts.
 
 ``results.csv`` is sufficient to compute the report again: one row per lane of a finished task.
 """
@@ -24,9 +25,20 @@ from storage.export import cell
 
 TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
 LANE = (
-    "lane", "name", "rule", "rule_parameters", "drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k",
-    "baseline_lane", "tv_kind",
-)  # fmt: skip
+    "lane",
+    "name",
+    "rule",
+    "rule_parameters",
+    "drafter",
+    "drafter_model",
+    "k",
+    "draft_mode",
+    "tree_tokens",
+    "tree_depth",
+    "tree_top_k",
+    "baseline_lane",
+    "tv_kind",
+)
 END = ("worker", "created_at", "run_ids")
 
 
@@ -37,11 +49,17 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
 _TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
-_INTERVALS = {each.name for kind in (Measured, Score) for each in fields(kind) if each.type in ("Interval", Interval)}
+_INTERVALS = {
+    each.name
+    for kind in (Measured, Score)
+    for each in fields(kind)
+    if each.type in ("Interval", Interval)
+}
 
 
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
-    """Rows of values as RFC 4180; cells as in the other downloads: unrounded numbers, formulas neutralised."""
+    """Rows of values as RFC 4180; cells as in the other downloads: unrounded numbers, formulas
+    neutralised."""
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows(map(cell, row) for row in table)
     return stream.getvalue()
@@ -64,7 +82,15 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
 def _task(plan: Plan, number: int) -> list[Any]:
     task = plan.task(number)
     item, suite = plan.item(task), plan.suites[task.suite].name
-    return [number, suite, item.category, item.id, task.repeat, plan.seed_of(task), task.temperature]
+    return [
+        number,
+        suite,
+        item.category,
+        item.id,
+        task.repeat,
+        plan.seed_of(task),
+        task.temperature,
+    ]
 
 
 def _lane(plan: Plan, number: int) -> list[Any]:
@@ -73,20 +99,39 @@ def _lane(plan: Plan, number: int) -> list[Any]:
     shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
     chain = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None, None]
     drafts = [drafter.kind, drafter.model.name if drafter.model else None, *chain, *shape]
-    return [number, lane.name, lane.rule.name, dict(lane.rule.parameters), *drafts, plan.baseline(number)]
+    return [
+        number,
+        lane.name,
+        lane.rule.name,
+        dict(lane.rule.parameters),
+        *drafts,
+        plan.baseline(number),
+    ]
 
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
     result = read_result(stored.data)
     yield from _values(result, RESULT)
     yield from map(result.scores.get, metrics)
-    yield from _values(None if stored.relative is None else read_relative(stored.relative), RELATIVE)
+    yield from _values(
+        None if stored.relative is None else read_relative(stored.relative), RELATIVE
+    )
     yield from (stored.worker, stored.created_at, stored.run_ids)
 
 
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
-    """Header, and one row per group, temperature, lane and metric: every number of the report with its interval."""
-    yield ["study", *_spread(_MEASURED), "name", "drafts", "tv_kind", *_spread(_SCORE), *_TEST, *_VERDICT]
+    """Header, and one row per group, temperature, lane and metric: every number of the report with
+    its interval."""
+    yield [
+        "study",
+        *_spread(_MEASURED),
+        "name",
+        "drafts",
+        "tv_kind",
+        *_spread(_SCORE),
+        *_TEST,
+        *_VERDICT,
+    ]
     for measured in report.measured:
         lane = report.plan.lanes[measured.lane]
         kind = lane.tv_kind(measured.temperature)
@@ -94,7 +139,12 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
         if not measured.scores:
             yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
         for score in measured.scores.values():
-            yield [*values, *_values(score, _SCORE), *_values(score.mcnemar, _TEST), *_values(score.verdict, _VERDICT)]
+            yield [
+                *values,
+                *_values(score, _SCORE),
+                *_values(score.mcnemar, _TEST),
+                *_values(score.verdict, _VERDICT),
+            ]
 
 
 def _spread(names: Iterable[str]) -> list[str]:
@@ -106,7 +156,9 @@ def _spread(names: Iterable[str]) -> list[str]:
 def _values(record: object, names: Sequence[str]) -> list[Any]:
     """Fields of a record, intervals in three cells; empty cells without a record."""
     values = [None if record is None else getattr(record, name) for name in names]
-    return [each for value in values for each in (value if isinstance(value, Interval) else (value,))]
+    return [
+        each for value in values for each in (value if isinstance(value, Interval) else (value,))
+    ]
 
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
@@ -114,7 +166,14 @@ def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
     yield ("study", "name", "drafts", "tv_kind", *_PROMPT, "baseline_run", "run")
     for row in report.prompts:
         lane = report.plan.lanes[row.lane]
-        yield [report.id, lane.name, lane.drafts, lane.tv_kind(row.temperature), *_values(row, _PROMPT), *row.worst]
+        yield [
+            report.id,
+            lane.name,
+            lane.drafts,
+            lane.tv_kind(row.temperature),
+            *_values(row, _PROMPT),
+            *row.worst,
+        ]
 
 
 TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
@@ -125,7 +184,8 @@ TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
 
 
 def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:
-    """``report.html``, ``report.md`` with its charts, ``results.csv``, ``measured.csv`` and ``prompts.csv``; their paths.
+    """``report.html``, ``report.md`` with its charts, ``results.csv``, ``measured.csv`` and
+    ``prompts.csv``; their paths.
 
     Raises OSError where they cannot be written.
     """
@@ -139,7 +199,8 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
 
 
 def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
-    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst prompts have their texts."""
+    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst
+    prompts have their texts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return _write_markdown(document(report, worst_texts(store, report) if store else None), path)
 
@@ -154,7 +215,9 @@ def _write_markdown(whole: Document, path: Path) -> tuple[Path, ...]:
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
     path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")
-    pictures = {path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures}
+    pictures = {
+        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures
+    }
     for place, picture in pictures.items():
         place.write_text(svg(picture.drawing), encoding="utf-8")
     return path, *pictures

@@ -1,4 +1,5 @@
-"""A study's results as arrays, tasks × lanes, and the groups of items that are measured together."""
+"""A study's results as arrays, tasks × lanes, and the groups of items that are measured
+together."""
 
 from __future__ import annotations
 
@@ -20,19 +21,31 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
-RESULT = ("new_tokens", "wall_s", "steps", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood", "ended")
+RESULT = (
+    "new_tokens",
+    "wall_s",
+    "steps",
+    "drafted",
+    "accepted",
+    "relaxed",
+    "tv_sum",
+    "log_likelihood",
+    "ended",
+)
 RELATIVE = ("same", "same_as_none", "divergence", "bleu", "chrf", "rouge_l")
 
 
 class Group(NamedTuple):
-    """A suite, a category of a suite, or all suites. ``items``: whether each item of the plan belongs to it, [I]."""
+    """A suite, a category of a suite, or all suites. ``items``: whether each item of the plan
+    belongs to it, [I]."""
 
     name: str
     items: Mask
 
 
 def groups(plan: Plan) -> tuple[Group, ...]:
-    """A suite, then its categories in order of appearance where it has several; ``ALL`` last where there are several suites."""
+    """A suite, then its categories in order of appearance where it has several; ``ALL`` last where
+    there are several suites."""
     items = items_of(plan)
     found: list[Group] = []
     for suite in plan.suites:
@@ -41,7 +54,10 @@ def groups(plan: Plan) -> tuple[Group, ...]:
         for category in categories if len(categories) > 1 else ():
             part = [name == suite.name and item.category == category for name, item in items]
             found.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
-    return (*found, *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []))
+    return (
+        *found,
+        *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []),
+    )
 
 
 def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
@@ -51,7 +67,8 @@ def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The T done tasks in order, each with the plan's L lanes. Values that were not measured are nan."""
+    """The T done tasks in order, each with the plan's L lanes. Values that were not measured are
+    nan."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -75,20 +92,27 @@ class Grid:
 
     def compared(self, lane: int) -> list[int]:
         """The lane, its baseline and ``none``."""
-        return sorted({lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none})
+        return sorted(
+            {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
+        )
 
 
 @readable()
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
-    """``stored``: results of done tasks, by task. Raises ValueError for results that this version cannot read."""
+    """``stored``: results of done tasks, by task. Raises ValueError for results that this version
+    cannot read."""
     rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
     shape = (len(rows), len(plan.lanes))
-    at = tuple(np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T)
+    at = tuple(
+        np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T
+    )
 
     def place(values: Iterable[float | str | None]) -> Array:
         """Values of single results, [T, L]; nan is stored as a string."""
         found = np.full(shape, np.nan)
-        found[at] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        found[at] = np.array(
+            [np.nan if value is None else value for value in values], dtype=np.float64
+        )
         return found
 
     def place_by_depth(name: str) -> Array:
@@ -105,7 +129,9 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     for one in stored:
         main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
     unscored = np.full(shape, np.nan)
-    main_scores = np.array([scores.get(name, unscored)[row] for row, name in enumerate(main)]).reshape(shape)
+    main_scores = np.array(
+        [scores.get(name, unscored)[row] for row, name in enumerate(main)]
+    ).reshape(shape)
     tasks = tuple(map(plan.task, rows))
     return Grid(
         plan=plan,
@@ -116,7 +142,10 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         failed=place(completed) == 0,
         numbers={name: place(one.data[name] for one in stored) for name in RESULT}
         | {"ttft_s": place(one.data.get("ttft_s") for one in stored)}  # older studies lack it
-        | {name: place(None if one.relative is None else one.relative[name] for one in stored) for name in RELATIVE},
+        | {
+            name: place(None if one.relative is None else one.relative[name] for one in stored)
+            for name in RELATIVE
+        },
         drafted_at=place_by_depth("drafted_at"),
         kept_at=place_by_depth("kept_at"),
         scores=scores,

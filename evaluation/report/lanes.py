@@ -1,6 +1,7 @@
 """Measures the lanes of one group at one temperature; docs/evaluation.md defines each number.
 
-Every number of a lane is a function of sums over its runs, so the same function computes the value and its bootstrap interval.
+Every number of a lane is a function of sums over its runs, so the same function computes the value
+and its bootstrap interval.
 """
 
 from __future__ import annotations
@@ -14,14 +15,33 @@ from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.grid import Array, Grid, Group, Mask, Places
 from evaluation.report.values import Interval, Measured, Score
 from evaluation.scoring.metrics import METRICS
-from evaluation.statistics import mcnemar, over, percentile_intervals, quartiles, resampled_totals, share_interval
+from evaluation.statistics import (
+    mcnemar,
+    over,
+    percentile_intervals,
+    quartiles,
+    resampled_totals,
+    share_interval,
+)
 
 MAIN = "main"  # every item by its own main metric, if these differ
 ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 PLAIN = (
-    "tokens_per_s", "speedup", "speedup_mean", "speedup_strict", "speedup_strict_mean", "tau", "tau_ratio", "length_ratio", "bleu",
-    "chrf", "rouge_l", "tv", "log_likelihood", "log_likelihood_difference",
-)  # fmt: skip
+    "tokens_per_s",
+    "speedup",
+    "speedup_mean",
+    "speedup_strict",
+    "speedup_strict_mean",
+    "tau",
+    "tau_ratio",
+    "length_ratio",
+    "bleu",
+    "chrf",
+    "rouge_l",
+    "tv",
+    "log_likelihood",
+    "log_likelihood_difference",
+)
 TOTALS = ("new_tokens", "wall_s", "steps")
 Columns = dict[str, Array]
 
@@ -43,12 +63,16 @@ class Cell:
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        found: Mask = np.logical_and.reduce(self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1)
+        found: Mask = np.logical_and.reduce(
+            self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1
+        )
         return found
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
-        known: Mask = np.logical_and.reduce(np.isfinite(self.scores[metric][:, self.grid.compared(lane)]), axis=1)
+        known: Mask = np.logical_and.reduce(
+            np.isfinite(self.scores[metric][:, self.grid.compared(lane)]), axis=1
+        )
         return self.used(lane) & known
 
     def total(self, name: str, lane: int) -> float:
@@ -56,15 +80,23 @@ class Cell:
         return float(self.number(name, lane)[self.used(lane)].sum())
 
 
-def measured(grid: Grid, group: Group, temperature: float, resamples: int, seed: int) -> tuple[Measured, ...]:
+def measured(
+    grid: Grid, group: Group, temperature: float, resamples: int, seed: int
+) -> tuple[Measured, ...]:
     """Every lane of the plan, in its order."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
     cell = Cell(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
-    sums = {(lane, name): column for lane in range(len(grid.plan.lanes)) for name, column in _sums(cell, lane).items()}
+    sums = {
+        (lane, name): column
+        for lane in range(len(grid.plan.lanes))
+        for name, column in _sums(cell, lane).items()
+    }
     by_prompt = np.zeros((cell.prompts, len(sums)))
     np.add.at(by_prompt, cell.prompt, np.stack(list(sums.values()), axis=1))
-    totals = np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])  # [1 + B, C]
+    totals = np.vstack(
+        [by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)]
+    )  # [1 + B, C]
     by_lane: list[Columns] = [{} for _ in grid.plan.lanes]
     for (lane, name), column in zip(sums, totals.T, strict=True):
         by_lane[lane][name] = column
@@ -74,25 +106,37 @@ def measured(grid: Grid, group: Group, temperature: float, resamples: int, seed:
 def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
     names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
     found = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
-    others = (name for name in grid.scores if name not in names and np.isfinite(grid.scores[name][rows]).any())
+    others = (
+        name
+        for name in grid.scores
+        if name not in names and np.isfinite(grid.scores[name][rows]).any()
+    )
     return found | {name: grid.scores[name][rows] for name in (*names, *others)}
 
 
 def _sums(cell: Cell, lane: int) -> Columns:
-    """The values that are summed over the runs of a lane, [R]; 0 for unused runs. A mean is ``name`` / ``name_n``."""
+    """The values that are summed over the runs of a lane, [R]; 0 for unused runs. A mean is
+    ``name`` / ``name_n``."""
     grid, used, found = cell.grid, cell.used(lane), Columns()
     baseline, none = grid.baseline(lane), grid.plan.none
-    likely = used & np.isfinite(cell.number("log_likelihood", lane) + cell.number("log_likelihood", baseline))
+    likely = used & np.isfinite(
+        cell.number("log_likelihood", lane) + cell.number("log_likelihood", baseline)
+    )
     for prefix, number in (("", lane), ("baseline_", baseline)):
         found |= {prefix + name: np.where(used, cell.number(name, number), 0.0) for name in TOTALS}
-        found[f"{prefix}log_likelihood"] = np.where(likely, cell.number("log_likelihood", number), 0.0)
+        found[f"{prefix}log_likelihood"] = np.where(
+            likely, cell.number("log_likelihood", number), 0.0
+        )
         found[f"{prefix}likely_tokens"] = np.where(likely, cell.number("new_tokens", number), 0.0)
     if none is not None:
         found |= {f"none_{name}": np.where(used, cell.number(name, none), 0.0) for name in TOTALS}
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = grid.numbers["new_tokens"][cell.rows] / grid.numbers["wall_s"][cell.rows]
         means = {name: cell.number(name, lane) for name in ("bleu", "chrf", "rouge_l")}
-        means |= {"tv": cell.number("tv_sum", lane), "speedup_strict_mean": rates[:, lane] / rates[:, baseline]}
+        means |= {
+            "tv": cell.number("tv_sum", lane),
+            "speedup_strict_mean": rates[:, lane] / rates[:, baseline],
+        }
         means |= {} if none is None else {"speedup_mean": rates[:, lane] / rates[:, none]}
     for name, values in means.items():
         counted = used & np.isfinite(values)
@@ -117,15 +161,23 @@ def _numbers(total: Columns, metrics: Mapping[str, Array]) -> Columns:
             "tau_ratio": tau / (total["baseline_new_tokens"] / total["baseline_steps"]),
             "length_ratio": total["new_tokens"] / total["baseline_new_tokens"],
             "log_likelihood": likelihood,
-            "log_likelihood_difference": likelihood - total["baseline_log_likelihood"] / total["baseline_likely_tokens"],
-        }  # fmt: skip
+            "log_likelihood_difference": likelihood
+            - total["baseline_log_likelihood"] / total["baseline_likely_tokens"],
+        }
         if "none_wall_s" in total:
             found["speedup"] = rate / (total["none_new_tokens"] / total["none_wall_s"])
-        found |= {name[:-2]: total[name[:-2]] / runs for name, runs in total.items() if name.endswith("_n")}
+        found |= {
+            name[:-2]: total[name[:-2]] / runs
+            for name, runs in total.items()
+            if name.endswith("_n")
+        }
         for metric in metrics:
             rule, baseline, runs = (total[f"{metric}:{name}"] for name in ("rule", "baseline", "n"))
             found |= {f"{metric}:value": rule / runs, f"{metric}:baseline": baseline / runs}
-            found |= {f"{metric}:recovery": rule / baseline, f"{metric}:difference": (rule - baseline) / runs}
+            found |= {
+                f"{metric}:recovery": rule / baseline,
+                f"{metric}:difference": (rule - baseline) / runs,
+            }
     return found
 
 
@@ -138,8 +190,12 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
     spread = dict(zip(numbers, intervals, strict=True))
     divergence = cell.number("divergence", lane)[used]
     low, median, high = quartiles(divergence[~np.isnan(divergence)].tolist())
-    tokens, accepted, relaxed = (cell.total(name, lane) for name in ("new_tokens", "accepted", "relaxed"))
-    drafted_at, kept_at = (counts[cell.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at))
+    tokens, accepted, relaxed = (
+        cell.total(name, lane) for name in ("new_tokens", "accepted", "relaxed")
+    )
+    drafted_at, kept_at = (
+        counts[cell.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
+    )
     return Measured(
         group=group.name,
         temperature=temperature,
@@ -148,8 +204,13 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
         seeds=len({grid.tasks[row].repeat for row in cell.rows[used]}),
         runs=int(used.sum()),
         failed=int(grid.failed[cell.rows, lane].sum()),
-        acceptance_rate=over(float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed, cell.total("drafted", lane)),
-        acceptance_by_position=tuple(float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried),
+        acceptance_rate=over(
+            float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed,
+            cell.total("drafted", lane),
+        ),
+        acceptance_by_position=tuple(
+            float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
+        ),
         relaxed_share=over(relaxed, tokens),
         unended=1 - over(cell.total("ended", lane), float(used.sum())),
         same=_share(cell, "same", lane, used),
@@ -158,7 +219,7 @@ def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Column
         tv_token=over(cell.total("tv_sum", lane), tokens),
         scores={metric: _score(cell, lane, metric, spread) for metric in cell.scores},
         **{name: spread.get(name, Interval()) for name in PLAIN},
-    )  # fmt: skip
+    )
 
 
 def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:
@@ -169,7 +230,8 @@ def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:
 
 
 def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
-    """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``: numbers with bootstrap intervals."""
+    """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``:
+    numbers with bootstrap intervals."""
     plan, baseline, scored = cell.grid.plan, cell.grid.baseline(lane), cell.scored(metric, lane)
     values, prompt = cell.scores[metric][scored], cell.prompt[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
@@ -179,7 +241,9 @@ def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -
     recovery = ITSELF if lane == baseline else ratio_interval(pairs)
     recovery_none = Interval() if plan.none is None else ITSELF
     if plan.none not in (None, lane):
-        recovery_none = ratio_interval(paired(values[:, lane], values[:, plan.none], prompt, binary=binary))
+        recovery_none = ratio_interval(
+            paired(values[:, lane], values[:, plan.none], prompt, binary=binary)
+        )
     tested = binary and lane != baseline
     change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None
     return Score(
@@ -187,7 +251,9 @@ def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -
         binary=binary,
         runs=int(scored.sum()),
         value=share_interval(values[:, lane], prompt) if binary else spread[f"{metric}:value"],
-        baseline=share_interval(values[:, baseline], prompt) if binary else spread[f"{metric}:baseline"],
+        baseline=share_interval(values[:, baseline], prompt)
+        if binary
+        else spread[f"{metric}:baseline"],
         recovery=recovery,
         recovery_none=recovery_none,
         recovery_bootstrap=spread[f"{metric}:recovery"],

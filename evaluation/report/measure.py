@@ -24,9 +24,11 @@ BEGINNING = 160  # characters of a prompt
 
 
 def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed: int = 0) -> Report:
-    """The numbers of a study's done tasks. The same study, ``resamples`` and ``seed`` give the same report.
+    """The numbers of a study's done tasks. The same study, ``resamples`` and ``seed`` give the same
+    report.
 
-    Raises StorageError, and ValueError for a study that this version cannot read or ``resamples`` that are not 100 to 100,000.
+    Raises StorageError, and ValueError for a study that this version cannot read or ``resamples``
+    that are not 100 to 100,000.
     """
     if not 100 <= resamples <= 100_000:
         raise ValueError(f"resamples is {resamples}; it must be 100 to 100,000.")
@@ -34,7 +36,11 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
     plan = read_plan(study.plan)
     found = grid(plan, stored)
     cells = [(group, temperature) for group in groups(plan) for temperature in plan.temperatures]
-    rows = [row for group, temperature in cells for row in measured(found, group, temperature, resamples, seed)]
+    rows = [
+        row
+        for group, temperature in cells
+        for row in measured(found, group, temperature, resamples, seed)
+    ]
     every = _adjusted(plan, rows)
     environment = _environments(store, stored)
     return Report(
@@ -60,17 +66,30 @@ def _loads(grid: Grid) -> Iterator[LoadRow]:
     for load in sorted(set(loads[whole].tolist())):
         rows = np.flatnonzero(whole & (loads == load))
         for lane in range(len(grid.plan.lanes)):
-            share = math.nan if grid.plan.served.baseline_url else load  # two servers divide the requests in flight
-            tokens, ttft, wall = (grid.numbers[name][rows, lane] for name in ("new_tokens", "ttft_s", "wall_s"))
-            (ttft_half, ttft_most), (half, most) = np.quantile(ttft, (0.5, 0.95)), np.quantile(wall, (0.5, 0.95))
+            share = (
+                math.nan if grid.plan.served.baseline_url else load
+            )  # two servers divide the requests in flight
+            tokens, ttft, wall = (
+                grid.numbers[name][rows, lane] for name in ("new_tokens", "ttft_s", "wall_s")
+            )
+            (ttft_half, ttft_most), (half, most) = (
+                np.quantile(ttft, (0.5, 0.95)),
+                np.quantile(wall, (0.5, 0.95)),
+            )
             yield LoadRow(
-                load, lane, len(rows), over(share * len(rows), float(wall.sum())), over(share * float(tokens.sum()), float(wall.sum())),
-                (float(ttft_half), float(ttft_most)), (float(half), float(most)),
-            )  # fmt: skip
+                load,
+                lane,
+                len(rows),
+                over(share * len(rows), float(wall.sum())),
+                over(share * float(tokens.sum()), float(wall.sum())),
+                (float(ttft_half), float(ttft_most)),
+                (float(half), float(most)),
+            )
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
-    """With Holm's correction over all comparisons of a rule with strict by the main metric of a whole suite."""
+    """With Holm's correction over all comparisons of a rule with strict by the main metric of a
+    whole suite."""
     suites, family = {suite.name for suite in plan.suites}, {}
     for place, row in enumerate(rows):
         score = row.main_score
@@ -100,14 +119,21 @@ def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, 
 
 
 def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
-    """Every item at every temperature under every lane that has a baseline, of runs completed in both.
+    """Every item at every temperature under every lane that has a baseline, of runs completed in
+    both.
 
-    Sorted by lost score, then share of runs that differ, position of the first difference, summed TV, and order in the plan.
+    Sorted by lost score, then share of runs that differ, position of the first difference, summed
+    TV, and order in the plan.
     """
 
     def badness(row: PromptRow) -> tuple[float, float, float, float]:
         divergence = math.inf if row.divergence is None else row.divergence
-        return -row.lost, -row.differ / row.runs, divergence, 0.0 if math.isnan(row.tv_sum) else -row.tv_sum
+        return (
+            -row.lost,
+            -row.differ / row.runs,
+            divergence,
+            0.0 if math.isnan(row.tv_sum) else -row.tv_sum,
+        )
 
     lanes = (lane for lane in range(len(grid.plan.lanes)) if grid.baseline(lane) != lane)
     return tuple(sorted((row for lane in lanes for row in _prompts_of(grid, lane)), key=badness))
@@ -123,31 +149,56 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     settings, setting = np.unique(keys, axis=0, return_inverse=True)
     setting = setting.reshape(-1)
     order = np.lexsort((first, change, setting))
-    worst = rows[order[np.unique(setting[order], return_index=True)[1]]]  # largest loss, else earliest difference
+    worst = rows[
+        order[np.unique(setting[order], return_index=True)[1]]
+    ]  # largest loss, else earliest difference
     earliest = np.full(len(settings), np.inf)
     np.minimum.at(earliest, setting, first)
 
     def total(values: Array) -> Array:
         return np.bincount(setting, values, minlength=len(settings)).astype(np.float64)
 
-    runs, differ = total(np.ones(len(rows))), total(np.nan_to_num(1 - grid.numbers["same"][rows, lane]))
+    runs, differ = (
+        total(np.ones(len(rows))),
+        total(np.nan_to_num(1 - grid.numbers["same"][rows, lane])),
+    )
     gained, lost = total(change.clip(0)), total((-change).clip(0))
     tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
     with np.errstate(divide="ignore", invalid="ignore"):
-        length_ratio = total(grid.numbers["new_tokens"][rows, lane]) / total(grid.numbers["new_tokens"][rows, baseline])
+        length_ratio = total(grid.numbers["new_tokens"][rows, lane]) / total(
+            grid.numbers["new_tokens"][rows, baseline]
+        )
     for number, (item, temperature) in enumerate(settings):
         suite, entry = items[int(item)]
-        pairs = tuple(zip(grid.run_ids[worst[number], baseline], grid.run_ids[worst[number], lane], strict=False))
+        pairs = tuple(
+            zip(
+                grid.run_ids[worst[number], baseline],
+                grid.run_ids[worst[number], lane],
+                strict=False,
+            )
+        )
         yield PromptRow(
-            suite, entry.category, entry.id, entry.turns[0][:BEGINNING], float(temperature), lane, int(runs[number]), int(differ[number]),
-            gained=float(gained[number]), lost=float(lost[number]), tv_sum=float(tv[number]), length_ratio=float(length_ratio[number]),
+            suite,
+            entry.category,
+            entry.id,
+            entry.turns[0][:BEGINNING],
+            float(temperature),
+            lane,
+            int(runs[number]),
+            int(differ[number]),
+            gained=float(gained[number]),
+            lost=float(lost[number]),
+            tv_sum=float(tv[number]),
+            length_ratio=float(length_ratio[number]),
             divergence=int(earliest[number]) if np.isfinite(earliest[number]) else None,
-            worst=pairs[0] if pairs else ("", ""), turns=pairs,
-        )  # fmt: skip
+            worst=pairs[0] if pairs else ("", ""),
+            turns=pairs,
+        )
 
 
 def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
-    """All votes of the page between strict and a rule of the plan with its models, for any prompt; rules as in the plan."""
+    """All votes of the page between strict and a rule of the plan with its models, for any prompt;
+    rules as in the plan."""
     rules = dict.fromkeys(lane.name for lane in plan.lanes if lane.name != BASELINE)
     pairs = [(vote, {vote.left_rule, vote.right_rule}) for vote in store.votes()]
     votes = [vote for vote, pair in pairs if BASELINE in pair and pair & rules.keys()]
@@ -158,12 +209,15 @@ def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
         if all(_uses_models(plan.models, records[run]) for run in (vote.left_run, vote.right_run)):
             rule = vote.right_rule if vote.left_rule == BASELINE else vote.left_rule
             winner = {Choice.LEFT: vote.left_rule, Choice.RIGHT: vote.right_rule}.get(vote.choice)
-            counts[rule]["ties" if winner is None else "losses" if winner == BASELINE else "wins"] += 1
+            counts[rule][
+                "ties" if winner is None else "losses" if winner == BASELINE else "wins"
+            ] += 1
     return tuple(_vote_row(rule, counts[rule]) for rule in rules if rule in counts)
 
 
 def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow, ...]:
-    """Tasks that were judged in both orders, by lane: a win or a loss where both agree, else a tie (MT-bench, 2306.05685, 3.4)."""
+    """Tasks that were judged in both orders, by lane: a win or a loss where both agree, else a tie
+    (MT-bench, 2306.05685, 3.4)."""
     orders: dict[tuple[int, int], list[Preferred]] = defaultdict(list)
     for judgement in judgements:
         orders[judgement.lane, judgement.task].append(judgement.choice)
@@ -171,7 +225,13 @@ def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow,
     for (lane, _), choices in orders.items():
         if len(choices) == 2:
             agreed = choices[0] if len(set(choices)) == 1 else Preferred.TIE
-            counts[lane]["ties" if agreed is Preferred.TIE else "wins" if agreed is Preferred.RULE else "losses"] += 1
+            counts[lane][
+                "ties"
+                if agreed is Preferred.TIE
+                else "wins"
+                if agreed is Preferred.RULE
+                else "losses"
+            ] += 1
     return tuple(_vote_row(lane_name(plan, lane), counts[lane]) for lane in sorted(counts))
 
 
@@ -185,8 +245,12 @@ def _uses_models(models: Models, run: RunRecord) -> bool:
 
     def same(one: ModelRef, other: ModelRef) -> bool:
         """The same name, and the same revision where both are known."""
-        return one.name == other.name and (None in (one.revision, other.revision) or one.revision == other.revision)
+        return one.name == other.name and (
+            None in (one.revision, other.revision) or one.revision == other.revision
+        )
 
     drafter = run.config.drafter.model
-    drafts = drafter is None or any(same(drafter, other) for other in (models.draft, models.head) if other)
+    drafts = drafter is None or any(
+        same(drafter, other) for other in (models.draft, models.head) if other
+    )
     return same(run.config.target, models.target) and drafts

@@ -1,8 +1,10 @@
-"""Exports a study as JSON in the formats of other tools: lm-eval's results and samples, Spec-Bench's and EAGLE's answers.
+"""Exports a study as JSON in the formats of other tools: lm-eval's results and samples,
+Spec-Bench's and EAGLE's answers.
 
-A lane at one temperature is a model there. The seeds of a study are lm-eval's repeats, and Spec-Bench's choices.
-lm-eval's files follow version 0.4.13 (its result_schema.py), which need not be installed: a score of a document is the mean over its
-seeds; the standard error is that of the mean over documents, as lm-eval computes it.
+A lane at one temperature is a model there. The seeds of a study are lm-eval's repeats, and
+Spec-Bench's choices. lm-eval's files follow version 0.4.13 (its result_schema.py), which need not
+be installed: a score of a document is the mean over its seeds; the standard error is that of the
+mean over documents, as lm-eval computes it.
 """
 
 from __future__ import annotations
@@ -30,46 +32,70 @@ TELEMETRY = ("new_tokens", "steps", "wall_s", "relaxed", "tv_sum", "log_likeliho
 
 
 def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
-    """For each lane and temperature a folder as written by lm-eval's ``--output_path``: ``results_TIME.json``,
-    ``samples_SUITE_TIME.jsonl``.
+    """For each lane and temperature a folder as written by lm-eval's ``--output_path``:
+    ``results_TIME.json``, ``samples_SUITE_TIME.jsonl``.
 
-    ``arguments`` are the user's text of each turn, without the chat template. Failed answers are left out.
-    Raises StorageError; ValueError for a study of another version.
+    ``arguments`` are the user's text of each turn, without the chat template. Failed answers are
+    left out. Raises StorageError; ValueError for a study of another version.
     """
     written: list[Path] = []
     for answered in read_answered(store, study_id, steps=False):
-        samples = {suite.name: _samples(answered, number) for number, suite in enumerate(answered.plan.suites)}
+        samples = {
+            suite.name: _samples(answered, number)
+            for number, suite in enumerate(answered.plan.suites)
+        }
         results = _results(answered, samples) | {"mars_study": study_id}
         saved_at = answered.saved_at.astimezone(UTC).replace(tzinfo=None)
         time = saved_at.isoformat(timespec="microseconds").replace(":", "-")
         written.append(_write(folder / answered.name / f"results_{time}.json", [results], indent=2))
         for suite, rows in samples.items():
             if rows:
-                written.append(_write(folder / answered.name / f"samples_{file_name(suite)}_{time}.jsonl", rows))
+                written.append(
+                    _write(
+                        folder / answered.name / f"samples_{file_name(suite)}_{time}.jsonl", rows
+                    )
+                )
     return tuple(written)
 
 
 def _samples(answered: Answered, suite: int) -> list[Sample]:
-    """One for every document and filter; a document without a score has filter ``none`` and no metric. ``mars``: by seed; ``run_ids``
-    are those of the database, one per turn."""
+    """One for every document and filter; a document without a score has filter ``none`` and no
+    metric. ``mars``: by seed; ``run_ids`` are those of the database, one per turn."""
     found = []
     for number, item, answers in answered.items(suite):
-        filters = dict.fromkeys(name.partition(",")[2] for answer in answers for name in answer.result.scores)
+        filters = dict.fromkeys(
+            name.partition(",")[2] for answer in answers for name in answer.result.scores
+        )
         found += [_sample(answered, number, item, answers, each) for each in filters or ("none",)]
     return found
 
 
-def _sample(answered: Answered, number: int, item: Item, answers: Sequence[Answer], filter_name: str) -> Sample:
-    document = {"id": item.id, "turns": [*item.turns], "references": [*item.references], "category": item.category}
+def _sample(
+    answered: Answered, number: int, item: Item, answers: Sequence[Answer], filter_name: str
+) -> Sample:
+    document = {
+        "id": item.id,
+        "turns": [*item.turns],
+        "references": [*item.references],
+        "category": item.category,
+    }
     turns = range(max(len(answer.texts) for answer in answers))
-    responses = [[answer.texts[turn] for answer in answers if turn < len(answer.texts)] for turn in turns]
-    target = item.references[0] if len(item.references) == 1 else json.dumps(item.references, ensure_ascii=False)
+    responses = [
+        [answer.texts[turn] for answer in answers if turn < len(answer.texts)] for turn in turns
+    ]
+    target = (
+        item.references[0]
+        if len(item.references) == 1
+        else json.dumps(item.references, ensure_ascii=False)
+    )
     values = _values(answers, filter_name)
     return {
         "doc_id": number,
         "doc": document,
         "target": target,
-        "arguments": {f"gen_args_{n}": {"arg_0": item.turns[n], "arg_1": _generation(answered)} for n in turns},
+        "arguments": {
+            f"gen_args_{n}": {"arg_0": item.turns[n], "arg_1": _generation(answered)} for n in turns
+        },
         "resps": responses,
         "filtered_resps": [each[0] for each in responses],
         "filter": filter_name,
@@ -78,7 +104,11 @@ def _sample(answered: Answered, number: int, item: Item, answers: Sequence[Answe
         "prompt_hash": _hash(item.turns[0]),
         "target_hash": _hash(target),
         "mars": [
-            {"repeat": answer.task.repeat, "run_ids": [run.id for run in answer.runs], "ended": answer.result.ended}
+            {
+                "repeat": answer.task.repeat,
+                "run_ids": [run.id for run in answer.runs],
+                "ended": answer.result.ended,
+            }
             | _finite(answer, TELEMETRY)
             for answer in answers
         ],
@@ -103,26 +133,37 @@ def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
-    """The one object of ``results_TIME.json``; ``config["mars"]`` has the numbers without a field in lm-eval."""
+    """The one object of ``results_TIME.json``; ``config["mars"]`` has the numbers without a field
+    in lm-eval."""
     plan = answered.plan
     tasks = {name: found for name, found in samples_by_task.items() if found}
     counts = {name: len({sample["doc_id"] for sample in found}) for name, found in tasks.items()}
     sizes = {suite.name: len(suite.items) for suite in plan.suites}
-    metrics = {name: {metric for sample in found for metric in sample["metrics"]} for name, found in tasks.items()}
+    metrics = {
+        name: {metric for sample in found for metric in sample["metrics"]}
+        for name, found in tasks.items()
+    }
     hashes = itemgetter("doc_hash", "prompt_hash", "target_hash")
     config = {"output_type": "generate_until", "repeats": plan.repeats, "num_fewshot": 0}
     return {
         "results": {name: _task(name, found, counts[name]) for name, found in tasks.items()},
         "group_subtasks": {name: [] for name in tasks},
-        "configs": {name: {"task": name, **config, "generation_kwargs": _generation(answered)} for name in tasks},
+        "configs": {
+            name: {"task": name, **config, "generation_kwargs": _generation(answered)}
+            for name in tasks
+        },
         "versions": dict.fromkeys(tasks, VERSION),
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {name: dict.fromkeys(sorted(found), True) for name, found in metrics.items()},
+        "higher_is_better": {
+            name: dict.fromkeys(sorted(found), True) for name, found in metrics.items()
+        },
         "n-samples": {name: {"original": sizes[name], "effective": counts[name]} for name in tasks},
         "config": _config(answered),
         "date": answered.saved_at.timestamp(),
         "transformers_version": answered.environment.get("transformers", ""),
-        "task_hashes": {name: _hash("".join(map("".join, map(hashes, found)))) for name, found in tasks.items()},
+        "task_hashes": {
+            name: _hash("".join(map("".join, map(hashes, found)))) for name, found in tasks.items()
+        },
         "model_source": "mars",
         "model_name": answered.name,
         "model_name_sanitized": answered.name,
@@ -132,7 +173,11 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
 
 
 def _config(answered: Answered) -> dict[str, Any]:
-    plan, lane, environment = answered.plan, answered.plan.lanes[answered.lane], answered.environment
+    plan, lane, environment = (
+        answered.plan,
+        answered.plan.lanes[answered.lane],
+        answered.environment,
+    )
     revision = answered.answers[0].runs[0].config.target.revision if answered.answers else None
     mars = {"lane": lane.name, "drafts": lane.drafts, "seeds": plan.repeats}
     mars |= {"failed": answered.failed, "gone": answered.gone, "environment": environment}
@@ -153,9 +198,15 @@ def _config(answered: Answered) -> dict[str, Any]:
 
 def _task(name: str, found: Sequence[Sample], documents: int) -> dict[str, Any]:
     task: dict[str, Any] = {"name": name, "alias": name, "sample_len": documents}
-    keys = dict.fromkeys((metric, sample["filter"]) for sample in found for metric in sample["metrics"])
+    keys = dict.fromkeys(
+        (metric, sample["filter"]) for sample in found for metric in sample["metrics"]
+    )
     for metric, filter_name in keys:
-        values = [sample[metric] for sample in found if sample["filter"] == filter_name and metric in sample["metrics"]]
+        values = [
+            sample[metric]
+            for sample in found
+            if sample["filter"] == filter_name and metric in sample["metrics"]
+        ]
         error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else "N/A"
         task |= {f"{metric},{filter_name}": fmean(values), f"{metric}_stderr,{filter_name}": error}
     return task
@@ -164,7 +215,12 @@ def _task(name: str, found: Sequence[Sample], documents: int) -> dict[str, Any]:
 def _generation(answered: Answered) -> dict[str, Any]:
     """lm-eval's ``generation_kwargs``."""
     plan, temperature = answered.plan, answered.temperature
-    sampling = {"do_sample": temperature > 0, "temperature": temperature, "top_k": plan.top_k, "top_p": plan.top_p}
+    sampling = {
+        "do_sample": temperature > 0,
+        "temperature": temperature,
+        "top_k": plan.top_k,
+        "top_p": plan.top_p,
+    }
     sampling |= plan.processors.chosen
     return {"until": list(plan.stop), "max_gen_toks": plan.max_new_tokens, **sampling}
 
@@ -174,8 +230,9 @@ def _hash(text: str) -> str:
 
 
 def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
-    """For each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, one line per question, as Spec-Bench (evaluation/eval.py)
-    and EAGLE (evaluation/gen_ea_answer_*.py) write them, and their ``speed.py`` reads.
+    """For each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, one line per
+    question, as Spec-Bench (evaluation/eval.py) and EAGLE (evaluation/gen_ea_answer_*.py) write
+    them, and their ``speed.py`` reads.
 
     Failed answers are left out. Raises StorageError; ValueError for a study of another version.
     """
@@ -204,9 +261,11 @@ def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
 
 
 def _choice(answer: Answer) -> dict[str, Any]:
-    """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds include the prefill.
+    """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds
+    include the prefill.
 
-    ``decoding_steps`` is Spec-Bench's name for target passes, ``idxs`` EAGLE's for the index of the last one, from 0.
+    ``decoding_steps`` is Spec-Bench's name for target passes, ``idxs`` EAGLE's for the index of the
+    last one, from 0.
     """
     summaries = [run.summary for run in answer.runs]
     return {

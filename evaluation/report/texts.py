@@ -1,4 +1,5 @@
-"""The texts of a study's runs that are still stored: of its worst prompts, and of every lane for export to the formats of other tools."""
+"""The texts of a study's runs that are still stored: of its worst prompts, and of every lane for
+export to the formats of other tools."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from storage import RunRecord, RunStore, StoredResult
 
 
 def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
-    """Run id → record, without runs whose comparison has been deleted. Raises StorageError where the database fails."""
+    """Run id → record, without runs whose comparison has been deleted. Raises StorageError where
+    the database fails."""
     return {record.id: record for record in store.records(run_ids, existing=True)}
 
 
@@ -27,23 +29,32 @@ def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]
 
 
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
-    """The texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the first turn that differs, else the first."""
+    """The texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the first
+    turn that differs, else the first."""
     turns = {row.worst: row.turns or (row.worst,) for row in rows}
-    records = records_of(store, list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)))
+    records = records_of(
+        store,
+        list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)),
+    )
     found = {}
     for worst, ids in turns.items():
         if all(run in records for pair in ids for run in pair):
             pairs = [(records[baseline], records[rule]) for baseline, rule in ids]
-            turn = next((at for at, (baseline, rule) in enumerate(pairs) if baseline.text != rule.text), 0)
+            turn = next(
+                (at for at, (baseline, rule) in enumerate(pairs) if baseline.text != rule.text), 0
+            )
             baseline, rule = pairs[turn]
             number = turn + 1 if len(pairs) > 1 else 0
-            found[worst] = Texts(baseline.text, rule.text, rule.comparison_id, number, (baseline.id, rule.id))
+            found[worst] = Texts(
+                baseline.text, rule.text, rule.comparison_id, number, (baseline.id, rule.id)
+            )
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per turn; lengths are tokens per step."""
+    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per
+    turn; lengths are tokens per step."""
 
     task: Task
     result: Result
@@ -55,7 +66,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``: answers with deleted runs."""
+    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``:
+    answers with deleted runs."""
 
     plan: Plan
     lane: int
@@ -73,7 +85,9 @@ class Answered:
     @property
     def saved_at(self) -> datetime:
         """When the last answer was saved."""
-        return max((answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC))
+        return max(
+            (answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC)
+        )
 
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
         """Number, item and answers by seed, of every answered item of a suite."""
@@ -86,7 +100,8 @@ class Answered:
 
 
 def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
-    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError; ValueError for another version."""
+    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError;
+    ValueError for another version."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
@@ -101,9 +116,13 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         for one, result in completed:
             runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
             if len(runs) == len(one.run_ids):
-                lengths = tuple(_lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs)
+                lengths = tuple(
+                    _lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs
+                )
                 texts = tuple(map(answer, runs))
-                answers.append(Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at))
+                answers.append(
+                    Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at)
+                )
         model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
         name = f"{file_name(model)}-temperature-{temperature:g}"
         names.append(f"{name}-lane-{lane}" if name in names else name)
@@ -112,7 +131,8 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
 
 
 def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
-    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as the text may end earlier.
+    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
+    the text may end earlier.
 
     Empty where a server did not report its steps.
     """

@@ -1,4 +1,5 @@
-"""The values of a report: computed by evaluation.report.measure, shown by the page, HTML, Markdown and CSV.
+"""The values of a report: computed by evaluation.report.measure, shown by the page, HTML, Markdown
+and CSV.
 
 Every number comes with its number of prompts and seeds. Undefined numbers are nan.
 """
@@ -36,7 +37,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive verdict; None if unknown."""
+    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
+    verdict; None if unknown."""
 
     margin: float
     outcome: Outcome
@@ -46,20 +48,24 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline; ``lost``: the reverse."""
+    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline;
+    ``lost``: the reverse."""
 
     gained: int
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
     p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
-    p_holm: float = NAN  # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
+    # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
+    p_holm: float = NAN
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric of one lane. ``recovery``: its mean over the baseline's (and over none's); ``difference``: mean − the baseline's.
+    """One metric of one lane. ``recovery``: its mean over the baseline's (and over none's);
+    ``difference``: mean − the baseline's.
 
-    The intervals of ``value`` and ``baseline``: Wilson where binary, else bootstrap; of ``recovery`` and ``recovery_none``: score.
+    The intervals of ``value`` and ``baseline``: Wilson where binary, else bootstrap; of
+    ``recovery`` and ``recovery_none``: score.
     """
 
     metric: str
@@ -77,7 +83,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One lane at one temperature on one group of items: a suite, a category of a suite (``suite/category``), or all."""
+    """One lane at one temperature on one group of items: a suite, a category of a suite
+    (``suite/category``), or all."""
 
     group: str
     temperature: float
@@ -100,7 +107,9 @@ class Measured:
     unended: float  # share of runs cut by max_new_tokens
     same: Interval  # share of runs whose tokens are the baseline's; Wilson
     same_as_none: Interval
-    divergence: Interval  # median and quartiles of the first differing position, over runs that differ
+    divergence: (
+        Interval  # median and quartiles of the first differing position, over runs that differ
+    )
     bleu: Interval  # the baseline's text as reference; means over runs, 0 to 1
     chrf: Interval
     rouge_l: Interval
@@ -122,7 +131,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """One item under one lane, with all its seeds at one temperature: a row of the table of prompts."""
+    """One item under one lane, with all its seeds at one temperature: a row of the table of
+    prompts."""
 
     suite: str
     category: str
@@ -137,14 +147,16 @@ class PromptRow:
     divergence: int | None  # earliest
     tv_sum: float  # mean over runs
     length_ratio: float
-    # Ids of the baseline's and the lane's run with the largest loss, else the earliest difference: first turn, then every turn.
+    # Ids of the baseline's and the lane's run with the largest loss, else the earliest difference:
+    # first turn, then every turn.
     worst: tuple[str, str]
     turns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRow:
-    """Human votes between a rule and strict on the same models. ``share``: of those that chose one of the two; Wilson."""
+    """Human votes between a rule and strict on the same models. ``share``: of those that chose one
+    of the two; Wilson."""
 
     rule: str
     wins: int
@@ -155,10 +167,11 @@ class VoteRow:
 
 @dataclass(frozen=True, slots=True)
 class LoadRow:
-    """One lane of a study on servers with a number of requests in flight, over the tasks that every lane completed.
+    """One lane of a study on servers with a number of requests in flight, over the tasks that every
+    lane completed.
 
-    Rates are concurrency × number / sum of the latencies, and nan with two servers. Times are seconds of all turns together, as
-    median and 95th percentile.
+    Rates are concurrency × number / sum of the latencies, and nan with two servers. Times are
+    seconds of all turns together, as median and 95th percentile.
     """
 
     concurrency: int
@@ -172,7 +185,8 @@ class LoadRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last where there are several suites."""
+    """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last
+    where there are several suites."""
 
     id: str
     plan: Plan
@@ -195,4 +209,6 @@ class Report:
     def whole_groups(self) -> tuple[str, ...]:
         """Groups of whole suites, and of all suites; without categories."""
         names = {suite.name for suite in self.plan.suites} | {ALL}
-        return tuple(group for group in dict.fromkeys(row.group for row in self.measured) if group in names)
+        return tuple(
+            group for group in dict.fromkeys(row.group for row in self.measured) if group in names
+        )

@@ -1,8 +1,9 @@
 """Tests whether a text contains the reference answer, for numeric and for verbal answers.
 
-Numbers: the last number of the text must equal the reference's. If either contains ``####``, as in GSM8K, only the text after the
-last one counts. Thousands separators, currency and percent signs, and trailing zeros are ignored.
-Words: the reference must occur in the text as whole words; case, width, punctuation and spacing are ignored.
+Numbers: the last number of the text must equal the reference's. If either contains ``####``, as in
+GSM8K, only the text after the last one counts. Thousands separators, currency and percent signs,
+and trailing zeros are ignored. Words: the reference must occur in the text as whole words; case,
+width, punctuation and spacing are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _DRESS = "$€£¥% \t\n.,:;!?()[]{}*`'\""
 
 
 def score(text: str, reference: str) -> bool:
-    """Whether ``text`` gives the answer ``reference``. Raises ValueError where the reference is empty."""
+    """Whether ``text`` gives the answer ``reference``. Raises ValueError where the reference is
+    empty."""
     if not reference.strip():
         raise ValueError("The reference answer is empty; give a number or words.")
     wanted = reference_number(reference)
@@ -25,12 +27,14 @@ def score(text: str, reference: str) -> bool:
 
 
 def contains(text: str, reference: str) -> bool:
-    """Whether ``reference`` occurs in ``text`` as whole words, or is its final number. Raises ValueError where it is empty."""
+    """Whether ``reference`` occurs in ``text`` as whole words, or is its final number. Raises
+    ValueError where it is empty."""
     return score(text, reference) or _contains(text, reference)
 
 
 def reference_number(reference: str) -> Decimal | None:
-    """The number that a reference is, or that follows its last ``####``; None if it is not a number."""
+    """The number that a reference is, or that follows its last ``####``; None if it is not a
+    number."""
     if MARK in reference:
         return final_number(reference)
     bare = _plain_signs(reference).strip(_DRESS)
@@ -40,12 +44,17 @@ def reference_number(reference: str) -> Decimal | None:
 
 def final_number(text: str) -> Decimal | None:
     """The last number of a text, or of what follows its last ``####``; None where there is none."""
-    found = [match.group() for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2])) if match.group()]
+    found = [
+        match.group()
+        for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2]))
+        if match.group()
+    ]
     return _value(found[-1]) if found else None
 
 
 def _plain_signs(text: str) -> str:
-    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and digits is removed."""
+    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and
+    digits is removed."""
     text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
     return re.sub(r"[$€£¥]", "", text)
 
@@ -58,7 +67,8 @@ def _contains(text: str, reference: str) -> bool:
     wanted, given = _words(reference), _words(text)
     if not wanted:  # only punctuation
         return reference.strip() in text
-    # Scripts without spaces between words (Chinese, Japanese, Thai …) have letters of category Lo and no word boundaries.
+    # Scripts without spaces between words (Chinese, Japanese, Thai …) have letters of category Lo
+    # and no word boundaries.
     unspaced = any(unicodedata.category(letter) == "Lo" for letter in wanted)
     return f" {wanted} " in f" {given} " or (unspaced and wanted in given)
 

@@ -1,7 +1,9 @@
-"""Tests generated code with the item's tests, else with the examples in the docstring at the end of the prompt.
+"""Tests generated code with the item's tests, else with the examples in the docstring at the end of
+the prompt.
 
-An answer may be a continuation of the prompt, as HumanEval expects of a base model, or a whole function, in a Markdown block or bare, as
-chat models write it. This module only parses code; ``evaluation.scoring.sandbox`` runs it.
+An answer may be a continuation of the prompt, as HumanEval expects of a base model, or a whole
+function, in a Markdown block or bare, as chat models write it. This module only parses code;
+``evaluation.scoring.sandbox`` runs it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ for _source, _want, _error in {examples!r}:
 
 
 class _Task(NamedTuple):
-    """The code in a prompt. ``entry``: name of the function to write; ``examples``: Python with assertions, or empty."""
+    """The code in a prompt. ``entry``: name of the function to write; ``examples``: Python with
+    assertions, or empty."""
 
     code: str
     entry: str
@@ -69,13 +72,15 @@ def has_tests(item: Item) -> bool:
 
 
 def passes(item: Item, text: str) -> bool | None:
-    """Whether the answer passes; None without tests. Raises ValueError where code cannot be run safely on this machine."""
+    """Whether the answer passes; None without tests. Raises ValueError where code cannot be run
+    safely on this machine."""
     return _passes(item, text) if has_tests(item) and _sound(item) else None
 
 
 @lru_cache(maxsize=1024)
 def _sound(item: Item) -> bool:
-    """Whether the examples of a prompt agree with the reference solution; some of HumanEval's do not, and are then ignored."""
+    """Whether the examples of a prompt agree with the reference solution; some of HumanEval's do
+    not, and are then ignored."""
     alone = item.tests.strip() or not item.references
     return bool(alone) or any(_passes(item, solution) for solution in item.references)
 
@@ -89,7 +94,8 @@ def _passes(item: Item, text: str) -> bool:
 
 
 def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
-    """Interpretations of the answer, most likely first: a whole function, a continuation, a continuation without its indent."""
+    """Interpretations of the answer, most likely first: a whole function, a continuation, a
+    continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
     defines = re.compile(rf"^(?:async\s+)?def\s+{entry}\b", re.MULTILINE)
     whole = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
@@ -116,7 +122,11 @@ def _task(prompt: str) -> _Task:
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
     found = _functions(code)[-1:]
-    return _Task(code, found[0].name, _examples(ast.get_docstring(found[0]) or "")) if found else _Task("", "", "")
+    return (
+        _Task(code, found[0].name, _examples(ast.get_docstring(found[0]) or ""))
+        if found
+        else _Task("", "", "")
+    )
 
 
 def _examples(docstring: str) -> str:
@@ -126,13 +136,19 @@ def _examples(docstring: str) -> str:
     except ValueError:  # a line that resembles an example
         return ""
     # The name of an expected exception is without its module.
-    errors = [(example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in found]
-    rows = [(example.source, _want(example), error) for example, error in zip(found, errors, strict=True)]
+    errors = [
+        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in found
+    ]
+    rows = [
+        (example.source, _want(example), error)
+        for example, error in zip(found, errors, strict=True)
+    ]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
 
 
 def _want(example: doctest.Example) -> str:
-    """The expected output. HumanEval also has ``f(1) == 2`` without an output line, which must be true."""
+    """The expected output. HumanEval also has ``f(1) == 2`` without an output line, which must be
+    true."""
     last = tree.body[-1] if (tree := _tree(example.source)) else None
     compared = isinstance(last, ast.Expr) and isinstance(last.value, ast.Compare)
     return example.want.strip() or ("True" if compared else "")
@@ -141,14 +157,21 @@ def _want(example: doctest.Example) -> str:
 def _ends(prompt: str) -> Iterator[str]:
     """The rest of the prompt from each line that may begin code."""
     lines = (match.start() for match in re.finditer(r"^", prompt, re.MULTILINE))
-    return (prompt[start:] for start in islice((line for line in lines if _BEGINS.match(prompt, line)), _MAX_TRIES))
+    return (
+        prompt[start:]
+        for start in islice((line for line in lines if _BEGINS.match(prompt, line)), _MAX_TRIES)
+    )
 
 
 def _code_in(text: str) -> str:
-    """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a line at the margin."""
+    """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a
+    line at the margin."""
     lines = text.splitlines(keepends=True)
     starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
-    ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
+    ends = [
+        len(lines),
+        *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip()),
+    ]
     for start in starts[:3]:
         for end in ends[:_MAX_TRIES]:
             if end > start and _parses("".join(lines[start:end])):

@@ -1,7 +1,9 @@
-"""The program of the sandbox process: drops privileges, then runs untrusted code. Linux; needs libseccomp.
+"""The program of the sandbox process: drops privileges, then runs untrusted code. Linux; needs
+libseccomp.
 
-Started by ``evaluation.scoring.sandbox`` as a script; do not import it. Its input is a line with a random token and the code; its
-output a line ``ready`` once the filter is in force, and the token when the code has run to its end.
+Started by ``evaluation.scoring.sandbox`` as a script; do not import it. Its input is a line with a
+random token and the code; its output a line ``ready`` once the filter is in force, and the token
+when the code has run to its end.
 """
 
 from __future__ import annotations
@@ -13,20 +15,93 @@ import resource
 import signal
 import sys
 
-from pyseccomp import ALLOW, ERRNO, KILL_PROCESS, MASKED_EQ, Arch, Arg, Attr, SyscallFilter, resolve_syscall
+from pyseccomp import (
+    ALLOW,
+    ERRNO,
+    KILL_PROCESS,
+    MASKED_EQ,
+    Arch,
+    Arg,
+    Attr,
+    SyscallFilter,
+    resolve_syscall,
+)
 
-# The only system calls that are allowed; all others, including future ones, fail with EPERM. ``write`` is limited to what is
-# open, because files cannot be opened for writing. Calls that this architecture does not have are skipped.
+# The only system calls that are allowed; all others, including future ones, fail with EPERM.
+# ``write`` is limited to what is open, because files cannot be opened for writing. Calls that this
+# architecture does not have are skipped.
 _ALLOWED = (
-    "access", "alarm", "brk", "clock_getres", "clock_gettime", "clock_nanosleep", "close", "dup", "dup2", "dup3", "exit", "exit_group",
-    "faccessat", "faccessat2", "fcntl", "fstat", "futex", "getcwd", "getdents64", "getegid", "geteuid", "getgid", "getitimer", "getpid",
-    "getppid", "getrandom", "getrlimit", "getrusage", "gettid", "gettimeofday", "getuid", "lseek", "lstat", "madvise", "mmap", "mprotect",
-    "mremap", "munmap", "nanosleep", "newfstatat", "poll", "ppoll", "pread64", "pselect6", "read", "readlink", "readlinkat", "readv",
-    "restart_syscall", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list",
-    "setitimer", "sigaltstack", "stat", "statx", "sysinfo", "time", "times", "uname", "write", "writev",
-)  # fmt: skip
+    "access",
+    "alarm",
+    "brk",
+    "clock_getres",
+    "clock_gettime",
+    "clock_nanosleep",
+    "close",
+    "dup",
+    "dup2",
+    "dup3",
+    "exit",
+    "exit_group",
+    "faccessat",
+    "faccessat2",
+    "fcntl",
+    "fstat",
+    "futex",
+    "getcwd",
+    "getdents64",
+    "getegid",
+    "geteuid",
+    "getgid",
+    "getitimer",
+    "getpid",
+    "getppid",
+    "getrandom",
+    "getrlimit",
+    "getrusage",
+    "gettid",
+    "gettimeofday",
+    "getuid",
+    "lseek",
+    "lstat",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "nanosleep",
+    "newfstatat",
+    "poll",
+    "ppoll",
+    "pread64",
+    "pselect6",
+    "read",
+    "readlink",
+    "readlinkat",
+    "readv",
+    "restart_syscall",
+    "rseq",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_getaffinity",
+    "sched_yield",
+    "set_robust_list",
+    "setitimer",
+    "sigaltstack",
+    "stat",
+    "statx",
+    "sysinfo",
+    "time",
+    "times",
+    "uname",
+    "write",
+    "writev",
+)
 _OPEN = {"open": 1, "openat": 2}  # index of the flags argument
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last is O_TMPFILE's own bit
+_WRITES = (
+    os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000
+)  # the last is O_TMPFILE's own bit
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,7 +115,8 @@ def _limit(cpu_s: int, memory: int) -> None:
 
 
 def _filter() -> SyscallFilter:
-    """Calls of another architecture (32-bit, x32) kill the process. libseccomp also sets ``no_new_privs``."""
+    """Calls of another architecture (32-bit, x32) kill the process. libseccomp also sets
+    ``no_new_privs``."""
     found = SyscallFilter(ERRNO(errno.EPERM))
     found.set_attr(Attr.ACT_BADARCH, KILL_PROCESS)
     for name in _ALLOWED:

@@ -1,4 +1,5 @@
-"""Grades answers with lm-eval's own tasks: filters, comparisons and LaTeX rules of the installed package.
+"""Grades answers with lm-eval's own tasks: filters, comparisons and LaTeX rules of the installed
+package.
 
 A task's YAML names the filters and the options of ``exact_match``; lm-eval's code runs both.
 """
@@ -13,7 +14,10 @@ from typing import Any
 
 _INSTALL = "install the extra eval (make eval in a checkout)"
 _OF_THE_METRIC = ("metric", "aggregation", "higher_is_better")  # not arguments of exact_match
-_PACKAGES = {"lm_eval": "lm-eval", "rouge_score": "rouge-score"}  # package names that differ from the module's
+_PACKAGES = {
+    "lm_eval": "lm-eval",
+    "rouge_score": "rouge-score",
+}  # package names that differ from the module's
 _TASKS = {  # filter → the YAML that defines it
     "strict-match": "gsm8k/gsm8k.yaml",
     "flexible-extract": "gsm8k/gsm8k.yaml",
@@ -22,7 +26,8 @@ _TASKS = {  # filter → the YAML that defines it
 
 
 def library(module: str) -> Any:
-    """The module of that name. Raises ValueError where its package, or one that it needs, is not installed."""
+    """The module of that name. Raises ValueError where its package, or one that it needs, is not
+    installed."""
     package = module.partition(".")[0]
     try:
         with warnings.catch_warnings():
@@ -45,7 +50,8 @@ def exact_match(text: str, reference: str, filter_name: str) -> bool:
 
 
 def boxed(text: str, reference: str) -> bool:
-    """lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a reference without a box is the answer itself.
+    """lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a
+    reference without a box is the answer itself.
 
     An answer without a box is graded by the task's own process_results.
     """
@@ -73,12 +79,17 @@ def _in_box(math: Any, text: str) -> str | None:
 
 @cache
 def _grader(filter_name: str) -> tuple[Any, dict[str, Any]]:
-    """An ensemble of filters and the keyword arguments of exact_match, from the installed package; only the first ``exact_match`` of the
-    task is used."""
+    """An ensemble of filters and the keyword arguments of exact_match, from the installed package;
+    only the first ``exact_match`` of the task is used."""
     folder = Path(library("lm_eval.tasks").__file__).parent
-    task = library("lm_eval.tasks._yaml_loader").load_yaml(folder / _TASKS[filter_name], resolve_func=False)
+    task = library("lm_eval.tasks._yaml_loader").load_yaml(
+        folder / _TASKS[filter_name], resolve_func=False
+    )
     steps = next(entry["filter"] for entry in task["filter_list"] if entry["name"] == filter_name)
-    parts = [(step["function"], {name: value for name, value in step.items() if name != "function"}) for step in steps]
+    parts = [
+        (step["function"], {name: value for name, value in step.items() if name != "function"})
+        for step in steps
+    ]
     match = next(entry for entry in task["metric_list"] if entry["metric"] == "exact_match")
     options = {name: value for name, value in match.items() if name not in _OF_THE_METRIC}
     return library("lm_eval.filters").build_filter_ensemble(filter_name, parts), options

@@ -15,7 +15,8 @@ from evaluation.suites.item import Item, Suite
 
 
 class Metric(NamedTuple):
-    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code. ``needs``: module of the library, or empty."""
+    """A score of one answer, 0 to 1. ``binary``: only 0 or 1. ``scorer``: None runs code.
+    ``needs``: module of the library, or empty."""
 
     binary: bool
     scorer: Scorer | None
@@ -23,16 +24,20 @@ class Metric(NamedTuple):
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
-    """The names of the metrics of an item, the main one first: the suite's, or its own in a mixed suite."""
+    """The names of the metrics of an item, the main one first: the suite's, or its own in a mixed
+    suite."""
     return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
 
-def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool) -> dict[str, float]:
+def scores(
+    suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
+) -> dict[str, float]:
     """Metric → 0 to 1, the main one first; empty where there are no references.
 
-    ``texts``: the answers, one per turn. Several turns with as many references: each turn has its own, and a binary metric requires
-    all to be right; otherwise the last answer is compared with any of the references. Code runs only with ``execute_code``.
-    Raises ValueError where a needed library is missing.
+    ``texts``: the answers, one per turn. Several turns with as many references: each turn has its
+    own, and a binary metric requires all to be right; otherwise the last answer is compared with
+    any of the references. Code runs only with ``execute_code``. Raises ValueError where a needed
+    library is missing.
     """
     found: dict[str, float] = {}
     for name in metrics_of(suite, item):
@@ -48,11 +53,15 @@ def scores(suite: Suite, item: Item, texts: Sequence[str], *, execute_code: bool
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
-    """Raises ValueError where a library is missing that a metric of the suites, or the similarity to strict, needs, or code cannot be
-    run."""
+    """Raises ValueError where a library is missing that a metric of the suites, or the similarity
+    to strict, needs, or code cannot be run."""
     for needed in overlap.LIBRARIES:
         library(needed)
-    listed = [metrics for suite in suites for metrics in (suite.metrics, *(item.metrics for item in suite.items))]
+    listed = [
+        metrics
+        for suite in suites
+        for metrics in (suite.metrics, *(item.metrics for item in suite.items))
+    ]
     used = {name for metrics in listed for name in metrics}
     for name in sorted(used):
         if name not in METRICS:
@@ -68,7 +77,9 @@ def _pairs(item: Item, texts: Sequence[str]) -> list[tuple[str, tuple[str, ...]]
     answers = [*texts, *[""] * (len(item.turns) - len(texts))]
     pairs: list[tuple[str, tuple[str, ...]]]
     if len(item.turns) > 1 and len(item.references) == len(item.turns):
-        pairs = [(text, (reference,)) for text, reference in zip(answers, item.references, strict=True)]
+        pairs = [
+            (text, (reference,)) for text, reference in zip(answers, item.references, strict=True)
+        ]
     else:
         pairs = [(answers[-1], tuple(filter(str.strip, item.references)))]
     return [(text, references) for text, references in pairs if any(map(str.strip, references))]
@@ -83,23 +94,31 @@ def _lm_eval(name: str) -> Scorer:
 
 
 METRICS = {
-    # The number after ####, or the last number, equals the reference's: filters and comparison of lm-eval's gsm8k.
+    # The number after ####, or the last number, equals the reference's: filters and comparison of
+    # lm-eval's gsm8k.
     names.STRICT: Metric(True, _lm_eval(names.STRICT), "lm_eval"),
     names.FLEXIBLE: Metric(True, _lm_eval(names.FLEXIBLE), "lm_eval"),
-    # The letter in “answer is (X)” equals the reference's: filter and comparison of lm-eval's mmlu_pro.
+    # The letter in “answer is (X)” equals the reference's: filter and comparison of lm-eval's
+    # mmlu_pro.
     names.CHOICE: Metric(True, _lm_eval(names.CHOICE), "lm_eval"),
-    # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without a box the text between
-    # the first and the last $, or the whole answer.
+    # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without
+    # a box the text between the first and the last $, or the whole answer.
     names.BOXED: Metric(True, _any(boxed), "lm_eval"),
-    # A reference, or every reference, occurs in the answer as whole words, or is its final number; case, width, punctuation ignored.
+    # A reference, or every reference, occurs in the answer as whole words, or is its final number;
+    # case, width, punctuation ignored.
     names.CONTAINS: Metric(True, _any(contains)),
-    names.CONTAINS_ALL: Metric(True, lambda text, references: float(all(contains(text, each) for each in references))),
-    # The last number, or the text after the last ####, equals the reference's; words occur in it as whole words.
+    names.CONTAINS_ALL: Metric(
+        True, lambda text, references: float(all(contains(text, each) for each in references))
+    ),
+    # The last number, or the text after the last ####, equals the reference's; words occur in it as
+    # whole words.
     names.ANSWER: Metric(True, _any(score)),
-    # Sentence scores: their mean is not the corpus score. ROUGE-L is F1, the best of several references.
+    # Sentence scores: their mean is not the corpus score. ROUGE-L is F1, the best of several
+    # references.
     names.BLEU: Metric(False, overlap.bleu, "sacrebleu"),
     names.CHRF: Metric(False, overlap.chrf, "sacrebleu"),
     names.ROUGE: Metric(False, overlap.rouge_l, "rouge_score"),
-    # The code passes the item's tests, else the examples in the prompt's docstring; run in a sandbox, once.
+    # The code passes the item's tests, else the examples in the prompt's docstring; run in a
+    # sandbox, once.
     names.PASS: Metric(True, None),
 }

@@ -1,8 +1,13 @@
-"""The metrics by name, as lm-eval spells them: ``metric,filter``. ``evaluation.scoring.metrics`` computes them."""
+"""The metrics by name, as lm-eval spells them: ``metric,filter``. ``evaluation.scoring.metrics``
+computes them."""
 
 from __future__ import annotations
 
-STRICT, FLEXIBLE, CHOICE = "exact_match,strict-match", "exact_match,flexible-extract", "exact_match,custom-extract"
+STRICT, FLEXIBLE, CHOICE = (
+    "exact_match,strict-match",
+    "exact_match,flexible-extract",
+    "exact_match,custom-extract",
+)
 BOXED = "exact_match,boxed"
 CONTAINS, CONTAINS_ALL = "contains,none", "contains,all"
 ANSWER = "answer,none"

@@ -13,7 +13,8 @@ from evaluation.scoring.graders import library
 
 LIBRARIES = ("sacrebleu", "rouge_score")
 MAX_TEXT = 100_000  # characters of a text that BLEU and chrF compare
-MAX_WORDS = 2000  # of a text that ROUGE-L compares: its time grows with the product of both, to about 2 s here
+# of a text that ROUGE-L compares: its time grows with the product of both, to about 2 s here
+MAX_WORDS = 2000
 # Han; kana; Thai, Lao, Myanmar and Khmer. Hangul is written with spaces between words.
 _HAN = r"\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA = r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -33,12 +34,14 @@ class Overlap(NamedTuple):
 
 
 def overlap(text: str, reference: str) -> Overlap:
-    """All scores; exactly 1 for equal texts, including empty ones. Raises ValueError where sacrebleu or rouge-score is missing."""
+    """All scores; exactly 1 for equal texts, including empty ones. Raises ValueError where
+    sacrebleu or rouge-score is missing."""
     return Overlap(bleu(text, [reference]), chrf(text, [reference]), rouge_l(text, [reference]))
 
 
 def _scorer(compute: Scorer) -> Scorer:
-    """``compute`` for two different texts: exactly 1 for equal ones, 0 where one is empty. Sums of logarithms may exceed 1 by rounding."""
+    """``compute`` for two different texts: exactly 1 for equal ones, 0 where one is empty. Sums of
+    logarithms may exceed 1 by rounding."""
 
     @wraps(compute)
     def scored(text: str, references: Sequence[str]) -> float:
@@ -52,33 +55,48 @@ def _scorer(compute: Scorer) -> Scorer:
 
 @_scorer
 def bleu(text: str, references: Sequence[str]) -> float:
-    """Sentence BLEU: effective order, exponential smoothing, tokenizer by the first reference's script (WMT's 13a, zh, letters)."""
+    """Sentence BLEU: effective order, exponential smoothing, tokenizer by the first reference's
+    script (WMT's 13a, zh, letters)."""
     scorer = _bleu(bleu_tokenizer(references[0][:MAX_TEXT]))
-    return float(scorer.sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score) / 100
+    return (
+        float(
+            scorer.sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score
+        )
+        / 100
+    )
 
 
 @_scorer
 def chrf(text: str, references: Sequence[str]) -> float:
     """Sentence chrF (chrF2: character 6-grams, β = 2) against the best matching reference."""
-    return float(_chrf().sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score) / 100
+    return (
+        float(
+            _chrf().sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score
+        )
+        / 100
+    )
 
 
 @_scorer
 def rouge_l(text: str, references: Sequence[str]) -> float:
-    """F1 of the longest common subsequence of words, the best of the references. Words of every script, not only ASCII."""
+    """F1 of the longest common subsequence of words, the best of the references. Words of every
+    script, not only ASCII."""
     return float(_rouge().score_multi(list(references), text)["rougeL"].fmeasure)
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words; each letter of a script without spaces is a word. On ASCII the same as rouge-score's own tokenizer."""
+    """Lower-case words; each letter of a script without spaces is a word. On ASCII the same as
+    rouge-score's own tokenizer."""
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 def bleu_tokenizer(text: str) -> str:
-    """sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast Asian scripts, ``zh`` for Chinese.
+    """sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast Asian
+    scripts, ``zh`` for Chinese.
 
-    A script is used if it has a tenth of the letters. Korean has spaces and uses 13a as all others; the tokenizers for
-    Japanese and Korean words need dictionaries, and scores must not depend on whether these are installed.
+    A script is used if it has a tenth of the letters. Korean has spaces and uses 13a as all others;
+    the tokenizers for Japanese and Korean words need dictionaries, and scores must not depend on
+    whether these are installed.
     """
     letters = sum(map(str.isalpha, text)) or 1
     if len(re.findall(f"[{_KANA}{_SOUTHEAST}]", text)) >= letters / 10:
@@ -86,7 +104,13 @@ def bleu_tokenizer(text: str) -> str:
     return "zh" if len(re.findall(f"[{_HAN}]", text)) >= letters / 10 else "13a"
 
 
-_bleu = cache(lambda tokenizer: library("sacrebleu.metrics").BLEU(tokenize=tokenizer, effective_order=True))
+_bleu = cache(
+    lambda tokenizer: library("sacrebleu.metrics").BLEU(tokenize=tokenizer, effective_order=True)
+)
 _chrf = cache(lambda: library("sacrebleu.metrics").CHRF())
-_words = SimpleNamespace(tokenize=lambda text: words(text)[:MAX_WORDS])  # the interface of rouge-score's tokenizers
-_rouge = cache(lambda: library("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=_words))
+_words = SimpleNamespace(
+    tokenize=lambda text: words(text)[:MAX_WORDS]
+)  # the interface of rouge-score's tokenizers
+_rouge = cache(
+    lambda: library("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=_words)
+)

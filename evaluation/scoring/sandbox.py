@@ -1,8 +1,9 @@
 """Runs untrusted code that can only compute. Linux with libseccomp; elsewhere it raises ValueError.
 
-The code runs in a separate process with ``CPU_S`` seconds of one core, ``WALL_S`` seconds in total, ``MEMORY`` bytes of address space, an
-empty working folder, and an environment without the variables of this process, under the seccomp filter of ``confined``. Its output is
-discarded; the only result is whether it ran to its end. What it can still do: docs/evaluation.md.
+The code runs in a separate process with ``CPU_S`` seconds of one core, ``WALL_S`` seconds in total,
+``MEMORY`` bytes of address space, an empty working folder, and an environment without the variables
+of this process, under the seccomp filter of ``confined``. Its output is discarded; the only result
+is whether it ran to its end. What it can still do: docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THR
 
 
 def runs(code: str) -> bool:
-    """Whether ``code`` runs to its end within the limits, without an exception. Raises ValueError where code cannot be run safely."""
+    """Whether ``code`` runs to its end within the limits, without an exception. Raises ValueError
+    where code cannot be run safely."""
     token = secrets.token_hex(16)
     output = _output(f"{token}\n{code}".encode(errors="replace"))
     if output is None:
@@ -41,19 +43,43 @@ def runs(code: str) -> bool:
 def check_sandbox() -> None:
     """Raises ValueError where the sandbox does not work on this machine."""
     if not runs("") or runs(_MUST_FAIL):
-        raise ValueError("Code of a model cannot be run here: the sandbox does not block system calls.")
+        raise ValueError(
+            "Code of a model cannot be run here: the sandbox does not block system calls."
+        )
 
 
 def _output(given: bytes) -> str | None:
     """The output of the process, via a file of limited size; None after a time-out."""
-    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
-    command = [sys.executable, "-P", "-s", "-B", "-X", "utf8", str(_PROGRAM), str(CPU_S), str(MEMORY)]
-    with tempfile.TemporaryDirectory(prefix="mars-code-") as folder, tempfile.TemporaryFile() as output:
+    environment = {
+        name: os.environ[name] for name in _INHERITED if name in os.environ
+    } | _ENVIRONMENT
+    command = [
+        sys.executable,
+        "-P",
+        "-s",
+        "-B",
+        "-X",
+        "utf8",
+        str(_PROGRAM),
+        str(CPU_S),
+        str(MEMORY),
+    ]
+    with (
+        tempfile.TemporaryDirectory(prefix="mars-code-") as folder,
+        tempfile.TemporaryFile() as output,
+    ):
         try:
             subprocess.run(
-                command, input=given, stdout=output, stderr=subprocess.DEVNULL, cwd=folder, env=environment,
-                timeout=WALL_S, start_new_session=True, check=False,
-            )  # fmt: skip
+                command,
+                input=given,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                cwd=folder,
+                env=environment,
+                timeout=WALL_S,
+                start_new_session=True,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return None
         except OSError as error:

@@ -18,7 +18,16 @@ NONE, CERTAIN = -9999.0, -10.0  # log probabilities
 _SHOWN_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
 _KNOWN = frozenset(("id", "object", "created", "model", "choices", "usage"))
 _KNOWN_OF_CHOICE = frozenset(
-    ("index", "text", "delta", "message", "logprobs", "finish_reason", "token_ids", "prompt_token_ids")
+    (
+        "index",
+        "text",
+        "delta",
+        "message",
+        "logprobs",
+        "finish_reason",
+        "token_ids",
+        "prompt_token_ids",
+    )
 )
 
 
@@ -27,14 +36,17 @@ _Item = TypeVar("_Item")
 
 
 class Broken(Exception):
-    """An answer that ended too early, which may succeed at the next try; the message continues "The server …"."""
+    """An answer that ended too early, which may succeed at the next try; the message continues "The
+    server …"."""
 
 
 class Position(NamedTuple):
-    """One token of an answer, or one of the most likely ones (``top``, in order of probability, with theirs; empty in these).
+    """One token of an answer, or one of the most likely ones (``top``, in order of probability,
+    with theirs; empty in these).
 
-    ``token``: as the server displays it. ``key``: what identifies it, its id or else its bytes; None where the server reports neither,
-    because several tokens may share one display. ``logprob``: nats; nan where it is not known.
+    ``token``: as the server displays it. ``key``: what identifies it, its id or else its bytes;
+    None where the server reports neither, because several tokens may share one display.
+    ``logprob``: nats; nan where it is not known.
     """
 
     token: str
@@ -45,11 +57,13 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One completed answer. None: the server did not report it, or not for as many tokens as it counted. llama.cpp, for example, has one
-    log probability for all tokens of a character, and in a stream none for accepted drafts. ``extra``: all other fields of the server,
-    the last value of each.
+    """One completed answer. None: the server did not report it, or not for as many tokens as it
+    counted. llama.cpp, for example, has one log probability for all tokens of a character, and in a
+    stream none for accepted drafts. ``extra``: all other fields of the server, the last value of
+    each.
 
-    ``ttft_s``: seconds from sending the request to the first token; ``wall_s``: to the end of the answer.
+    ``ttft_s``: seconds from sending the request to the first token; ``wall_s``: to the end of the
+    answer.
     """
 
     id: str
@@ -72,7 +86,8 @@ class Answer:
 
 
 def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
-    """The body, decompressed. Raises ValueError for one that is too long and Broken for one that takes too long."""
+    """The body, decompressed. Raises ValueError for one that is too long and Broken for one that
+    takes too long."""
     size = 0
     for data in answer.iter_bytes():
         if (size := size + len(data)) > MAX_BYTES:
@@ -83,10 +98,11 @@ def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
 
 
 def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, Answer]:
-    """Yields the number of tokens (chunks, without ids) of each event of a stream, or of an answer in one piece; returns the answer.
+    """Yields the number of tokens (chunks, without ids) of each event of a stream, or of an answer
+    in one piece; returns the answer.
 
-    Raises Broken where it ended without a finish reason or with an error, and ValueError, LookupError, TypeError or AttributeError where
-    it is not a completion.
+    Raises Broken where it ended without a finish reason or with an error, and ValueError,
+    LookupError, TypeError or AttributeError where it is not a completion.
     """
     texts: list[str] = []
     ids: list[int] = []
@@ -102,10 +118,16 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
             raise Broken(f"ended its answer with an error: {message}")
         name = str(event.get("id") or name)
         usage = dict(event.get("usage") or usage)
-        extra |= {key: value for key, value in event.items() if key not in _KNOWN and value is not None}
+        extra |= {
+            key: value for key, value in event.items() if key not in _KNOWN and value is not None
+        }
         prompt_ids = _whole(event.get("prompt_token_ids")) or prompt_ids
         for choice in (event.get("choices") or ())[:1]:
-            extra |= {key: value for key, value in choice.items() if key not in _KNOWN_OF_CHOICE and value is not None}
+            extra |= {
+                key: value
+                for key, value in choice.items()
+                if key not in _KNOWN_OF_CHOICE and value is not None
+            }
             text = text_of(choice)
             new = _whole(choice.get("token_ids")) or ()
             prompt_ids = _whole(choice.get("prompt_token_ids")) or prompt_ids
@@ -121,22 +143,34 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
         raise Broken("ended its answer without a finish reason")
     tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
-        id=name, text="".join(texts), finish_reason=finish_reason, token_ids=_as_many(tokens, ids), prompt_ids=prompt_ids,
-        logprobs=_as_many(tokens, logprobs), usage=usage, ttft_s=ttft_s or wall_s, wall_s=wall_s, extra=extra,
-    )  # fmt: skip
+        id=name,
+        text="".join(texts),
+        finish_reason=finish_reason,
+        token_ids=_as_many(tokens, ids),
+        prompt_ids=prompt_ids,
+        logprobs=_as_many(tokens, logprobs),
+        usage=usage,
+        ttft_s=ttft_s or wall_s,
+        wall_s=wall_s,
+        extra=extra,
+    )
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """The text of a completion, a chat message or a part of one, its reasoning first, as a model writes it."""
+    """The text of a completion, a chat message or a part of one, its reasoning first, as a model
+    writes it."""
     if "text" in choice:
         return choice["text"] or ""
     message = choice.get("message") or choice.get("delta") or {}
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""  # some servers send both names
+    reasoning = (
+        message.get("reasoning_content") or message.get("reasoning") or ""
+    )  # some servers send both names
     return f"{reasoning}{message.get('content') or ''}"
 
 
 def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
-    """The JSON objects of the events, or the only one. Lines end with LF only: JSON may contain U+2028 and U+0085 as they are."""
+    """The JSON objects of the events, or the only one. Lines end with LF only: JSON may contain
+    U+2028 and U+0085 as they are."""
     if "text/event-stream" not in answer.headers.get("content-type", ""):
         yield dict(json.loads(b"".join(read_bytes(answer, started))).items())
         return
@@ -163,14 +197,19 @@ def _whole(values: Any) -> tuple[int, ...] | None:
 
 
 def _positions(logprobs: Any) -> list[Position]:
-    """The tokens of an event, in the form of chats (``content``) or of completions (``tokens``, ``top_logprobs``)."""
+    """The tokens of an event, in the form of chats (``content``) or of completions (``tokens``,
+    ``top_logprobs``)."""
     if not logprobs:
         return []
     if "content" in logprobs:
-        return [_position(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()]
+        return [
+            _position(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()
+        ]
     tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
     rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
-    return [_position(_row(*row), [_row(*pair) for pair in (top or {}).items()]) for *row, top in rows]
+    return [
+        _position(_row(*row), [_row(*pair) for pair in (top or {}).items()]) for *row, top in rows
+    ]
 
 
 def _row(token: Any, logprob: Any) -> dict[str, Any]:
@@ -180,8 +219,8 @@ def _row(token: Any, logprob: Any) -> dict[str, Any]:
 def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Position:
     """Raises LookupError, TypeError or ValueError for values of other types.
 
-    Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0 is believed where others are listed
-    and have next to no probability.
+    Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0
+    is believed where others are listed and have next to no probability.
     """
     own, top = _shown(row), sorted(map(_shown, rows), key=lambda each: -each.logprob)
     certain = bool(top[1:]) and top[1].logprob < CERTAIN
@@ -194,5 +233,11 @@ def _shown(row: Mapping[str, Any]) -> Position:
     token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
     if shown := _SHOWN_ID.fullmatch(token):
         id_ = int(shown[1])
-    key = id_ if type(id_) is int else bytes(content) if content and isinstance(content, list) else None
+    key = (
+        id_
+        if type(id_) is int
+        else bytes(content)
+        if content and isinstance(content, list)
+        else None
+    )
     return Position(token, math.nan if row["logprob"] is None else float(row["logprob"]), key=key)

@@ -1,4 +1,5 @@
-"""A thread-safe client of an OpenAI-compatible server: requests, retries of transient errors, and error messages without the key."""
+"""A thread-safe client of an OpenAI-compatible server: requests, retries of transient errors, and
+error messages without the key."""
 
 from __future__ import annotations
 
@@ -15,13 +16,21 @@ from evaluation.served.answer import Answer, Broken, read_answer, read_bytes
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 TIMEOUT_S = 120.0  # without a byte from the server
-PAUSE_S = 1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
+PAUSE_S = (
+    1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
+)
 MAX_PAUSE_S = 60.0
 _MAX_SHOWN = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
 _OPTIONAL = (  # not sent again once a server has refused them
-    "return_token_ids", "logprobs", "top_logprobs", "return_tokens_as_token_ids", "min_p", "repetition_penalty", "stream_options",
-)  # fmt: skip
+    "return_token_ids",
+    "logprobs",
+    "top_logprobs",
+    "return_tokens_as_token_ids",
+    "min_p",
+    "repetition_penalty",
+    "stream_options",
+)
 _T = TypeVar("_T")
 
 # A text, token ids (for llama.cpp also texts among them), or the messages of a chat.
@@ -38,7 +47,8 @@ class ServerDown(ServerError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """``url``: up to ``/v1``, which is added to a URL without a path. ``tries``: maximum number of requests per answer.
+    """``url``: up to ``/v1``, which is added to a URL without a path. ``tries``: maximum number of
+    requests per answer.
 
     Raises ValueError for a URL that is not http or https, or that contains a password or a query.
     """
@@ -55,7 +65,9 @@ class Server:
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
-            raise ValueError(f"The {self.role}'s URL is {self.url!r}; it must begin with http:// or https://.")
+            raise ValueError(
+                f"The {self.role}'s URL is {self.url!r}; it must begin with http:// or https://."
+            )
         if url.userinfo or url.query or url.fragment:
             why = "contains a password or a query; it must have only host, port and path"
             raise ValueError(f"The {self.role}'s URL {why}.")
@@ -76,7 +88,11 @@ class Client:
     """Sends requests to one server. ``sleep`` can be replaced in tests."""
 
     def __init__(
-        self, server: Server, sleep: Callable[[float], None] = time.sleep, *, timeout_s: float = TIMEOUT_S
+        self,
+        server: Server,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.server = server
         self._sleep = sleep
@@ -84,7 +100,9 @@ class Client:
         key = {"Authorization": f"Bearer {server.key}"} if server.key else {}
         headers = {"Content-Type": "application/json"} | key
         limits = httpx.Limits(max_connections=None)
-        self._http = httpx.Client(timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits)
+        self._http = httpx.Client(
+            timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -98,14 +116,21 @@ class Client:
         try:
             return tuple(str(model["id"]) for model in answer["data"])
         except (LookupError, TypeError):
-            raise self._error("answered /models with something that is not a list of models") from None
+            raise self._error(
+                "answered /models with something that is not a list of models"
+            ) from None
 
     def metrics(self) -> str:
         """The text of ``/metrics`` beside ``/v1``. Raises ServerError."""
-        return result_of(self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text))
+        return result_of(
+            self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text)
+        )
 
-    def post(self, path: str, body: Mapping[str, Any], *, optional: Collection[str] = _OPTIONAL) -> Any:
-        """The JSON of an answer. Fields of ``optional`` that a status 400 names are left out from then on. Raises ServerError."""
+    def post(
+        self, path: str, body: Mapping[str, Any], *, optional: Collection[str] = _OPTIONAL
+    ) -> Any:
+        """The JSON of an answer. Fields of ``optional`` that a status 400 names are left out from
+        then on. Raises ServerError."""
         return result_of(self._send("POST", self.server.base + path, body, optional, _read_json))
 
     def complete(self, prompt: Prompt, **settings: Any) -> Answer:
@@ -113,33 +138,63 @@ class Client:
         return result_of(self.stream(prompt, **settings))
 
     def stream(
-        self, prompt: Prompt, *, max_tokens: int, temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0,
-        seed: int | None = None, stop: Sequence[str] = (), logprobs: int = 2, xargs: Mapping[str, Any] | None = None,
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        logprobs: int = 2,
+        xargs: Mapping[str, Any] | None = None,
         **further: Any,
-    ) -> Generator[int, None, Answer]:  # fmt: skip
-        """Yields the number of tokens (or chunks, without ids) as they arrive and returns the answer; closing it ends the request.
+    ) -> Generator[int, None, Answer]:
+        """Yields the number of tokens (or chunks, without ids) as they arrive and returns the
+        answer; closing it ends the request.
 
-        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other fields of the body, None to leave one
-        out. Raises ServerError.
+        ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other
+        fields of the body, None to leave one out. Raises ServerError.
         """
         chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
         body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
-        body |= {"temperature": temperature, "stream": True, "stream_options": {"include_usage": True}}
+        body |= {
+            "temperature": temperature,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         body |= {"model": self.server.model, "return_token_ids": True}
         if temperature > 0:
-            body |= {"top_p": top_p, "top_k": top_k or -1}  # also where they are off: a model may have other defaults
+            body |= {
+                "top_p": top_p,
+                "top_k": top_k or -1,
+            }  # also where they are off: a model may have other defaults
         if logprobs:
             body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
-        body |= {"seed": seed, "stop": list(stop) or None, "vllm_xargs": dict(xargs or {}) or None} | further
+        body |= {
+            "seed": seed,
+            "stop": list(stop) or None,
+            "vllm_xargs": dict(xargs or {}) or None,
+        } | further
         body = {name: value for name, value in body.items() if value is not None}
         address = self.server.base + (CHAT if chat else COMPLETIONS)
-        return (yield from self._send("POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_answer))
+        return (
+            yield from self._send(
+                "POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_answer
+            )
+        )
 
     def _send(
-        self, method: str, address: str, body: Mapping[str, Any], optional: Collection[str],
+        self,
+        method: str,
+        address: str,
+        body: Mapping[str, Any],
+        optional: Collection[str],
         read: Callable[[httpx.Response, float], Generator[int, None, _T]],
-    ) -> Generator[int, None, _T]:  # fmt: skip
-        """What ``read`` returns for an answer with status 200. Tries again after transient errors and answers that broke off."""
+    ) -> Generator[int, None, _T]:
+        """What ``read`` returns for an answer with status 200. Tries again after transient errors
+        and answers that broke off."""
         trouble = ""
         number = 0
         while number < self.server.tries:
@@ -158,9 +213,13 @@ class Client:
             except httpx.RequestError as error:  # includes time-outs
                 trouble = f"did not answer ({type(error).__name__})"
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                raise self._error("gave an answer that is not one of the OpenAI interface") from None
+                raise self._error(
+                    "gave an answer that is not one of the OpenAI interface"
+                ) from None
             else:
-                trouble = f"answered {answer.status_code}" + (f": {message}" if message.strip() else "")
+                trouble = f"answered {answer.status_code}" + (
+                    f": {message}" if message.strip() else ""
+                )
                 refused = {name for name in optional if name in message and name in sent}
                 if answer.status_code == 400 and refused:
                     self._refused |= refused
@@ -174,21 +233,25 @@ class Client:
         raise self._error(trouble, ServerDown)
 
     def _error(self, trouble: str, kind: type[ServerError] = ServerError) -> ServerError:
-        """One displayable line with the beginning of a server's message, without the key, which some servers repeat."""
+        """One displayable line with the beginning of a server's message, without the key, which
+        some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
         return kind(f"{self.server.title} {shorten(trouble, _MAX_SHOWN)}.")
 
 
 def with_model(server: Server) -> Server:
-    """The server with the name of a model: if none is given, of the only one that it has. Raises ValueError and ServerError."""
+    """The server with the name of a model: if none is given, of the only one that it has. Raises
+    ValueError and ServerError."""
     if server.model:
         return server
     with Client(server) as client:
         models = client.models()
     if len(models) != 1:
         names = shorten(", ".join(models), 200) or "none"
-        raise ValueError(f"{server.title} has {len(models)} models ({names}); the name of one of them is needed.")
+        raise ValueError(
+            f"{server.title} has {len(models)} models ({names}); the name of one of them is needed."
+        )
     return replace(server, model=models[0])
 
 

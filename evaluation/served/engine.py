@@ -1,4 +1,5 @@
-"""The runs of a study on servers: one request per turn, with the rule of the lane where the server has the plugin mars-vllm."""
+"""The runs of a study on servers: one request per turn, with the rule of the lane where the server
+has the plugin mars-vllm."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ KEY = "MARS_SERVER_KEY"  # of the environment
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
 # Else vLLM takes those of the model's generation_config.json.
 _PLAIN: dict[str, Any] = {"min_p": 0.0, "repetition_penalty": 1.0}
-_PLUGIN = re.compile(r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE)
+_PLUGIN = re.compile(
+    r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE
+)
 
 
 def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[str, str]:
@@ -59,7 +62,8 @@ class ServedEngine:
         """Does nothing: ``check`` has sent a request for every setting."""
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace]:
-        """A failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in a row had no answer."""
+        """A failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in a row
+        had no answer."""
         url, sampling = config.environment["server"], config.sampling
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
@@ -68,22 +72,33 @@ class ServedEngine:
         }
         try:
             answer = yield from self._clients[url].stream(
-                _prompt(config), model=config.target.name, max_tokens=config.max_new_tokens, seed=config.seed,
-                temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k, stop=config.prompt.stop,
-                xargs=xargs if plugin and config.rule.name != SERVER else None, **_PLAIN, **_thinking(config),
-            )  # fmt: skip
+                _prompt(config),
+                model=config.target.name,
+                max_tokens=config.max_new_tokens,
+                seed=config.seed,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+                stop=config.prompt.stop,
+                xargs=xargs if plugin and config.rule.name != SERVER else None,
+                **_PLAIN,
+                **_thinking(config),
+            )
         except ServerError as error:
             self._down = self._down + 1 if isinstance(error, ServerDown) else 0
             if self._down >= MAX_DOWN:
                 raise
-            return served_trace(config, text="", tokens=(), stop_reason=StopReason.ERROR, error=str(error))
+            return served_trace(
+                config, text="", tokens=(), stop_reason=StopReason.ERROR, error=str(error)
+            )
         self._down = 0
         return answer_trace(config, answer)
 
 
 def check(plan: Plan, engine: ServedEngine) -> None:
-    """Sends a request for every lane and temperature, up to its first token. Raises ValueError for a rule that the server cannot
-    follow, and with the server's message where it refuses a request."""
+    """Sends a request for every lane and temperature, up to its first token. Raises ValueError for
+    a rule that the server cannot follow, and with the server's message where it refuses a
+    request."""
     assert plan.served is not None
     check_libraries(plan.suites, execute_code=plan.execute_code)
     for lane in plan.lanes:
@@ -96,7 +111,9 @@ def check(plan: Plan, engine: ServedEngine) -> None:
             )
     for temperature in plan.temperatures:
         for number in range(len(plan.lanes)):
-            with closing(engine.run(config_of(plan, None, Task(0, 0, 0, temperature), number))) as run:
+            with closing(
+                engine.run(config_of(plan, None, Task(0, 0, 0, temperature), number))
+            ) as run:
                 if error := _early_error(run):
                     raise ValueError(error)
 
@@ -112,7 +129,10 @@ def _early_error(run: Generator[int, None, Trace]) -> str:
 
 
 def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
-    from mars_core.text.prompting import joined, messages_of  # imported here because it loads transformers
+    from mars_core.text.prompting import (
+        joined,
+        messages_of,
+    )  # imported here because it loads transformers
 
     messages = messages_of(config.prompt)
     return messages if config.prompt.chat else joined(messages)
@@ -122,5 +142,7 @@ def _thinking(config: RunConfig) -> dict[str, Any]:
     """The switch of the chat template, in vLLM's field. Raises ValueError without a template."""
     thinking = config.prompt.thinking
     if thinking is not None and not config.prompt.chat:
-        raise ValueError("thinking is set, but no chat template is used; it must be left at the model's default.")
+        raise ValueError(
+            "thinking is set, but no chat template is used; it must be left at the model's default."
+        )
     return {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}

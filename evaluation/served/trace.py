@@ -1,4 +1,5 @@
-"""The run of a served model as a Trace: what the server reported is filled in, everything else is nan, or −1 for whole numbers."""
+"""The run of a served model as a Trace: what the server reported is filled in, everything else is
+nan, or −1 for whole numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ from typing import Any, NamedTuple
 
 from evaluation.served.answer import Answer
 from mars_core.telemetry import summarise
-from mars_core.types import UNKNOWN, DraftNode, Outcome, RunConfig, Status, Step, StopReason, Token, Trace
+from mars_core.types import (
+    UNKNOWN,
+    DraftNode,
+    Outcome,
+    RunConfig,
+    Status,
+    Step,
+    StopReason,
+    Token,
+    Trace,
+)
 
 NAN = math.nan
 MAX_DRAFT = 1024  # tokens per step
@@ -25,7 +36,8 @@ _RATES = ("tau", "acceptance_rate", "relaxed_share")
 
 
 class ServedToken(NamedTuple):
-    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 − z2."""
+    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 −
+    z2."""
 
     id: int = UNKNOWN
     piece: str = ""
@@ -35,11 +47,12 @@ class ServedToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServedStep:
-    """One draft and one target pass. ``emitted``: number of tokens that it added to the text, the ``kept`` drafted ones first.
+    """One draft and one target pass. ``emitted``: number of tokens that it added to the text, the
+    ``kept`` drafted ones first.
 
-    ``lead``: tokens before these without a draft, such as the first token of a text, which comes from the prefill. The sequences are
-    empty, or have one value per drafted token: its id, whether the rule relaxed there, and the target's two largest logits with
-    their ids.
+    ``lead``: tokens before these without a draft, such as the first token of a text, which comes
+    from the prefill. The sequences are empty, or have one value per drafted token: its id, whether
+    the rule relaxed there, and the target's two largest logits with their ids.
     """
 
     drafted: int
@@ -55,25 +68,41 @@ class ServedStep:
 
 
 def served_trace(
-    config: RunConfig, *, text: str, tokens: Sequence[ServedToken], stop_reason: StopReason, new_tokens: int = UNKNOWN,
-    prompt_ids: Sequence[int] = (), prompt_tokens: int = UNKNOWN, steps: Sequence[ServedStep] | None = None,
-    ttft_s: float = NAN, wall_s: float = NAN, error: str = "",
-) -> Trace:  # fmt: skip
-    """A completed run, or a failed one with an ``error``. Without ``tokens`` the text is a single token with id −1.
+    config: RunConfig,
+    *,
+    text: str,
+    tokens: Sequence[ServedToken],
+    stop_reason: StopReason,
+    new_tokens: int = UNKNOWN,
+    prompt_ids: Sequence[int] = (),
+    prompt_tokens: int = UNKNOWN,
+    steps: Sequence[ServedStep] | None = None,
+    ttft_s: float = NAN,
+    wall_s: float = NAN,
+    error: str = "",
+) -> Trace:
+    """A completed run, or a failed one with an ``error``. Without ``tokens`` the text is a single
+    token with id −1.
 
-    ``steps``: their emitted tokens must add up to ``tokens``, else they are as unknown as with None: then all tokens are in one step
-    with outcome bonus. Without ``relaxed`` in the steps, kept tokens have outcome accepted and the counts of both are −1, unless the
-    rule is strict.
+    ``steps``: their emitted tokens must add up to ``tokens``, else they are as unknown as with
+    None: then all tokens are in one step with outcome bonus. Without ``relaxed`` in the steps, kept
+    tokens have outcome accepted and the counts of both are −1, unless the rule is strict.
     """
     new_tokens = len(tokens) if tokens else new_tokens
     whole = tokens or ([ServedToken(piece=text)] if text else [])
     known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
-    reported = list(steps or ()) if known else [ServedStep(UNKNOWN, UNKNOWN, len(whole))] if whole else []
+    reported = (
+        list(steps or ()) if known else [ServedStep(UNKNOWN, UNKNOWN, len(whole))] if whole else []
+    )
     built = tuple(_steps(config, reported, whole, text))
     prompt_tokens = len(prompt_ids) or prompt_tokens
-    summary = summarise(built, prompt_tokens=prompt_tokens, prefill_s=NAN, peak_memory_bytes=UNKNOWN)
+    summary = summarise(
+        built, prompt_tokens=prompt_tokens, prefill_s=NAN, peak_memory_bytes=UNKNOWN
+    )
     rate = new_tokens / wall_s if new_tokens != UNKNOWN and wall_s else NAN
-    summary = replace(summary, new_tokens=new_tokens, wall_s=wall_s, ttft_s=ttft_s, tokens_per_s=rate)
+    summary = replace(
+        summary, new_tokens=new_tokens, wall_s=wall_s, ttft_s=ttft_s, tokens_per_s=rate
+    )
     if not known:
         unknown: dict[str, Any] = dict.fromkeys(_COUNTS, UNKNOWN) | dict.fromkeys(_RATES, NAN)
         summary = replace(summary, **unknown)
@@ -84,10 +113,19 @@ def served_trace(
 
 
 def answer_trace(config: RunConfig, answer: Answer) -> Trace:
-    """The run of an answer, with vLLM's detailed speculative metrics where it has them. Accepted tokens past a stop string, which vLLM
-    reports and counts, are no part of it; their number is unknown without the texts of the tokens."""
-    tokens, metrics, reason = _tokens(answer), answer.extra.get("metrics"), STOPS.get(answer.finish_reason)
-    error = "" if reason else f"The server ended the answer with finish reason {answer.finish_reason[:40]!r}."
+    """The run of an answer, with vLLM's detailed speculative metrics where it has them. Accepted
+    tokens past a stop string, which vLLM reports and counts, are no part of it; their number is
+    unknown without the texts of the tokens."""
+    tokens, metrics, reason = (
+        _tokens(answer),
+        answer.extra.get("metrics"),
+        STOPS.get(answer.finish_reason),
+    )
+    error = (
+        ""
+        if reason
+        else f"The server ended the answer with finish reason {answer.finish_reason[:40]!r}."
+    )
     new_tokens = _count(answer.usage.get("completion_tokens"))
     through = _through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
     if through or isinstance(answer.extra.get("stop_reason"), str):
@@ -101,7 +139,9 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
         new_tokens=new_tokens,
         prompt_ids=answer.prompt_ids or (),
         prompt_tokens=_count(answer.usage.get("prompt_tokens")),
-        steps=vllm_steps(metrics.get("speculative_decoding") if isinstance(metrics, dict) else None, len(tokens)),
+        steps=vllm_steps(
+            metrics.get("speculative_decoding") if isinstance(metrics, dict) else None, len(tokens)
+        ),
         ttft_s=answer.ttft_s,
         wall_s=answer.wall_s,
         error=error,
@@ -109,9 +149,11 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
 
 
 def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
-    """vLLM's ``per_step_drafted`` and ``per_step_accepted`` for an output of so many tokens; None where they do not explain it.
+    """vLLM's ``per_step_drafted`` and ``per_step_accepted`` for an output of so many tokens; None
+    where they do not explain it.
 
-    The first token comes from the prefill and is counted with the first step. The last step may have kept more than was emitted.
+    The first token comes from the prefill and is counted with the first step. The last step may
+    have kept more than was emitted.
     """
     try:
         pairs = list(zip(reported["per_step_drafted"], reported["per_step_accepted"], strict=True))
@@ -120,7 +162,9 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     steps: list[ServedStep] = []
     for drafted, kept in pairs:
         lead = int(not steps)
-        if not (type(drafted) is type(kept) is int and 0 <= kept <= drafted <= MAX_DRAFT and tokens > 0):
+        if not (
+            type(drafted) is type(kept) is int and 0 <= kept <= drafted <= MAX_DRAFT and tokens > 0
+        ):
             return None
         emitted = min(lead + kept + 1, tokens)
         steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
@@ -129,13 +173,19 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
 
 
 def _tokens(answer: Answer) -> list[ServedToken]:
-    """Ids and pieces, as far as the server reports both for every token; else one of the two, or none."""
+    """Ids and pieces, as far as the server reports both for every token; else one of the two, or
+    none."""
     names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
     ids = [name if isinstance(name, int) else UNKNOWN for name in names]
     if not answer.logprobs:
         return [ServedToken(id_) for id_ in ids]
     return [
-        ServedToken(id_, each.token, each.logprob, each.top[0].logprob - each.top[1].logprob if each.top[1:] else NAN)
+        ServedToken(
+            id_,
+            each.token,
+            each.logprob,
+            each.top[0].logprob - each.top[1].logprob if each.top[1:] else NAN,
+        )
         for id_, each in zip(ids, answer.logprobs, strict=True)
     ]
 
@@ -143,15 +193,20 @@ def _tokens(answer: Answer) -> list[ServedToken]:
 def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
     """The number of tokens up to the one that completes a stop string; 0 where none does."""
     read = accumulate(token.piece for token in tokens)
-    return next((number for number, text in enumerate(read, 1) if any(stop in text for stop in stops)), 0)
+    return next(
+        (number for number, text in enumerate(read, 1) if any(stop in text for stop in stops)), 0
+    )
 
 
 def _count(value: Any) -> int:
     return value if type(value) is int and value >= 0 else UNKNOWN
 
 
-def _steps(config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[ServedToken], text: str) -> Iterator[Step]:
-    """A piece that is not the continuation of the text has no characters; the last token has the rest of the text."""
+def _steps(
+    config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[ServedToken], text: str
+) -> Iterator[Step]:
+    """A piece that is not the continuation of the text has no characters; the last token has the
+    rest of the text."""
     position = end = 0
     for index, step in enumerate(steps):
         rows: list[Token] = []
@@ -161,11 +216,28 @@ def _steps(config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[Serv
             end = len(text) if position + 1 == len(tokens) else end
             if place == step.kept < len(step.ids):
                 refused = ServedToken(step.ids[place])
-                rows.append(_token(config, index, position, step, place, refused, Outcome.REJECTED, (start, start)))
-            rows.append(_token(config, index, position, step, place, token, _outcome(step, place), (start, end)))
+                rows.append(
+                    _token(
+                        config,
+                        index,
+                        position,
+                        step,
+                        place,
+                        refused,
+                        Outcome.REJECTED,
+                        (start, start),
+                    )
+                )
+            rows.append(
+                _token(
+                    config, index, position, step, place, token, _outcome(step, place), (start, end)
+                )
+            )
             position += 1
         kept = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
-        yield Step(index, step.drafted, step.kept, NAN, NAN, NAN, tuple(_nodes(step, kept)), tuple(rows))
+        yield Step(
+            index, step.drafted, step.kept, NAN, NAN, NAN, tuple(_nodes(step, kept)), tuple(rows)
+        )
 
 
 def _outcome(step: ServedStep, place: int) -> Outcome:
@@ -184,20 +256,53 @@ def _nodes(step: ServedStep, kept: Sequence[Token]) -> Iterator[DraftNode]:
 
 
 def _token(
-    config: RunConfig, index: int, position: int, step: ServedStep, place: int, token: ServedToken, outcome: Outcome,
+    config: RunConfig,
+    index: int,
+    position: int,
+    step: ServedStep,
+    place: int,
+    token: ServedToken,
+    outcome: Outcome,
     span: tuple[int, int],
-) -> Token:  # fmt: skip
-    """``place``: as in ``_outcome``; the logits of the step are those after which the token was drafted or drawn."""
+) -> Token:
+    """``place``: as in ``_outcome``; the logits of the step are those after which the token was
+    drafted or drawn."""
     judged = 0 <= place < len(step.z1)
     z1, z2 = (step.z1[place], step.z2[place]) if judged else (NAN, NAN)
     id1, id2 = (step.id1[place], step.id2[place]) if judged else (UNKNOWN, UNKNOWN)
     gap, greedy = z1 - z2 if judged else token.gap, config.sampling.temperature == 0
     drafted = 0 <= place < step.kept or outcome is Outcome.REJECTED
     return Token(
-        position=position, step=index, draft_position=max(place, 0) + 1, node=place + 1 if drafted else 0,
-        parent=max(place, 0), outcome=outcome, id=token.id, piece=token.piece, start=span[0], end=span[1],
-        z1=z1, z2=z2, raw_z1=NAN, raw_z2=NAN, id1=id1, id2=id2, r=z2 / z1 if z1 > 0 else NAN, gap=gap,
-        own=id1 if greedy else UNKNOWN, own_piece="", p=NAN, q=NAN,
-        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN, entropy=NAN, forgiveness=NAN, u=NAN, coin=NAN,
-        edge=gap if greedy else NAN, tv=NAN, kl=NAN, logprob=token.logprob, top=(),
-    )  # fmt: skip
+        position=position,
+        step=index,
+        draft_position=max(place, 0) + 1,
+        node=place + 1 if drafted else 0,
+        parent=max(place, 0),
+        outcome=outcome,
+        id=token.id,
+        piece=token.piece,
+        start=span[0],
+        end=span[1],
+        z1=z1,
+        z2=z2,
+        raw_z1=NAN,
+        raw_z2=NAN,
+        id1=id1,
+        id2=id2,
+        r=z2 / z1 if z1 > 0 else NAN,
+        gap=gap,
+        own=id1 if greedy else UNKNOWN,
+        own_piece="",
+        p=NAN,
+        q=NAN,
+        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN,
+        entropy=NAN,
+        forgiveness=NAN,
+        u=NAN,
+        coin=NAN,
+        edge=gap if greedy else NAN,
+        tv=NAN,
+        kl=NAN,
+        logprob=token.logprob,
+        top=(),
+    )

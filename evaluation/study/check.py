@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def check(plan: Plan, session: Session) -> None:
-    """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be scored, a prompt that does not fit."""
+    """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be
+    scored, a prompt that does not fit."""
     from mars_core.validation import validate
 
     if plan.varied is None:  # a sweep needs no scoring library
@@ -59,11 +60,14 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 
 def without_long(plan: Plan, session: Session) -> Plan:
-    """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no other items."""
+    """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no
+    other items."""
     available = _limit(every_setting(plan, session), session.pair).tokens - plan.max_new_tokens
     suites = []
     for suite in plan.suites:
-        items = tuple(item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available)
+        items = tuple(
+            item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available
+        )
         if not items:
             raise ValueError(
                 f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
@@ -77,14 +81,18 @@ def check_models(plan: Plan, pair: Pair) -> None:
     planned = (plan.models.target, plan.models.draft, plan.models.head)
     for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
         if before != now:
-            old, new = (f"{ref.name} ({ref.revision or 'no revision'})" if ref else "no model" for ref in (before, now))
+            old, new = (
+                f"{ref.name} ({ref.revision or 'no revision'})" if ref else "no model"
+                for ref in (before, now)
+            )
             raise ValueError(
                 f"The study was planned with {old}, but this is {new}; the results would not be comparable."
             )
 
 
 def check_sampler(plan: Plan, store: RunStore, study_id: str) -> None:
-    """Raises ValueError if the study has runs that were drawn by another sampler, and would now get others beside them."""
+    """Raises ValueError if the study has runs that were drawn by another sampler, and would now get
+    others beside them."""
     left = store.study_progress(study_id)
     drawn = [
         result.run_ids[0]

@@ -1,7 +1,8 @@
-"""Runs one lane on one item: each turn continues the lane's own answers, in a session of this process or on the page's accelerator.
+"""Runs one lane on one item: each turn continues the lane's own answers, in a session of this
+process or on the page's accelerator.
 
-``run`` yields the number of new tokens since the last yield and returns the trace; closing it ends the run before its next step.
-It raises ValueError for an invalid configuration.
+``run`` yields the number of new tokens since the last yield and returns the trace; closing it ends
+the run before its next step. It raises ValueError for an invalid configuration.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ class InProcess:
 
 @dataclass(slots=True)
 class Accelerated:
-    """Each run is one job of the accelerator, including its warm-up: on ZeroGPU one call with its own time quota.
+    """Each run is one job of the accelerator, including its warm-up: on ZeroGPU one call with its
+    own time quota.
 
-    ``seconds``: wall time for all runs together, after which the current run is cancelled with reason deadline.
+    ``seconds``: wall time for all runs together, after which the current run is cancelled with
+    reason deadline.
     """
 
     pair: PairSpec
@@ -75,7 +78,9 @@ class Accelerated:
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         left = max(0.0, self.seconds - (time.monotonic() - self._started))
         record: Record | None = None
-        with closing(self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)) as events:
+        with closing(
+            self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)
+        ) as events:
             for event in events:
                 if isinstance(event, Began):
                     record = Record(event)
@@ -91,12 +96,20 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
     """The first turn of a task in a lane. ``session``: None for a study on servers."""
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
     settings: dict[str, Any] = {
-        "prompt": prompt, "rule": chosen.rule, "drafter": chosen.drafter, "sampling": plan.sampling(task),
-        "max_new_tokens": plan.max_new_tokens, "seed": plan.seed_of(task),
-    }  # fmt: skip
+        "prompt": prompt,
+        "rule": chosen.rule,
+        "drafter": chosen.drafter,
+        "sampling": plan.sampling(task),
+        "max_new_tokens": plan.max_new_tokens,
+        "seed": plan.seed_of(task),
+    }
     if plan.served:
         url, model = plan.served.of(baseline=chosen.rule.name == BASELINE)
-        environment = {"app": __version__, "server": url, "concurrency": str(plan.served.load(task.repeat))}
+        environment = {
+            "app": __version__,
+            "server": url,
+            "concurrency": str(plan.served.load(task.repeat)),
+        }
         return RunConfig(target=ModelRef(model), environment=environment, **settings)
     from mars_core.session import run_config  # imported here because it loads transformers
 
@@ -104,15 +117,20 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
     return run_config(session.pair, **settings)
 
 
-def converse(engine: Engine, first: RunConfig, turns: tuple[str, ...]) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``Engine.run`` and returns the traces of the turns that were started; stops after a turn that is not completed.
+def converse(
+    engine: Engine, first: RunConfig, turns: tuple[str, ...]
+) -> Generator[int, None, tuple[Trace, ...]]:
+    """Yields as ``Engine.run`` and returns the traces of the turns that were started; stops after a
+    turn that is not completed.
 
     Raises ValueError where a turn cannot be started.
     """
     traces: list[Trace] = []
     history: tuple[Exchange, ...] = ()
     for turn in turns:
-        trace = yield from engine.run(replace(first, prompt=replace(first.prompt, text=turn, history=history)))
+        trace = yield from engine.run(
+            replace(first, prompt=replace(first.prompt, text=turn, history=history))
+        )
         if trace is None:
             break
         traces.append(trace)

@@ -47,9 +47,12 @@ def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> S
     return Session(pool.get(spec, lambda _: None))
 
 
-def work(store: RunStore, study_id: str, session: Session | None, engine: Engine, *, quiet: bool) -> int:
-    """Works on a study until it is done, in as many threads as the plan has requests in flight. Exit status INTERRUPTED if it was
-    interrupted before, else 0. Raises StorageError, ValueError."""
+def work(
+    store: RunStore, study_id: str, session: Session | None, engine: Engine, *, quiet: bool
+) -> int:
+    """Works on a study until it is done, in as many threads as the plan has requests in flight.
+    Exit status INTERRUPTED if it was interrupted before, else 0. Raises StorageError,
+    ValueError."""
     plan = read_plan(store.study(study_id).plan)
     if session:
         check_models(plan, session.pair)
@@ -67,11 +70,15 @@ def work(store: RunStore, study_id: str, session: Session | None, engine: Engine
     def run(below: int) -> None:
         nonlocal shown_at
         free = partial(free_dead, store, study_id)
-        worker = Worker(store, study_id, plan, session, engine, own_name(), free_dead=free, below=below)
+        worker = Worker(
+            store, study_id, plan, session, engine, own_name(), free_dead=free, below=below
+        )
         try:
             with closing(worker.events()) as events:
                 for event in events:
-                    if isinstance(event, Saved) and time.monotonic() - shown_at >= (TERMINAL_S if terminal else LOG_S):
+                    if isinstance(event, Saved) and time.monotonic() - shown_at >= (
+                        TERMINAL_S if terminal else LOG_S
+                    ):
                         shown_at = time.monotonic()
                         show()
                     if requested.is_set():
@@ -81,7 +88,11 @@ def work(store: RunStore, study_id: str, session: Session | None, engine: Engine
             raise
 
     with _stop_requested() as requested:
-        waves = plan.served.waves(plan.repeats, plan.tasks // plan.repeats) if plan.served else ((plan.tasks, 1),)
+        waves = (
+            plan.served.waves(plan.repeats, plan.tasks // plan.repeats)
+            if plan.served
+            else ((plan.tasks, 1),)
+        )
         for below, threads in waves:
             if threads == 1:
                 run(below)
@@ -99,7 +110,8 @@ def work(store: RunStore, study_id: str, session: Session | None, engine: Engine
 
 @contextmanager
 def _stop_requested() -> Iterator[Event]:
-    """An event set by Ctrl-C and SIGTERM. The current run is dropped and the task released; committed results stay."""
+    """An event set by Ctrl-C and SIGTERM. The current run is dropped and the task released;
+    committed results stay."""
     requested = Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: requested.set()) for number in numbers}
@@ -112,11 +124,21 @@ def _stop_requested() -> Iterator[Event]:
 
 @contextmanager
 def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None]:
-    """``options.workers`` − 1 more processes on this machine; joined at the end, terminated if this one fails."""
+    """``options.workers`` − 1 more processes on this machine; joined at the end, terminated if this
+    one fails."""
     environment = dict(os.environ)
     if options.db:  # not an argument, because it may contain a password
         environment["MARS_DATABASE_URL"] = options.db
-    command = [sys.executable, "-m", "evaluation", "resume", study_id, "--quiet", "--dtype", options.dtype]
+    command = [
+        sys.executable,
+        "-m",
+        "evaluation",
+        "resume",
+        study_id,
+        "--quiet",
+        "--dtype",
+        options.dtype,
+    ]
     command += ["--threads", str(options.threads or _threads(options.workers))]
     command += ["--no-graphs"] * options.no_graphs
     started: list[subprocess.Popen[bytes]] = []
@@ -138,13 +160,18 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     finally:
         ended = [process.wait() for process in started]
         if early := [status for status in ended if status not in (0, INTERRUPTED)]:
-            sys.stderr.write(f"{len(early)} of {len(ended)} further workers ended early, with status {early[0]}.\n")
+            sys.stderr.write(
+                f"{len(early)} of {len(ended)} further workers ended early, with status {early[0]}.\n"
+            )
 
 
 def _threads(workers: int) -> int:
-    """OMP_NUM_THREADS; without it, or where a launcher has set it, the cores available to this process, divided evenly among the workers
-    of this machine."""
-    launched, given = int(os.environ.get("LOCAL_WORLD_SIZE", "0")), os.environ.get("OMP_NUM_THREADS", "")
+    """OMP_NUM_THREADS; without it, or where a launcher has set it, the cores available to this
+    process, divided evenly among the workers of this machine."""
+    launched, given = (
+        int(os.environ.get("LOCAL_WORLD_SIZE", "0")),
+        os.environ.get("OMP_NUM_THREADS", ""),
+    )
     if given.isdecimal() and int(given) and not launched:
         return int(given)
     return max(1, len(os.sched_getaffinity(0)) // max(workers, launched))

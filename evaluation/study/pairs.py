@@ -16,7 +16,8 @@ from storage import RunStore, StoredResult
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The rule at one setting on one prompt and seed, paired with strict. Counts are sums, so that they can be pooled."""
+    """The rule at one setting on one prompt and seed, paired with strict. Counts are sums, so that
+    they can be pooled."""
 
     comparison: str  # id in the store
     runs: tuple[str, ...]  # ids of strict's run and the rule's
@@ -53,7 +54,8 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep, possibly incomplete. ``status`` is cancelled until it is completed; ``error``: why it failed."""
+    """A sweep, possibly incomplete. ``status`` is cancelled until it is completed; ``error``: why
+    it failed."""
 
     id: str
     plan: Plan
@@ -68,13 +70,16 @@ class Sweep:
 
 
 def pairs_of(plan: Plan, results: Iterable[StoredResult]) -> tuple[Paired, ...]:
-    """All pairs with two completed runs, by task, then setting. Raises ValueError for results of another version."""
+    """All pairs with two completed runs, by task, then setting. Raises ValueError for results of
+    another version."""
     by_place = {(stored.task, stored.lane): stored for stored in results}
     found = (_paired(plan, by_place, rule) for _, rule in sorted(by_place.items()))
     return tuple(pair for pair in found if pair is not None)
 
 
-def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: StoredResult) -> Paired | None:
+def _paired(
+    plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: StoredResult
+) -> Paired | None:
     baseline = plan.baseline(rule.lane)
     strict = None if baseline is None else results.get((rule.task, baseline))
     if strict is None or rule.relative is None:
@@ -82,24 +87,43 @@ def _paired(plan: Plan, results: Mapping[tuple[int, int], StoredResult], rule: S
     task, relative = plan.task(rule.task), read_relative(rule.relative)
     own, reference = read_result(rule.data), read_result(strict.data)
     cell = cell_of(plan, task.temperature, plan.lanes[rule.lane])
-    right, strict_right = (None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (own, reference))
+    right, strict_right = (
+        None if ANSWER not in each.scores else each.scores[ANSWER] == 1 for each in (own, reference)
+    )
     return Paired(
-        rule.comparison_ids[0], (*strict.run_ids, *rule.run_ids), task.item, task.repeat, *cell,
-        strict_tokens_per_s=over(reference.new_tokens, reference.wall_s), tokens_per_s=over(own.new_tokens, own.wall_s),
-        strict_tokens=int(reference.new_tokens), tokens=int(own.new_tokens), strict_steps=int(reference.steps), steps=int(own.steps),
-        relaxed=int(own.relaxed), tv_sum=own.tv_sum, divergence=relative.divergence, cause=relative.cause,
-        strict_right=strict_right, right=right,
-    )  # fmt: skip
+        rule.comparison_ids[0],
+        (*strict.run_ids, *rule.run_ids),
+        task.item,
+        task.repeat,
+        *cell,
+        strict_tokens_per_s=over(reference.new_tokens, reference.wall_s),
+        tokens_per_s=over(own.new_tokens, own.wall_s),
+        strict_tokens=int(reference.new_tokens),
+        tokens=int(own.new_tokens),
+        strict_steps=int(reference.steps),
+        steps=int(own.steps),
+        relaxed=int(own.relaxed),
+        tv_sum=own.tv_sum,
+        divergence=relative.divergence,
+        cause=relative.cause,
+        strict_right=strict_right,
+        right=right,
+    )
 
 
 def load_sweep(store: RunStore, sweep_id: str) -> Sweep:
-    """Raises StorageError where there is none, and ValueError where another version of this program saved it."""
+    """Raises StorageError where there is none, and ValueError where another version of this program
+    saved it."""
     study = store.study(sweep_id)
     plan = read_plan(study.plan)
     if plan.varied is None:
         raise ValueError("This is a study, not a sweep; it is shown in the tab Quality.")
     results = store.results(sweep_id, unfinished=True)
-    failed = next((stored for stored in results if stored.data.get("status") == Status.FAILED), None)
+    failed = next(
+        (stored for stored in results if stored.data.get("status") == Status.FAILED), None
+    )
     ended = Status.COMPLETED if study.done == study.tasks else Status.CANCELLED
-    status, error = (ended, "") if failed is None else (Status.FAILED, str(failed.data.get("error", "")))
+    status, error = (
+        (ended, "") if failed is None else (Status.FAILED, str(failed.data.get("error", "")))
+    )
     return Sweep(sweep_id, plan, pairs_of(plan, results), status, error)

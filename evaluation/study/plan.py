@@ -1,7 +1,9 @@
-"""The plan of a study: items × seeds × temperatures, each a task of all lanes. Plans are validated on construction.
+"""The plan of a study: items × seeds × temperatures, each a task of all lanes. Plans are validated
+on construction.
 
-A task is one item with one seed at one temperature; a lane is a rule with its parameters and a drafter. All lanes of a task have the
-same prompt and seed, so every number of a lane is paired with its baseline's. A sweep is a plan with a varied parameter.
+A task is one item with one seed at one temperature; a lane is a rule with its parameters and a
+drafter. All lanes of a task have the same prompt and seed, so every number of a lane is paired with
+its baseline's. A sweep is a plan with a varied parameter.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from mars_core.types import (
 )
 
 BASELINE = "strict"
-SERVER = "server"  # the drafter of served runs, and their rule where none was requested or it is not known
+# the drafter of served runs, and their rule where none was requested or it is not known
+SERVER = "server"
 MAX_CONCURRENCY = 1024
 LARGEST_SEED = 2**53 - 1  # exact as a float64
 MAX_LANES = 64
@@ -58,7 +61,8 @@ class Lane:
 
     @property
     def drafts(self) -> str:
-        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2 greedy``, ``server``; empty for none."""
+        """The drafter, for tables: ``model K=5``, ``model K=5 sampled``, ``eagle3 12/6/2 greedy``,
+        ``server``; empty for none."""
         drafter = self.drafter
         if drafter.kind in (PLAIN, SERVER):
             return drafter.kind.removeprefix(PLAIN)
@@ -69,7 +73,9 @@ class Lane:
     def tv_kind(self, temperature: float) -> ShiftKind:
         """What TV and KL of its runs are."""
         served = self.drafter.kind == SERVER
-        return ShiftKind.UNKNOWN if served else shift_kind(self.rule.name, self.drafter, temperature)
+        return (
+            ShiftKind.UNKNOWN if served else shift_kind(self.rule.name, self.drafter, temperature)
+        )
 
 
 class Task(NamedTuple):
@@ -85,7 +91,8 @@ class Task(NamedTuple):
 class Served:
     """``baseline_url``: of the strict lanes, if it is another server.
 
-    ``concurrency``: numbers of requests in flight; the repeats of the study have these values in turn. Raises ValueError.
+    ``concurrency``: numbers of requests in flight; the repeats of the study have these values in
+    turn. Raises ValueError.
     """
 
     url: str
@@ -101,14 +108,19 @@ class Served:
 
     def of(self, *, baseline: bool) -> tuple[str, str]:
         """URL and model of a lane."""
-        return (self.baseline_url, self.baseline_model) if baseline and self.baseline_url else (self.url, self.model)
+        return (
+            (self.baseline_url, self.baseline_model)
+            if baseline and self.baseline_url
+            else (self.url, self.model)
+        )
 
     def load(self, repeat: int) -> int:
         """Requests in flight during a repeat."""
         return self.concurrency[repeat % len(self.concurrency)]
 
     def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
-        """Groups of tasks that have the same requests in flight: the first task after each, and their number. ``tasks``: of a repeat."""
+        """Groups of tasks that have the same requests in flight: the first task after each, and
+        their number. ``tasks``: of a repeat."""
         whole = len(self.concurrency) == 1
         for repeat in range(1 if whole else repeats):
             yield tasks * (repeats if whole else repeat + 1), self.load(repeat)
@@ -116,7 +128,8 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything needed to repeat a study. ``margin``: the share of the baseline's score that must be kept, e.g. 0.98."""
+    """Everything needed to repeat a study. ``margin``: the share of the baseline's score that must
+    be kept, e.g. 0.98."""
 
     name: str
     models: Models
@@ -137,7 +150,10 @@ class Plan:
     execute_code: bool = False
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
-    varied: str | None = None  # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
+    varied: str | None = (
+        # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
+        None
+    )
     served: Served | None = None  # None: the runs are those of this program
 
     def __post_init__(self) -> None:
@@ -153,7 +169,8 @@ class Plan:
         return self.items * self.repeats * len(self.temperatures)
 
     def task(self, number: int) -> Task:
-        """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished study is balanced.
+        """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished
+        study is balanced.
 
         A sweep has few items, so there the temperatures of an item follow each other.
         """
@@ -174,10 +191,13 @@ class Plan:
 
     def prompt(self, item: Item) -> PromptConfig:
         """The first turn of an item."""
-        return PromptConfig(item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking)
+        return PromptConfig(
+            item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking
+        )
 
     def seed_of(self, task: Task) -> int:
-        """A separate seed for each item and repeat, so that items do not share their random draws."""
+        """A separate seed for each item and repeat, so that items do not share their random
+        draws."""
         before = sum(len(suite.items) for suite in self.suites[: task.suite])
         return self.seed + task.repeat * self.items + before + task.item
 
@@ -185,19 +205,28 @@ class Plan:
         return Sampling(task.temperature, self.top_k, self.top_p, self.processors)
 
     def baseline(self, lane: int) -> int | None:
-        """The number of the lane strict with the same drafter; of ``none`` the first strict one. None for a baseline itself."""
+        """The number of the lane strict with the same drafter; of ``none`` the first strict one.
+        None for a baseline itself."""
         wanted = self.lanes[lane]
         if wanted.rule.name == BASELINE:
             return None
-        strict = {number: lane.drafter for number, lane in enumerate(self.lanes) if lane.rule.name == BASELINE}
+        strict = {
+            number: lane.drafter
+            for number, lane in enumerate(self.lanes)
+            if lane.rule.name == BASELINE
+        }
         return next(
-            number for number, drafter in strict.items() if wanted.rule.name == PLAIN or wanted.drafter == drafter
+            number
+            for number, drafter in strict.items()
+            if wanted.rule.name == PLAIN or wanted.drafter == drafter
         )
 
     @property
     def none(self) -> int | None:
         """The number of the lane without drafts."""
-        return next((number for number, lane in enumerate(self.lanes) if lane.rule.name == PLAIN), None)
+        return next(
+            (number for number, lane in enumerate(self.lanes) if lane.rule.name == PLAIN), None
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; ``read_plan`` is the inverse."""
@@ -205,7 +234,8 @@ class Plan:
 
 
 def read_plan(stored: Mapping[str, Any]) -> Plan:
-    """The plan of ``as_dict``, also after conversion to JSON and back. Raises ValueError if this version cannot read it."""
+    """The plan of ``as_dict``, also after conversion to JSON and back. Raises ValueError if this
+    version cannot read it."""
     return read(Plan, stored)
 
 
@@ -241,18 +271,26 @@ def _check(plan: Plan) -> None:
 
 def _check_lanes(plan: Plan) -> None:
     if len(set(map(repr, plan.lanes))) < len(plan.lanes):
-        raise ValueError("Two lanes are the same; each rule with its parameters and drafter may be used once.")
+        raise ValueError(
+            "Two lanes are the same; each rule with its parameters and drafter may be used once."
+        )
     _check_range("lanes", len(plan.lanes), 2, MAX_LANES if plan.varied is None else MAX_SWEEP_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
-        raise ValueError(f"{BASELINE} is not among the rules; every other rule is compared with it.")
+        raise ValueError(
+            f"{BASELINE} is not among the rules; every other rule is compared with it."
+        )
     for lane in plan.lanes:
         if (lane.drafter.kind == SERVER) is not (plan.served is not None):
-            raise ValueError(f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only there.")
+            raise ValueError(
+                f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only there."
+            )
         if lane.rule.name == SERVER and plan.served:
             continue
         if lane.rule.name not in RULES:
-            raise ValueError(f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}.")
+            raise ValueError(
+                f"The rule is {lane.rule.name!r}; it must be one of {', '.join(RULES)}."
+            )
         RULES[lane.rule.name].values(lane.rule.parameters)
         if lane.rule.name != PLAIN and lane.drafter not in strict:
             raise ValueError(

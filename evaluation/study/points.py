@@ -1,4 +1,5 @@
-"""Speed-up and cost of every setting of a sweep, the Pareto-optimal settings, and the CSV tables: a row per setting, or per pair."""
+"""Speed-up and cost of every setting of a sweep, the Pareto-optimal settings, and the CSV tables: a
+row per setting, or per pair."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ class Point:
 
     def cost(self, cost: Cost) -> float:
         """The value of a cost; nan if it was not measured."""
-        return {Cost.DIFFER: self.differ.value, Cost.TV: self.tv, Cost.SCORE_LOSS: self.score_loss}[cost]
+        return {Cost.DIFFER: self.differ.value, Cost.TV: self.tv, Cost.SCORE_LOSS: self.score_loss}[
+            cost
+        ]
 
 
 def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
@@ -72,29 +75,43 @@ def points(plan: Plan, pairs: Sequence[Paired]) -> tuple[Point, ...]:
 
 
 def optimal(points: Sequence[Point], cost: Cost) -> tuple[int, ...]:
-    """Indices of the Pareto front of speed-up and cost, by rising cost, of the points with at least LEAST_PAIRS pairs."""
+    """Indices of the Pareto front of speed-up and cost, by rising cost, of the points with at least
+    LEAST_PAIRS pairs."""
     measured = [point.cost(cost) if point.n >= LEAST_PAIRS else math.nan for point in points]
-    return front([(price, point.speedup.value) for price, point in zip(measured, points, strict=True)])
+    return front(
+        [(price, point.speedup.value) for price, point in zip(measured, points, strict=True)]
+    )
 
 
 def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
-    """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost and more gain are better.
+    """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost
+    and more gain are better.
 
-    One option beats another that costs no less and gains no more, unless both are equal. Options with a nan are ignored.
+    One option beats another that costs no less and gains no more, unless both are equal. Options
+    with a nan are ignored.
     """
     known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
     found: list[int] = []
     for index in sorted(known, key=lambda index: (options[index][0], -options[index][1])):
-        if not found or options[index][1] > options[found[-1]][1] or options[index] == options[found[-1]]:
+        if (
+            not found
+            or options[index][1] > options[found[-1]][1]
+            or options[index] == options[found[-1]]
+        ):
             found.append(index)
     return tuple(found)
 
 
 def _point(cell: Cell, kind: ShiftKind, pairs: Sequence[Paired]) -> Point:
     tokens, strict_tokens = _total(pairs, "tokens"), _total(pairs, "strict_tokens")
-    tau, strict_tau = over(tokens, _total(pairs, "steps")), over(strict_tokens, _total(pairs, "strict_steps"))
+    tau, strict_tau = (
+        over(tokens, _total(pairs, "steps")),
+        over(strict_tokens, _total(pairs, "strict_steps")),
+    )
     parted = [pair.divergence for pair in pairs if pair.divergence is not None]
-    speeds = paired_ratios([pair.tokens_per_s for pair in pairs], [pair.strict_tokens_per_s for pair in pairs])
+    speeds = paired_ratios(
+        [pair.tokens_per_s for pair in pairs], [pair.strict_tokens_per_s for pair in pairs]
+    )
     scored = [pair for pair in pairs if pair.right is not None]
     return Point(
         cell=cell,
@@ -122,10 +139,14 @@ def _total(pairs: Sequence[Paired], name: str) -> float:
 
 
 _PLAN: dict[str, Callable[[Plan], Any]] = {
-    "pair": lambda plan: next((spec.title for spec in CATALOG if spec.key == plan.models.key), plan.models.key),
+    "pair": lambda plan: next(
+        (spec.title for spec in CATALOG if spec.key == plan.models.key), plan.models.key
+    ),
     "rule": lambda plan: first_lane(plan).rule.name,
     "parameter": lambda plan: plan.varied,
-    "other_parameters": lambda plan: ", ".join(f"{name}={value:g}" for name, value in other_parameters(plan).items()),
+    "other_parameters": lambda plan: ", ".join(
+        f"{name}={value:g}" for name, value in other_parameters(plan).items()
+    ),
     "drafter": lambda plan: first_lane(plan).drafter.kind,
     "draft_mode": lambda plan: first_lane(plan).drafter.mode.value,
     "tree_tokens": lambda plan: (tree := first_lane(plan).drafter.tree) and tree.tokens,
@@ -134,23 +155,60 @@ _PLAN: dict[str, Callable[[Plan], Any]] = {
     "max_new_tokens": lambda plan: plan.max_new_tokens,
     "sampling_top_k": lambda plan: plan.top_k,
     "sampling_top_p": lambda plan: plan.top_p,
-    "processors": lambda plan: ", ".join(f"{name}={value}" for name, value in plan.processors.chosen.items()),
+    "processors": lambda plan: ", ".join(
+        f"{name}={value}" for name, value in plan.processors.chosen.items()
+    ),
 }
 _POINT = {  # column → attribute of a Point
-    "temperature": "cell.temperature", "k": "cell.k", "value": "cell.value", "comparisons": "n",
-    "speedup": "speedup.value", "speedup_low95": "speedup.low", "speedup_high95": "speedup.high",
-    "tokens_per_s_median": "tokens_per_s", "strict_tokens_per_s_median": "strict_tokens_per_s",
-    "tau": "tau", "strict_tau": "strict_tau", "tau_ratio": "tau_ratio",
-    "differ_share": "differ.value", "differ_low95": "differ.low", "differ_high95": "differ.high", "first_divergence_median": "divergence",
-    "relaxed_share": "relaxed_share", "tv_mean": "tv", "tv_kind": "tv_kind", "length_ratio": "length_ratio",
-    "scored": "scored", "score": "score.value", "score_low95": "score.low", "score_high95": "score.high",
-    "strict_score": "strict_score.value", "strict_score_low95": "strict_score.low", "strict_score_high95": "strict_score.high",
+    "temperature": "cell.temperature",
+    "k": "cell.k",
+    "value": "cell.value",
+    "comparisons": "n",
+    "speedup": "speedup.value",
+    "speedup_low95": "speedup.low",
+    "speedup_high95": "speedup.high",
+    "tokens_per_s_median": "tokens_per_s",
+    "strict_tokens_per_s_median": "strict_tokens_per_s",
+    "tau": "tau",
+    "strict_tau": "strict_tau",
+    "tau_ratio": "tau_ratio",
+    "differ_share": "differ.value",
+    "differ_low95": "differ.low",
+    "differ_high95": "differ.high",
+    "first_divergence_median": "divergence",
+    "relaxed_share": "relaxed_share",
+    "tv_mean": "tv",
+    "tv_kind": "tv_kind",
+    "length_ratio": "length_ratio",
+    "scored": "scored",
+    "score": "score.value",
+    "score_low95": "score.low",
+    "score_high95": "score.high",
+    "strict_score": "strict_score.value",
+    "strict_score_low95": "strict_score.low",
+    "strict_score_high95": "strict_score.high",
     "score_loss": "score_loss",
-}  # fmt: skip
+}
 _PAIR = (
-    "comparison", "temperature", "k", "value", "repeat", "strict_tokens_per_s", "tokens_per_s", "speedup", "strict_tokens",
-    "tokens", "strict_steps", "steps", "relaxed", "tv_sum", "divergence", "cause", "strict_right", "right",
-)  # fmt: skip
+    "comparison",
+    "temperature",
+    "k",
+    "value",
+    "repeat",
+    "strict_tokens_per_s",
+    "tokens_per_s",
+    "speedup",
+    "strict_tokens",
+    "tokens",
+    "strict_steps",
+    "steps",
+    "relaxed",
+    "tv_sum",
+    "divergence",
+    "cause",
+    "strict_right",
+    "right",
+)
 POINT_HEADS = ("sweep", *_PLAN, *_POINT, *(f"pareto_{cost}" for cost in Cost))
 PAIR_HEADS = ("sweep", "rule", "parameter", *_PAIR, "seed", "prompt", "reference")
 

@@ -1,4 +1,5 @@
-"""The worker processes of a study: rank from the launcher, names, detection of dead workers, progress."""
+"""The worker processes of a study: rank from the launcher, names, detection of dead workers,
+progress."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from storage import RunStore, StudyProgress, WorkerProgress
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The rank of this process among those started together. ``local``: its rank on this machine."""
+    """The rank of this process among those started together. ``local``: its rank on this
+    machine."""
 
     rank: int = 0
     world: int = 1
@@ -27,8 +29,11 @@ class Place:
 
 
 def place() -> Place:
-    """The rank from the environment variables of torch's launchers; without a launcher the first of one."""
-    rank, world, local = (int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    """The rank from the environment variables of torch's launchers; without a launcher the first of
+    one."""
+    rank, world, local = (
+        int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    )
     return Place(rank, max(world, 1), local)
 
 
@@ -43,7 +48,8 @@ def share(place: Place, word: str) -> str:
     state = PartialState(cpu=not torch.cuda.is_available())
     words = [word]
     broadcast_object_list(words, from_process=0)
-    state.destroy_process_group()  # workers are independent from here on: one that dies must not stop the others
+    # workers are independent from here on: one that dies must not stop the others
+    state.destroy_process_group()
     return str(words[0])
 
 
@@ -57,12 +63,14 @@ def device_of(local: int, processes: int, device: str) -> str:
 
 
 def own_name() -> str:
-    """``machine:process:start``: the start distinguishes a process from a later one with the same number."""
+    """``machine:process:start``: the start distinguishes a process from a later one with the same
+    number."""
     return _name(psutil.Process())
 
 
 def free_dead(store: RunStore, study_id: str) -> int:
-    """Releases the tasks of dead processes of this machine; returns their number. Claims of other machines expire."""
+    """Releases the tasks of dead processes of this machine; returns their number. Claims of other
+    machines expire."""
     holders = {claim.worker for claim in store.claims(study_id)}
     return sum(store.release_worker(study_id, worker) for worker in holders if _dead(worker))
 
@@ -85,15 +93,25 @@ def _name(process: psutil.Process) -> str:
 
 
 def progress_line(progress: StudyProgress, lanes: int, before: int, seconds: float) -> str:
-    """The tasks that are done, tqdm's meter of results with rate and remaining time, and the rates of the workers.
+    """The tasks that are done, tqdm's meter of results with rate and remaining time, and the rates
+    of the workers.
 
     ``before``: number of results when this session began, ``seconds`` ago.
     """
-    rates = [f"{rate(worker):.3g}/s" for worker in progress.workers if worker.claimed and worker.results > 1]
+    rates = [
+        f"{rate(worker):.3g}/s"
+        for worker in progress.workers
+        if worker.claimed and worker.results > 1
+    ]
     line: str = tqdm.format_meter(
-        progress.results, progress.tasks * lanes, seconds, initial=before, unit=" results",
-        prefix=f"{progress.done:,}/{progress.tasks:,} tasks", postfix=f"workers: {', '.join(rates)}" if rates else None,
-    )  # fmt: skip
+        progress.results,
+        progress.tasks * lanes,
+        seconds,
+        initial=before,
+        unit=" results",
+        prefix=f"{progress.done:,}/{progress.tasks:,} tasks",
+        postfix=f"workers: {', '.join(rates)}" if rates else None,
+    )
     return line
 
 

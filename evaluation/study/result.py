@@ -1,4 +1,5 @@
-"""Results of one lane of a task: absolute (Result) and relative to its baseline (Relative), from the traces of its runs."""
+"""Results of one lane of a task: absolute (Result) and relative to its baseline (Relative), from
+the traces of its runs."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One lane of one task, all turns of a conversation together: counts and seconds are sums, so that they can be pooled.
+    """One lane of one task, all turns of a conversation together: counts and seconds are sums, so
+    that they can be pooled.
 
-    ``scores``: metric → 0 to 1, empty where the item has no reference. ``drafted_at``, ``kept_at``: steps that drafted, and kept,
-    a token at draft position i + 1. Undefined rates are nan, and so are counts that a server did not report.
+    ``scores``: metric → 0 to 1, empty where the item has no reference. ``drafted_at``, ``kept_at``:
+    steps that drafted, and kept, a token at draft position i + 1. Undefined rates are nan, and so
+    are counts that a server did not report.
     """
 
     status: Status
@@ -60,11 +63,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """One lane relative to its baseline, strict with the same drafter (for ``none``: the first strict lane). Scores are 0 to 1."""
+    """One lane relative to its baseline, strict with the same drafter (for ``none``: the first
+    strict lane). Scores are 0 to 1."""
 
     same: bool  # token for token
     same_as_none: bool | None = None  # None without a lane ``none``
-    divergence: int | None = None  # first differing output position over all turns; None also if tokens are unknown
+    divergence: int | None = (
+        None  # first differing output position over all turns; None also if tokens are unknown
+    )
     cause: str = ""  # mars_core.types.Cause of it
     bleu: float = NAN  # sentence BLEU, the baseline's text as reference
     chrf: float = NAN
@@ -85,8 +91,13 @@ def read_relative(stored: Mapping[str, Any]) -> Relative:
 
 
 def answer(run: Trace | RunRecord) -> str:
-    """The text of a run without the stop string that ended it, unless that is a special token, which is not in the text."""
-    ends = [run.text.find(stop) for stop in run.config.prompt.stop] if run.stop_reason is StopReason.STOP_STRING else []
+    """The text of a run without the stop string that ended it, unless that is a special token,
+    which is not in the text."""
+    ends = (
+        [run.text.find(stop) for stop in run.config.prompt.stop]
+        if run.stop_reason is StopReason.STOP_STRING
+        else []
+    )
     return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
@@ -97,13 +108,17 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
     places = range(1, max(depths, default=0) + 1)
     counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
-    sums: dict[str, Any] = {name: NAN if UNKNOWN in each else sum(each) for name, each in counts.items()}
+    sums: dict[str, Any] = {
+        name: NAN if UNKNOWN in each else sum(each) for name, each in counts.items()
+    }
     sums |= {name: math.fsum(getattr(summary, name) for summary in summaries) for name in _SUMS}
     return Result(
         status=last.status,
         error=last.error,
         turns=len(traces),
-        ended=all(trace.stop_reason in (StopReason.EOS, StopReason.STOP_STRING) for trace in traces),
+        ended=all(
+            trace.stop_reason in (StopReason.EOS, StopReason.STOP_STRING) for trace in traces
+        ),
         characters=sum(len(trace.text) for trace in traces),
         ttft_s=summaries[0].ttft_s,
         drafted_at=tuple(sum(depth >= place for depth in depths) for place in places),
@@ -120,9 +135,14 @@ def refused(error: ValueError) -> Result:
 
 
 def relative_of(
-    traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None, *, likeness: bool = True
+    traces: Sequence[Trace],
+    baseline: Sequence[Trace],
+    none: Sequence[Trace] | None,
+    *,
+    likeness: bool = True,
 ) -> Relative:
-    """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute BLEU, chrF and ROUGE-L too."""
+    """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute
+    BLEU, chrF and ROUGE-L too."""
     position, found = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
     texts = ("\n".join(map(answer, each)) for each in (traces, baseline))
@@ -136,8 +156,11 @@ def relative_of(
     )
 
 
-def _first_divergence(traces: Sequence[Trace], others: Sequence[Trace]) -> tuple[int, Divergence | None]:
-    """The first difference of two conversations, counted over the tokens of all turns. Before it the prompts are equal too."""
+def _first_divergence(
+    traces: Sequence[Trace], others: Sequence[Trace]
+) -> tuple[int, Divergence | None]:
+    """The first difference of two conversations, counted over the tokens of all turns. Before it
+    the prompts are equal too."""
     before = 0
     for left, right in zip_longest(traces, others):
         if left is None or right is None:  # one conversation failed before this turn

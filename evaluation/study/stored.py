@@ -26,12 +26,15 @@ def readable() -> Iterator[None]:
     try:
         yield
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"The study was saved by another version of this program; {error} does not fit.") from None
+        raise ValueError(
+            f"The study was saved by another version of this program; {error} does not fit."
+        ) from None
 
 
 @readable()
 def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
-    """The dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields that are required though they have a default.
+    """The dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields that
+    are required though they have a default.
 
     Raises ValueError if this version cannot read it.
     """
@@ -50,7 +53,8 @@ def _plain(value: Any) -> Any:
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """``value`` as ``kind``: a dataclass, a tuple or mapping of one kind, None or a kind, an enum, a number, a text."""
+    """``value`` as ``kind``: a dataclass, a tuple or mapping of one kind, None or a kind, an enum,
+    a number, a text."""
     arguments = get_args(kind)
     if get_origin(kind) is UnionType:
         return None if value is None else _read(arguments[0], value)
@@ -61,4 +65,8 @@ def _read(kind: Any, value: Any) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         kinds = _fields(kind)
         return kind(**{name: _read(kinds[name], each) for name, each in value.items()})
-    return kind(value) if issubclass(kind, Enum) or (kind is float and isinstance(value, str)) else value
+    return (
+        kind(value)
+        if issubclass(kind, Enum) or (kind is float and isinstance(value, str))
+        else value
+    )

@@ -1,4 +1,5 @@
-"""A sweep: a study of one rule with one parameter varied, over temperatures and K, on prompts given with it.
+"""A sweep: a study of one rule with one parameter varied, over temperatures and K, on prompts given
+with it.
 
 Every rule lane is paired with the strict lane of the same drafter.
 """
@@ -29,7 +30,8 @@ class Case(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One setting that is measured. ``k`` is None for a draft tree, ``value`` for a rule without parameters."""
+    """One setting that is measured. ``k`` is None for a draft tree, ``value`` for a rule without
+    parameters."""
 
     temperature: float
     k: int | None
@@ -38,7 +40,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What is varied: values of one parameter × K. ``others``: parameters that stay; ``ks`` is empty for a draft tree."""
+    """What is varied: values of one parameter × K. ``others``: parameters that stay; ``ks`` is
+    empty for a draft tree."""
 
     rule: str
     parameter: str = ""  # empty where the rule has none
@@ -48,8 +51,11 @@ class Grid:
     others: Mapping[str, float] | None = None
 
 
-def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "sweep", **settings: Any) -> Plan:
-    """The study of a grid. ``settings``: further fields of Plan. Raises ValueError with one sentence."""
+def sweep_plan(
+    models: Models, cases: Sequence[Case], grid: Grid, name: str = "sweep", **settings: Any
+) -> Plan:
+    """The study of a grid. ``settings``: further fields of Plan. Raises ValueError with one
+    sentence."""
     if not cases:
         raise ValueError("There is no prompt; give at least one, one per line.")
     for number, case in enumerate(cases, start=1):
@@ -59,12 +65,17 @@ def sweep_plan(models: Models, cases: Sequence[Case], grid: Grid, name: str = "s
     if (repeats := settings.get("repeats", 1)) > MAX_REPEATS:
         raise ValueError(f"repeats is {repeats:g}; it must be 1 to {MAX_REPEATS}.")
     given = enumerate(cases, start=1)
-    items = (Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference)) for number, case in given)
+    items = (
+        Item(str(number), (case.prompt,), (case.reference,) * bool(case.reference))
+        for number, case in given
+    )
     metrics = (ANSWER,) if any(case.reference for case in cases) else ()
     suite = Suite(SUITE, tuple(items), metrics=metrics)
     plan = Plan(name, models, (suite,), tuple(_lanes(grid)), varied=grid.parameter, **settings)
     if (runs := runs_planned(plan)) > MAX_RUNS:
-        raise ValueError(f"The sweep has {runs:,} runs; it must be at most {MAX_RUNS:,}: use fewer prompts or values.")
+        raise ValueError(
+            f"The sweep has {runs:,} runs; it must be at most {MAX_RUNS:,}: use fewer prompts or values."
+        )
     return plan
 
 
@@ -75,12 +86,19 @@ def _lanes(grid: Grid) -> Iterable[Lane]:
         yield Lane(RuleConfig(BASELINE), drafter)
         for value in grid.values or (None,):
             varied = {} if value is None else {grid.parameter: value}
-            yield Lane(RuleConfig(grid.rule, RULES[grid.rule].values({**(grid.others or {}), **varied})), drafter)
+            yield Lane(
+                RuleConfig(grid.rule, RULES[grid.rule].values({**(grid.others or {}), **varied})),
+                drafter,
+            )
 
 
 def cells(plan: Plan) -> tuple[Cell, ...]:
     """Every setting, in the order of the table."""
-    return tuple(cell_of(plan, temperature, lane) for temperature in plan.temperatures for lane in _rule_lanes(plan))
+    return tuple(
+        cell_of(plan, temperature, lane)
+        for temperature in plan.temperatures
+        for lane in _rule_lanes(plan)
+    )
 
 
 def cell_of(plan: Plan, temperature: float, lane: Lane) -> Cell:
@@ -96,7 +114,11 @@ def first_lane(plan: Plan) -> Lane:
 
 def other_parameters(plan: Plan) -> dict[str, float]:
     """The parameters of the rule that are not varied."""
-    return {name: value for name, value in first_lane(plan).rule.parameters.items() if name != plan.varied}
+    return {
+        name: value
+        for name, value in first_lane(plan).rule.parameters.items()
+        if name != plan.varied
+    }
 
 
 def values_of(plan: Plan) -> tuple[float, ...]:
@@ -141,18 +163,26 @@ def _check_grid(grid: Grid) -> None:
     others = [name for name, rule in RULES.items() if rule.modes and name != BASELINE]
     if grid.rule not in others:
         why = {BASELINE: "is the baseline", PLAIN: "has no drafts"}.get(grid.rule, "is unknown")
-        raise ValueError(f"The rule is {grid.rule!r}, which {why}; it must be one of {', '.join(others)}.")
+        raise ValueError(
+            f"The rule is {grid.rule!r}, which {why}; it must be one of {', '.join(others)}."
+        )
     names = [parameter.name for parameter in RULES[grid.rule].parameters]
     if grid.parameter not in (names or [""]):
         expected = f"one of {', '.join(names)}" if names else "empty: this rule has none"
-        raise ValueError(f"The parameter of rule {grid.rule} is {grid.parameter!r}; it must be {expected}.")
+        raise ValueError(
+            f"The parameter of rule {grid.rule} is {grid.parameter!r}; it must be {expected}."
+        )
     if grid.others and grid.parameter in grid.others:
         fixed = grid.others[grid.parameter]
         raise ValueError(f"{grid.parameter} is varied and also fixed at {fixed:g}; leave one out.")
     if grid.drafter.kind == PLAIN:
-        raise ValueError("The drafter is none; a sweep compares rules for drafted tokens, so choose another drafter.")
+        raise ValueError(
+            "The drafter is none; a sweep compares rules for drafted tokens, so choose another drafter."
+        )
     if grid.drafter.tree and grid.ks:
-        raise ValueError(f"K is {grid.ks[0]} and the draft is a tree; K applies to chains only, leave it empty.")
+        raise ValueError(
+            f"K is {grid.ks[0]} and the draft is a tree; K applies to chains only, leave it empty."
+        )
     _check_list("K", grid.ks, needed=grid.drafter.tree is None)
     _check_list(f"values of {grid.parameter}", grid.values, needed=bool(grid.parameter))
     for k in grid.ks:

@@ -1,7 +1,9 @@
-"""A worker: claims a task, runs its missing lanes, commits each result, marks the task done, and continues with the next.
+"""A worker: claims a task, runs its missing lanes, commits each result, marks the task done, and
+continues with the next.
 
-Any number of workers share a study through the store, on one machine or several. A worker that stops loses only its current
-lane: its claim expires (or is released, for a dead process of the same machine), and another worker runs the missing lanes.
+Any number of workers share a study through the store, on one machine or several. A worker that
+stops loses only its current lane: its claim expires (or is released, for a dead process of the same
+machine), and another worker runs the missing lanes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
 
 
 class Stopped(Exception):
-    """A run was cancelled, by request or time limit. It is not committed; all earlier results are."""
+    """A run was cancelled, by request or time limit. It is not committed; all earlier results
+    are."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -68,14 +71,17 @@ class Worker:
     session: Session | None  # None for a study on servers
     engine: Engine
     name: str
-    free_dead: Callable[[], int] = lambda: 0  # releases the tasks of dead workers; returns their number
+    free_dead: Callable[[], int] = lambda: (
+        0
+    )  # releases the tasks of dead workers; returns their number
     order: Callable[[int], list[int]] = execution_order
     lease_s: float = LEASE_S
     below: int | None = None  # works only on tasks with a lower number
     _renewed_at: float = field(default=0.0, init=False)
 
     def events(self) -> Generator[Event, None, None]:
-        """Works until every task of the study (``below``) is done by any worker. Closing it releases its task and drops the current lane.
+        """Works until every task of the study (``below``) is done by any worker. Closing it
+        releases its task and drops the current lane.
 
         Raises Stopped and StorageError.
         """
@@ -91,7 +97,9 @@ class Worker:
             try:
                 # Kernels, caches and CUDA graphs exist before timed runs.
                 for lane in range(0 if warm else len(self.plan.lanes)):
-                    self.engine.warm_up(config_of(self.plan, self.session, self.plan.task(claim.task), lane))
+                    self.engine.warm_up(
+                        config_of(self.plan, self.session, self.plan.task(claim.task), lane)
+                    )
                     yield None
                 warm = True
                 yield from self._task(claim)
@@ -102,7 +110,8 @@ class Worker:
                 raise
 
     def _left(self) -> bool:
-        """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead workers."""
+        """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead
+        workers."""
         progress = self.store.study_progress(self.study_id)
         if progress.done >= (self.below or progress.tasks):
             return False
@@ -121,16 +130,22 @@ class Worker:
             ran[lane] = traces
             fresh = self._relatives(ran, relatives, last=False)
             data = result.as_dict()
-            self.store.save_result(claim, lane, traces, data, order=place, relatives=fresh, source=source)
+            self.store.save_result(
+                claim, lane, traces, data, order=place, relatives=fresh, source=source
+            )
             relatives |= fresh
             yield Saved(claim.task, lane, result, traces)
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
-    def _lane(self, claim: Claim, lane: int) -> Generator[Event, None, tuple[tuple[Trace, ...], Result]]:
+    def _lane(
+        self, claim: Claim, lane: int
+    ) -> Generator[Event, None, tuple[tuple[Trace, ...], Result]]:
         task = self.plan.task(claim.task)
         suite, item = self.plan.suites[task.suite], self.plan.item(task)
         try:
-            with closing(converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)) as written:
+            with closing(
+                converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)
+            ) as written:
                 traces = yield from self._report(claim, lane, written)
         except ValueError as error:  # the settings are invalid for this prompt
             return (), refused(error)
@@ -144,7 +159,8 @@ class Worker:
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
     ) -> Generator[Event, None, tuple[Trace, ...]]:
-        """The traces returned by ``written``; renews the claim where that is due. Raises ClaimLost if another worker has taken it."""
+        """The traces returned by ``written``; renews the claim where that is due. Raises ClaimLost
+        if another worker has taken it."""
         tokens = 0
         while True:
             try:
@@ -160,14 +176,22 @@ class Worker:
 
     def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
         """The traces of committed lanes, without lanes whose runs have been deleted."""
-        traces = self.store.traces([run_id for result in stored.values() for run_id in result.run_ids])
+        traces = self.store.traces(
+            [run_id for result in stored.values() for run_id in result.run_ids]
+        )
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
         return {lane: tuple(filter(None, found)) for lane, found in runs.items() if all(found)}
 
-    def _relatives(self, ran: Traces, known: Mapping[int, object], *, last: bool) -> dict[int, dict[str, object]]:
-        """Relative results of every completed lane that is not ``known`` and has a completed baseline. Unless ``last``, the lane without
-        drafts must be completed too."""
-        whole = {lane: traces for lane, traces in ran.items() if traces and traces[-1].status is Status.COMPLETED}
+    def _relatives(
+        self, ran: Traces, known: Mapping[int, object], *, last: bool
+    ) -> dict[int, dict[str, object]]:
+        """Relative results of every completed lane that is not ``known`` and has a completed
+        baseline. Unless ``last``, the lane without drafts must be completed too."""
+        whole = {
+            lane: traces
+            for lane, traces in ran.items()
+            if traces and traces[-1].status is Status.COMPLETED
+        }
         none = None if self.plan.none is None else whole.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}

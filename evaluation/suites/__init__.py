@@ -1,1 +1,2 @@
-"""Suites of prompts in the question.jsonl format, and the two built-in suites of the bundled pair."""
+"""Suites of prompts in the question.jsonl format, and the two built-in suites of the bundled
+pair."""

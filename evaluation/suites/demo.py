@@ -1,4 +1,5 @@
-"""The two suites of the bundled pair: held-out problems, and requests for stories that name a cast."""
+"""The two suites of the bundled pair: held-out problems, and requests for stories that name a
+cast."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ _REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _CHILDREN = [pronouns["child"] for pronouns in lexicon.PRONOUNS.values()]
 _REQUESTABLE = (*_NAMES, *lexicon.TREASURES, *lexicon.ANIMALS, *lexicon.PLACES, *_CHILDREN)
-_WORD = re.compile(rf"\b({'|'.join(sorted(map(re.escape, _REQUESTABLE), key=len, reverse=True))})\b")
+_WORD = re.compile(
+    rf"\b({'|'.join(sorted(map(re.escape, _REQUESTABLE), key=len, reverse=True))})\b"
+)
 
 
 def arithmetic() -> Suite:
-    """The held-out word problems; the reference is the number. The pair ends its answers in ``#### N``, as GSM8K does."""
+    """The held-out word problems; the reference is the number. The pair ends its answers in ``####
+    N``, as GSM8K does."""
     items = (
         Item(str(number), (problem.question,), (str(problem.answer),), "arithmetic")
         for number, problem in enumerate(held_out())
@@ -30,12 +34,17 @@ def stories() -> Suite:
     """Requests for stories; the references are the names in the request, and all must occur."""
     requests = dict.fromkeys(held_out_requests(_REQUESTS))
     named = [(request, _named(request)) for request in requests]
-    items = (Item(str(number), (request,), words, "story") for number, (request, words) in enumerate(named) if words)
+    items = (
+        Item(str(number), (request,), words, "story")
+        for number, (request, words) in enumerate(named)
+        if words
+    )
     return Suite(STORIES, tuple(items), STORIES, "", (CONTAINS_ALL,))
 
 
 def _named(request: str) -> tuple[str, ...]:
-    """Name, thing, animal and place of a request; for a story to be continued only the name, as the rest is in its text already."""
+    """Name, thing, animal and place of a request; for a story to be continued only the name, as the
+    rest is in its text already."""
     found = dict.fromkeys(_WORD.findall(request))
     return tuple(word for word in found if word in _NAMES or not request.startswith("Continue"))
 

@@ -1,4 +1,5 @@
-"""Selects the metrics of a suite: by its name, by its categories, else by the form of its references and prompts.
+"""Selects the metrics of a suite: by its name, by its categories, else by the form of its
+references and prompts.
 
 Selected once, when a file is read, and stored with the suite.
 """
@@ -13,19 +14,53 @@ from dataclasses import replace
 
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
-from evaluation.scoring.names import BLEU, BOXED, CHOICE, CHRF, CONTAINS, FLEXIBLE, PASS, ROUGE, STRICT
+from evaluation.scoring.names import (
+    BLEU,
+    BOXED,
+    CHOICE,
+    CHRF,
+    CONTAINS,
+    FLEXIBLE,
+    PASS,
+    ROUGE,
+    STRICT,
+)
 from evaluation.scoring.overlap import words
 from evaluation.suites.item import Item, Suite
 
 Metrics = tuple[str, ...]
 _WORKED, _NUMBERS, _LETTERS = (STRICT, FLEXIBLE), (FLEXIBLE,), (CHOICE, CONTAINS)
 _FORMULAS, _IN_BOX = (BOXED,), (BOXED, FLEXIBLE)
-_PHRASES, _TRANSLATION, _SUMMARY, _GENERIC, _CODE = (CONTAINS,), (BLEU, CHRF), (ROUGE,), (ROUGE, BLEU, CHRF), (PASS,)
+_PHRASES, _TRANSLATION, _SUMMARY, _GENERIC, _CODE = (
+    (CONTAINS,),
+    (BLEU, CHRF),
+    (ROUGE,),
+    (ROUGE, BLEU, CHRF),
+    (PASS,),
+)
 _NAMED: dict[str, Metrics] = {  # file names of known data sets, letters and digits only
-    "gsm8k": _WORKED, "humaneval": _CODE, "mbpp": _CODE, "mtbench": (), "alpaca": _GENERIC, "qa": _PHRASES, "sum": _SUMMARY,
-    "cnndm": _SUMMARY, "math": _FORMULAS, "math500": _FORMULAS, "hendrycksmath": _FORMULAS,
-}  # fmt: skip
-_MT_BENCH = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+    "gsm8k": _WORKED,
+    "humaneval": _CODE,
+    "mbpp": _CODE,
+    "mtbench": (),
+    "alpaca": _GENERIC,
+    "qa": _PHRASES,
+    "sum": _SUMMARY,
+    "cnndm": _SUMMARY,
+    "math": _FORMULAS,
+    "math500": _FORMULAS,
+    "hendrycksmath": _FORMULAS,
+}
+_MT_BENCH = (
+    "writing",
+    "roleplay",
+    "reasoning",
+    "math",
+    "coding",
+    "extraction",
+    "stem",
+    "humanities",
+)
 _LANGUAGE = (
     "(?:ar|bg|bn|cs|da|de|el|en|es|et|fa|fi|fr|gu|he|hi|hr|hu|id|is|it|ja|kk|ko|lt|lv|nl|no|pl|pt|ro|ru|sk|sl|sr|sv|sw|th|tr|uk|ur|vi|zh"
     "|ara|ces|deu|ell|eng|fin|fra|heb|hin|hun|ind|ita|jpn|kor|nld|pol|por|ron|rus|spa|swe|tha|tur|ukr|vie|zho)(?:_[a-z]{4})?"
@@ -42,10 +77,11 @@ _MATHS = re.compile(
 )
 _IN_PROMPTS = {
     _TRANSLATION: re.compile(
-        r"\btranslat(?:e|ion)\b|\bübersetz|\btradui[st]|\btraduce|\btraduz|\btraduci|перевед|翻译|翻譯|翻訳|번역", re.IGNORECASE
+        r"\btranslat(?:e|ion)\b|\bübersetz|\btradui[st]|\btraduce|\btraduz|\btraduci|перевед|翻译|翻譯|翻訳|번역",
+        re.IGNORECASE,
     ),
     _SUMMARY: re.compile(r"\bsummar(?:y|i[sz]e)\b|\btl;?dr\b", re.IGNORECASE),
-}  # fmt: skip
+}
 _NUMBER = re.compile(r"-?\$?[0-9][0-9,]*(?:\.[0-9]+)?")  # as in lm-eval's filters; 45 % is a phrase
 _BOX = re.compile(r"\\(?:boxed|fbox)\b")
 _LATEX = re.compile(r"\\[A-Za-z]{2,}|[\w)}\]]\^[\w({\\]|^\$[^$]+\$$")
@@ -55,11 +91,14 @@ _MAX_PHRASE = 16  # words
 
 
 class _Group:
-    """The items of one category. ``name``: category and, of a file with one category, the suite's name; lower case."""
+    """The items of one category. ``name``: category and, of a file with one category, the suite's
+    name; lower case."""
 
     def __init__(self, name: str, items: Sequence[Item]) -> None:
         self.name, self.items = name, items
-        self.references = [reference for item in items for reference in item.references if reference.strip()]
+        self.references = [
+            reference for item in items for reference in item.references if reference.strip()
+        ]
         self.prompts = [item.turns[-1] for item in items]
 
 
@@ -69,7 +108,11 @@ def with_metrics(suite: Suite) -> Suite:
     found = _by_category(suite.name, items)
     if len(set(found.values())) > 1:
         items = tuple(replace(item, metrics=found[item.category]) for item in items)
-    return replace(suite, items=items, metrics=tuple(dict.fromkeys(name for names in found.values() for name in names)))
+    return replace(
+        suite,
+        items=items,
+        metrics=tuple(dict.fromkeys(name for names in found.values() for name in names)),
+    )
 
 
 def union(items: Iterable[Item]) -> Metrics:
@@ -83,9 +126,17 @@ def _by_category(name: str, items: Sequence[Item]) -> dict[str, Metrics]:
     for item in items:
         groups.setdefault(item.category, []).append(item)
     only = name if len(groups) == 1 else ""
-    found = {each: _of_group(_Group(f"{each} {only}".lower(), members), named) for each, members in groups.items()}
-    if _FORMULAS in found.values():  # one grader for a file of mathematics in which some answers are plain numbers
-        found = {each: _FORMULAS if names in (_NUMBERS, _IN_BOX) else names for each, names in found.items()}
+    found = {
+        each: _of_group(_Group(f"{each} {only}".lower(), members), named)
+        for each, members in groups.items()
+    }
+    if (
+        _FORMULAS in found.values()
+    ):  # one grader for a file of mathematics in which some answers are plain numbers
+        found = {
+            each: _FORMULAS if names in (_NUMBERS, _IN_BOX) else names
+            for each, names in found.items()
+        }
     return found
 
 
@@ -103,26 +154,40 @@ def _of_group(group: _Group, named: Metrics | None) -> Metrics:
 
 def _by_name(group: _Group) -> Metrics | None:
     """None if the name is not known."""
-    if (group.name.split() or [""])[0] in _MT_BENCH and all(len(item.turns) == 2 for item in group.items):
+    if (group.name.split() or [""])[0] in _MT_BENCH and all(
+        len(item.turns) == 2 for item in group.items
+    ):
         return ()
-    return next((metrics for metrics, pattern in _IN_NAMES.items() if pattern.search(group.name)), None)
+    return next(
+        (metrics for metrics, pattern in _IN_NAMES.items() if pattern.search(group.name)), None
+    )
 
 
 def _by_references(group: _Group) -> Metrics:
     references, prompts = group.references, group.prompts
-    if _mostly(lambda text: _has_mark(text) and reference_number(text) is not None, references):  # as in GSM8K
+    if _mostly(
+        lambda text: _has_mark(text) and reference_number(text) is not None, references
+    ):  # as in GSM8K
         return _WORKED
     if _is_latex(group):
         return _FORMULAS
     if _mostly(_is_number, references, 0.9):
         return _IN_BOX if _mostly(_BOX.search, prompts) else _NUMBERS
     if _mostly(lambda text: _LETTER.fullmatch(text.strip()), references, 0.9):
-        return _LETTERS if _mostly(lambda prompt: "answer is" in prompt, prompts) else _LETTERS[::-1]
-    if _mostly(lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts) or _is_other_script(group):
+        return (
+            _LETTERS if _mostly(lambda prompt: "answer is" in prompt, prompts) else _LETTERS[::-1]
+        )
+    if _mostly(
+        lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts
+    ) or _is_other_script(group):
         return _TRANSLATION
     if _mostly(_is_phrase, references, 0.8):
         return _PHRASES
-    return _SUMMARY if _mostly(lambda prompt: _IN_PROMPTS[_SUMMARY].search(_ends(prompt)), prompts) else _GENERIC
+    return (
+        _SUMMARY
+        if _mostly(lambda prompt: _IN_PROMPTS[_SUMMARY].search(_ends(prompt)), prompts)
+        else _GENERIC
+    )
 
 
 def _mostly(test: Callable[[str], object], texts: Iterable[str], share: float = 0.5) -> bool:
@@ -142,7 +207,9 @@ def _is_number(text: str) -> bool:
 def _is_phrase(text: str) -> bool:
     """A few words on one line that are not a sentence: a name, a date, yes."""
     bare = text.strip()
-    return "\n" not in bare and len(words(bare)) <= (4 if bare[-1:] in ".!?。\uff01\uff1f" else _MAX_PHRASE)
+    return "\n" not in bare and len(words(bare)) <= (
+        4 if bare[-1:] in ".!?。\uff01\uff1f" else _MAX_PHRASE
+    )
 
 
 def _is_formula(text: str) -> bool:
@@ -152,7 +219,8 @@ def _is_formula(text: str) -> bool:
 
 
 def _is_latex(group: _Group) -> bool:
-    """Boxed solutions; or short answers with some formulas; fewer are needed if the category or the prompts mention mathematics."""
+    """Boxed solutions; or short answers with some formulas; fewer are needed if the category or the
+    prompts mention mathematics."""
     references = group.references
     if _mostly(_BOX.search, references):
         return True
@@ -166,7 +234,11 @@ def _is_other_script(group: _Group) -> bool:
     """Whether references and prompts are in different scripts."""
     pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
     texts = [pair for pair in pairs if not _is_number(pair[1]) and len(pair[1]) > 8]
-    return sum(_script(prompt) != _script(reference) for prompt, reference in texts) >= 0.8 * len(pairs) > 0
+    return (
+        sum(_script(prompt) != _script(reference) for prompt, reference in texts)
+        >= 0.8 * len(pairs)
+        > 0
+    )
 
 
 def _script(text: str) -> str:
@@ -182,7 +254,8 @@ def _ends(prompt: str) -> str:
 
 
 def _joined(item: Item) -> Item:
-    """Joins the lines of one solution, as in EAGLE's files, to one reference; several answers stay separate."""
+    """Joins the lines of one solution, as in EAGLE's files, to one reference; several answers stay
+    separate."""
     references = item.references
     if len(item.turns) > 1 and len(references) == len(item.turns):  # one per turn
         return item
@@ -192,7 +265,8 @@ def _joined(item: Item) -> Item:
 
 
 def _are_lines(references: Sequence[str]) -> bool:
-    """Whether the references are lines of one solution: GSM8K's end in one with ####; not all LaTeX lines have a box; code is indented."""
+    """Whether the references are lines of one solution: GSM8K's end in one with ####; not all LaTeX
+    lines have a box; code is indented."""
     marked, boxed = list(map(_has_mark, references)), list(map(_BOX.search, references))
     indented = any(line.startswith(("    ", "\t")) for line in references)
     return (marked[-1] and not all(marked)) or (any(boxed) and not all(boxed)) or indented

@@ -10,7 +10,8 @@ class Item:
     """One conversation: the user's turns in order, and the right answer, if known.
 
     ``references``: one per turn for several turns with a reference each; otherwise alternatives.
-    ``tests``: Python assertions, for code only. ``metrics``: if they differ from the suite's, as in a mixed file.
+    ``tests``: Python assertions, for code only. ``metrics``: if they differ from the suite's, as in
+    a mixed file.
     """
 
     id: str
@@ -25,7 +26,8 @@ class Item:
 class Suite:
     """Items that are reported as one group. ``sha256``: of the file, empty for a built-in suite.
 
-    ``metrics``: names of evaluation.scoring, the first is the main one; empty: not scored. In a mixed suite: those of all items.
+    ``metrics``: names of evaluation.scoring, the first is the main one; empty: not scored. In a
+    mixed suite: those of all items.
     """
 
     name: str

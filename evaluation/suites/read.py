@@ -1,7 +1,8 @@
-"""Reads a suite: a built-in one by its name, or a file with one JSON object a line (question.jsonl of Spec-Bench, EAGLE, FastChat).
+"""Reads a suite: a built-in one by its name, or a file with one JSON object a line (question.jsonl
+of Spec-Bench, EAGLE, FastChat).
 
-The field's files differ in their keys, so each key has the names that Spec-Bench, EAGLE, FastChat, HumanEval, MBPP, GSM8K, MATH and
-Hugging Face exports of them use.
+The field's files differ in their keys, so each key has the names that Spec-Bench, EAGLE, FastChat,
+HumanEval, MBPP, GSM8K, MATH and Hugging Face exports of them use.
 """
 
 from __future__ import annotations
@@ -27,13 +28,22 @@ _BOM = b"\xef\xbb\xbf"
 _ID = ("question_id", "task_id", "unique_id", "id", "qid")
 _TURNS = ("turns", "prompt", "question", "problem", "instruction", "text")
 _REFERENCE = (
-    "reference", "references", "answer", "answers", "target", "solution", "canonical_solution", "output", "code",
-)  # fmt: skip
+    "reference",
+    "references",
+    "answer",
+    "answers",
+    "target",
+    "solution",
+    "canonical_solution",
+    "output",
+    "code",
+)
 _TESTS = ("tests", "test", "test_list")
 
 
 def read_suite(source: str, limit: int | None = None) -> Suite:
-    """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``: its first items only.
+    """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``:
+    its first items only.
 
     The metrics are selected from the whole file, independent of ``limit``; see ``grading``.
     Raises ValueError, one sentence with the file, the line and the reason.
@@ -43,7 +53,9 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
     suite = BUILT_IN[source]() if source in BUILT_IN else _read(_file(source), source)
     items = suite.items[:limit]
     # A mixed suite keeps the metrics that its first items use.
-    return replace(suite, items=items, metrics=union(items) if union(suite.items) else suite.metrics)
+    return replace(
+        suite, items=items, metrics=union(items) if union(suite.items) else suite.metrics
+    )
 
 
 def _file(source: str) -> Path:
@@ -56,14 +68,18 @@ def _file(source: str) -> Path:
     except (OSError, ValueError):  # not a valid file name
         pass
     built_in = ", ".join(BUILT_IN)
-    raise ValueError(f"There is no suite {source!r}: it is not a file, and the built-in suites are {built_in}.")
+    raise ValueError(
+        f"There is no suite {source!r}: it is not a file, and the built-in suites are {built_in}."
+    )
 
 
 def _read(path: Path, source: str) -> Suite:
     digest = hashlib.sha256()
     try:
         if path.stat().st_size > MAX_FILE:
-            raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a suite may have {MAX_FILE:,}.")
+            raise ValueError(
+                f"{path} has {path.stat().st_size:,} bytes; a suite may have {MAX_FILE:,}."
+            )
         with path.open("rb") as stream:
             items = tuple(_items(stream, path, digest))
     except OSError as error:
@@ -74,7 +90,8 @@ def _read(path: Path, source: str) -> Suite:
 
 
 def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
-    """Item by item. Only line feeds end a line, because texts may contain other separators. Empty lines are skipped."""
+    """Item by item. Only line feeds end a line, because texts may contain other separators. Empty
+    lines are skipped."""
     seen: dict[str, int] = {}
     number = 0
     while line := stream.readline(MAX_LINE + 1):
@@ -89,7 +106,9 @@ def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item
                 continue
             item = _item(line, number)
             if item.id in seen:
-                raise ValueError(f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique")
+                raise ValueError(
+                    f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique"
+                )
             if len(seen) == MAX_ITEMS:
                 raise ValueError(f"a suite may have {MAX_ITEMS:,} items")
         except ValueError as error:
@@ -105,7 +124,8 @@ def _name(path: Path) -> str:
 
 
 def _item(line: bytes, number: int) -> Item:
-    """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError without file and line."""
+    """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError
+    without file and line."""
     row = _object(line)
     key, given = _found(row, _ID)
     name = _name_in(key, given) if key else str(number)
@@ -142,14 +162,22 @@ def _name_in(key: str, value: Any) -> str:
 def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
     key, given = _found(row, _TURNS)
     if not key:
-        raise ValueError("there are no turns; a line needs turns (a list of texts) or prompt (a text)")
+        raise ValueError(
+            "there are no turns; a line needs turns (a list of texts) or prompt (a text)"
+        )
     turns = [given] if isinstance(given, str) else given
     if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
-        raise ValueError(f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts")
+        raise ValueError(
+            f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts"
+        )
     for place, turn in enumerate(turns):
         if not isinstance(turn, str) or not turn.strip():
-            raise ValueError(f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty")
-    if key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip():  # rows of Alpaca
+            raise ValueError(
+                f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty"
+            )
+    if (
+        key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip()
+    ):  # rows of Alpaca
         turns = [f"{turns[0]}\n\n{row['input']}", *turns[1:]]
     return tuple(_text(key, turn) for turn in turns)
 
@@ -177,7 +205,9 @@ def _tests(row: Mapping[str, Any]) -> str:
     key, given = _found(row, _TESTS)
     lines = [given or ""] if isinstance(given, str | None) else given
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise ValueError(f"{key} is {_kind(given)}; it must be Python, as a text or a list of lines")
+        raise ValueError(
+            f"{key} is {_kind(given)}; it must be Python, as a text or a list of lines"
+        )
     tests = _text(key, "\n".join(lines))
     entry = row.get("entry_point")
     if entry is None or "def check(" not in tests:
@@ -188,7 +218,8 @@ def _tests(row: Mapping[str, Any]) -> str:
 
 
 def _found(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
-    """The first of the names that the row has with a value, and the value; an empty name and None if there is none."""
+    """The first of the names that the row has with a value, and the value; an empty name and None
+    if there is none."""
     return next(((name, row[name]) for name in names if row.get(name) is not None), ("", None))
 
 

@@ -1,4 +1,5 @@
-"""Backs up the database to a private dataset repository on the Hub, for hosts without persistent disks (``docs/hosting.md``)."""
+"""Backs up the database to a private dataset repository on the Hub, for hosts without persistent
+disks (``docs/hosting.md``)."""
 
 from __future__ import annotations
 
@@ -18,25 +19,39 @@ __all__ = ["Backup", "backup_of"]
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _LOCAL = "fuse.fuse-overlayfs"  # the disk of a container without root
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # a bucket mounted by NFS is served by a program on the same machine
+_LOOPBACK = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+)  # a bucket mounted by NFS is served by a program on the same machine
 
 
-def backup_of(repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger) -> Backup | None:
-    """The configured backup; None without a repository. ``database``: the SQLite file, None for a server. Raises ValueError."""
+def backup_of(
+    repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger
+) -> Backup | None:
+    """The configured backup; None without a repository. ``database``: the SQLite file, None for a
+    server. Raises ValueError."""
     if not repo:
         return None
     if not _NAME.fullmatch(repo):
-        raise ValueError(f"MARS_BACKUP_REPO is {repo[:80]!r}; it must be owner/name of a dataset repository.")
+        raise ValueError(
+            f"MARS_BACKUP_REPO is {repo[:80]!r}; it must be owner/name of a dataset repository."
+        )
     if not token:
-        raise ValueError("MARS_BACKUP_REPO is set but no token is; set MARS_BACKUP_TOKEN to one with write access.")
+        raise ValueError(
+            "MARS_BACKUP_REPO is set but no token is; set MARS_BACKUP_TOKEN to one with write access."
+        )
     if database is None:
-        raise ValueError("MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server instead.")
+        raise ValueError(
+            "MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server instead."
+        )
     refuse_mounted(database)
     return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
 
 
 def refuse_mounted(database: Path, mounts: Iterable[Any] | None = None) -> None:
-    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed. ``mounts``: default this system's."""
+    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed.
+    ``mounts``: default this system's."""
     mount = mount_of(database, mounts)
     kind, source = (mount.fstype, mount.device) if mount else ("", "")
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK

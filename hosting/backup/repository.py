@@ -1,4 +1,5 @@
-"""A private dataset repository on the Hub for backups only. Commits fail if the repository has changed since it was read."""
+"""A private dataset repository on the Hub for backups only. Commits fail if the repository has
+changed since it was read."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class BackupError(Exception):
 
 
 class Snapshot(NamedTuple):
-    """A commit: ``files``: path → SHA-256 of a large file; ``pushes``: number, time in UTC and path of the files of rows, in order."""
+    """A commit: ``files``: path → SHA-256 of a large file; ``pushes``: number, time in UTC and path
+    of the files of rows, in order."""
 
     commit: str
     files: Mapping[str, str]
@@ -33,7 +35,8 @@ class Snapshot(NamedTuple):
 
 
 class Repository:
-    """``name``: owner/name. Methods raise BackupError, and many errors of the Hub's client, which ``reason`` explains."""
+    """``name``: owner/name. Methods raise BackupError, and many errors of the Hub's client, which
+    ``reason`` explains."""
 
     def __init__(self, api: HfApi, name: str) -> None:
         self.api, self.name, self.place = api, name, f"the dataset repository {name}"
@@ -43,19 +46,34 @@ class Repository:
         """The newest commit of the repository, which is created if missing."""
         self.api.create_repo(**self.where, private=True, exist_ok=True)
         info = self.api.dataset_info(self.name, files_metadata=True, timeout=20.0)
-        files = {each.rfilename: each.lfs.sha256 if each.lfs else "" for each in info.siblings or ()}
+        files = {
+            each.rfilename: each.lfs.sha256 if each.lfs else "" for each in info.siblings or ()
+        }
         if not info.private:
-            raise BackupError(f"{self.place} is public, but backups contain prompts and texts; make it private.")
+            raise BackupError(
+                f"{self.place} is public, but backups contain prompts and texts; make it private."
+            )
         if not all(_FILE.fullmatch(path) or path in _BESIDE for path in files):
-            raise BackupError(f"{self.place} holds other files than backups; use a separate repository for backups.")
-        found = ((match, path) for path in files if path.startswith("data/") and (match := _FILE.fullmatch(path)))
-        pushes = [(int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path) for match, path in found]
+            raise BackupError(
+                f"{self.place} holds other files than backups; use a separate repository for backups."
+            )
+        found = (
+            (match, path)
+            for path in files
+            if path.startswith("data/") and (match := _FILE.fullmatch(path))
+        )
+        pushes = [
+            (int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path)
+            for match, path in found
+        ]
         pushes.sort(key=lambda each: (each[0], "/deleted/" in each[2]))
         return Snapshot(str(info.sha), files, pushes)
 
     def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
-        get = partial(self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder)
+        get = partial(
+            self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder
+        )
         with ThreadPool(8) as pool:  # of daemons: a download that hangs keeps no process
             pool.map(lambda path: get(filename=path), paths)
 
@@ -69,24 +87,36 @@ class Repository:
             self.push(files, tries - 1)
 
     def commit(self, seen: Snapshot, files: Mapping[str, Path], *, alone: bool = False) -> None:
-        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others are deleted."""
+        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others are
+        deleted."""
         number = seen.pushes[-1][0] + 1 if seen.pushes else 1
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
-        changes: list[Any] = [CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()]
+        changes: list[Any] = [
+            CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()
+        ]
         if alone or _CARD not in seen.files:
             card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-            changes.append(CommitOperationAdd(_CARD, f"{card}\n{described(*VIEWS, level='##')}".encode()))
+            changes.append(
+                CommitOperationAdd(_CARD, f"{card}\n{described(*VIEWS, level='##')}".encode())
+            )
         if alone:
             changes += [CommitOperationDelete(path) for path in seen.files if path not in _BESIDE]
-        self.api.create_commit(**self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit)
+        self.api.create_commit(
+            **self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit
+        )
 
     def forget(self, *, squash: bool) -> None:
-        """Free the storage of committed files (named) outside the newest commit. Squashes history if there are any, or with ``squash``."""
+        """Free the storage of committed files (named) outside the newest commit. Squashes history
+        if there are any, or with ``squash``."""
         kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
-        gone = [each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))]
+        gone = [
+            each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
+        ]
         if gone or squash:
             self.api.super_squash_history(**self.where, commit_message="Backup")
-            self.api.permanently_delete_lfs_files(**self.where, lfs_files=gone, rewrite_history=False)
+            self.api.permanently_delete_lfs_files(
+                **self.where, lfs_files=gone, rewrite_history=False
+            )
 
     def reason(self, error: BaseException) -> str:
         """The reason of an error, without addresses, tokens and paths."""
@@ -99,4 +129,7 @@ class Repository:
             return refused if status in (401, 403) else f"{self.place} answered with HTTP {status}"
         if isinstance(error, BackupError):
             return str(error)
-        return getattr(error, "strerror", None) or f"{self.place} could not be used ({type(error).__name__})"
+        return (
+            getattr(error, "strerror", None)
+            or f"{self.place} could not be used ({type(error).__name__})"
+        )

@@ -1,6 +1,7 @@
 """Backup: restores the database at the start, and pushes changes at intervals and at the end.
 
-A push is one commit with a new file for each changed table. At times all files are replaced by files of the current rows.
+A push is one commit with a new file for each changed table. At times all files are replaced by
+files of the current rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from storage import RunStore, StorageError, write_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 from storage.journal import SIDES, synced
 
-RESTORE_S, PUSH_S, RETRY_S = 900.0, 900.0, 60.0  # the last one: between tries while the Hub is unreachable
+RESTORE_S, PUSH_S, RETRY_S = (
+    900.0,
+    900.0,
+    60.0,
+)  # the last one: between tries while the Hub is unreachable
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
 CLEAN_S = 10.0  # for removing the folder of a restore
 ROWS_A_PUSH, MAX_FILES = 1000, 1000
@@ -33,25 +38,44 @@ DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
 class Backup(CommitScheduler):
-    """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them raises.
+    """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them
+    raises.
 
     ``pushed_at``: UTC, by this process; ``problem``: one sentence, or empty.
     """
 
-    def __init__(self, database: Path, repository: Repository, minutes: float, log: logging.Logger) -> None:
-        self._database, self._repository, self._every, self._log = database, repository, minutes, log
+    def __init__(
+        self, database: Path, repository: Repository, minutes: float, log: logging.Logger
+    ) -> None:
+        self._database, self._repository, self._every, self._log = (
+            database,
+            repository,
+            minutes,
+            log,
+        )
         self._folder = database.with_name(f".{database.name}.backup")
-        self._ending, self._begun, self._compared, self._tidy_at = threading.Event(), False, False, datetime.now(UTC)
+        self._ending, self._begun, self._compared, self._tidy_at = (
+            threading.Event(),
+            False,
+            False,
+            datetime.now(UTC),
+        )
         self.pushed_at: datetime | None = None
         self.problem = ""
 
     def restore(self, seconds: float = RESTORE_S) -> str:
-        """Create the database from the backup if it does not exist. Returns a sentence with the result.
+        """Create the database from the backup if it does not exist. Returns a sentence with the
+        result.
 
-        A thread builds it in a folder of its own, and may go on there after ``seconds``; only this one touches the database's files.
+        A thread builds it in a folder of its own, and may go on there after ``seconds``; only this
+        one touches the database's files.
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        place, built, over = self._repository.place, Future[tuple[Path, int] | None](), threading.Event()
+        place, built, over = (
+            self._repository.place,
+            Future[tuple[Path, int] | None](),
+            threading.Event(),
+        )
         if self._database.exists():
             return f"The existing database is used; it is backed up to {place}."
         thread = _in_thread(partial(self._build, built, over))
@@ -83,11 +107,14 @@ class Backup(CommitScheduler):
         self._log.warning(self.problem)
 
     def stop(self, seconds: float) -> str:  # type: ignore[override]  # returns the result
-        """Push once more, and stop. Returns a sentence with the result. Takes at most ``seconds``."""
+        """Push once more, and stop. Returns a sentence with the result. Takes at most
+        ``seconds``."""
         self._ending.set()
         if not self._begun:
             return self.problem or f"Nothing was pushed to {self._repository.place}."
-        self.problem = f"The last push to {self._repository.place} did not end within {seconds:g} s."
+        self.problem = (
+            f"The last push to {self._repository.place} did not end within {seconds:g} s."
+        )
         self.trigger().join(seconds)
         super().stop()
         return self.problem or f"The backup at {self._repository.place} is up to date."
@@ -115,7 +142,13 @@ class Backup(CommitScheduler):
         hub = self._repository
         while not self._ending.is_set():
             with self._reported("The backup was not pushed"):  # the next line pushes too
-                super().__init__(every=self._every, folder_path=self._folder, hf_api=hub.api, private=True, **hub.where)
+                super().__init__(
+                    every=self._every,
+                    folder_path=self._folder,
+                    hf_api=hub.api,
+                    private=True,
+                    **hub.where,
+                )
                 self._begun = True
                 return
             self._ending.wait(RETRY_S)
@@ -133,23 +166,31 @@ class Backup(CommitScheduler):
                 self._repository.push(_files(self._store, changes, folder))
             forget_changes(self._store, changes)
             self.pushed_at = datetime.now(UTC)
-            self._log.info("Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows)
+            self._log.info(
+                "Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows
+            )
 
     def _tidy(self) -> None:
         """Replace all files if due, and permanently remove deleted rows."""
         seen = self._repository.look()
         deleted = any("/deleted/" in path for *_, path in seen.pushes)
-        aged = len({number for number, *_ in seen.pushes}) > 1 and datetime.now(UTC) - seen.pushes[0][1] > WEEK
+        aged = (
+            len({number for number, *_ in seen.pushes}) > 1
+            and datetime.now(UTC) - seen.pushes[0][1] > WEEK
+        )
         due = deleted or aged or len(seen.pushes) > MAX_FILES
         if due:
             with self._work() as folder, self._assembled(seen, folder) as store:
                 follow(store, "", everything=True)
                 changes = write_changes(store, folder)
-                self._repository.commit(seen, _files(store, changes, folder) if changes else {}, alone=True)
+                self._repository.commit(
+                    seen, _files(store, changes, folder) if changes else {}, alone=True
+                )
         self._repository.forget(squash=due)
 
     def _build(self, built: Future[tuple[Path, int] | None], over: threading.Event) -> None:
-        """The restored database and its number of comparisons, None if there is no backup; it is removed when it is ``over``."""
+        """The restored database and its number of comparisons, None if there is no backup; it is
+        removed when it is ``over``."""
         for last, pause_s in enumerate(PAUSES_S, 1 - len(PAUSES_S)):
             if over.wait(pause_s):
                 return
@@ -170,20 +211,26 @@ class Backup(CommitScheduler):
                     built.set_exception(error)
 
     def _put_in_place(self, restored: Path) -> None:
-        """By a link, which unlike a rename does not overwrite; journals are never touched. Raises BackupError, OSError."""
+        """By a link, which unlike a rename does not overwrite; journals are never touched. Raises
+        BackupError, OSError."""
         for side in SIDES[:2]:
             left = Path(f"{self._database}{side}")
             if left.exists() and left.stat().st_size:  # SQLite would apply it to this database
-                raise BackupError(f"{left.name} of a lost database is there; move it away and start without a database")
+                raise BackupError(
+                    f"{left.name} of a lost database is there; move it away and start without a database"
+                )
         synced(restored)
         try:
             os.link(restored, self._database)
         except FileExistsError:
-            raise BackupError(f"another program has created {self._database.name} meanwhile") from None
+            raise BackupError(
+                f"another program has created {self._database.name} meanwhile"
+            ) from None
         synced(self._database.parent)
 
     def _assembled(self, seen: Snapshot, folder: Path) -> RunStore:
-        """Builds the database runs.db in ``folder`` from the repository. Raises BackupError, StorageError."""
+        """Builds the database runs.db in ``folder`` from the repository. Raises BackupError,
+        StorageError."""
         paths = [path for *_, path in seen.pushes]
         self._repository.fetch(seen, paths, folder)
         store = RunStore(f"sqlite:///{folder / 'runs.db'}")
@@ -204,13 +251,16 @@ class Backup(CommitScheduler):
             yield
             self.problem = ""
         except Exception as error:  # noqa: BLE001  (a programming error must not stop the page or later pushes)
-            reason = str(error) if isinstance(error, StorageError) else self._repository.reason(error)
+            reason = (
+                str(error) if isinstance(error, StorageError) else self._repository.reason(error)
+            )
             self.problem = f"{failure}: {reason.rstrip('.')}."
             self._log.warning(self.problem)
 
 
 def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
-    """Files by their folder in the repository: of rows, and of the changed runs for dataset viewers."""
+    """Files by their folder in the repository: of rows, and of the changed runs for dataset
+    viewers."""
     files = {f"data/{name}": path for name, path in changes.files.items()}
     for name in VIEWS if changes.runs else ():
         comparisons = sorted(set(changes.runs.values()))  # which may have earlier runs

@@ -1,7 +1,9 @@
-"""The files of a Space: kinds of Space, the files that each needs, and the front matter of README.md. Reads git and the
-working tree. The README of the repository has the front matter of ``zerogpu``; a deployment writes that of its flavour.
+"""The files of a Space: kinds of Space, the files that each needs, and the front matter of
+README.md. Reads git and the working tree. The README of the repository has the front matter of
+``zerogpu``; a deployment writes that of its flavour.
 
-Only tracked files are uploaded; databases, caches and .env files are never tracked. Files that look like secrets raise an error.
+Only tracked files are uploaded; databases, caches and .env files are never tracked. Files that look
+like secrets raise an error.
 """
 
 from __future__ import annotations
@@ -14,9 +16,23 @@ from pathlib import Path, PurePosixPath
 
 from huggingface_hub.utils import yaml_dump
 
-FOLDERS = ("mars_core/", "storage/", "evaluation/", "ui/", "hosting/", "docs/images/", "docs/figures/")
+FOLDERS = (
+    "mars_core/",
+    "storage/",
+    "evaluation/",
+    "ui/",
+    "hosting/",
+    "docs/images/",
+    "docs/figures/",
+)
 SINGLE = ("app.py", "LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "pyproject.toml")
-DOCKER = ("Dockerfile", ".dockerignore", "locks/run.txt", "locks/torch-cpu.txt", "locks/torch-cuda.txt")
+DOCKER = (
+    "Dockerfile",
+    ".dockerignore",
+    "locks/run.txt",
+    "locks/torch-cpu.txt",
+    "locks/torch-cuda.txt",
+)
 LARGEST = 100 * 2**20  # bytes of one file; files of this program are far smaller
 _PRIVATE_NAME = re.compile(
     r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.|$)",
@@ -28,7 +44,9 @@ _SECRET = re.compile(
 _DOCUMENT = re.compile(r"docs/[^/]+\.md")
 _GRADIO = re.compile(r"^gradio(?:\[[a-z,]+\])?==([0-9.]+)\s*$", re.MULTILINE)
 FENCE = "---\n"
-QWEN3_SHARED = "config.json,generation_config.json,merges.txt,tokenizer.json,tokenizer_config.json,vocab.json"
+QWEN3_SHARED = (
+    "config.json,generation_config.json,merges.txt,tokenizer.json,tokenizer_config.json,vocab.json"
+)
 _SHARDS = ",".join(f"model-0000{i}-of-00003.safetensors" for i in "123")
 QWEN3_4B = f"{QWEN3_SHARED},model.safetensors.index.json,{_SHARDS}"
 QWEN3_06B = f"{QWEN3_SHARED},model.safetensors"
@@ -47,7 +65,8 @@ class DeployError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """``hardware``: requested when the Space is created; ``pairs``: value of MARS_PAIRS; ``variant``: of the Dockerfile."""
+    """``hardware``: requested when the Space is created; ``pairs``: value of MARS_PAIRS;
+    ``variant``: of the Dockerfile."""
 
     name: str
     sdk: str
@@ -71,8 +90,14 @@ FLAVOURS: Mapping[str, Flavour] = {
 
 
 def front_matter(flavour: Flavour, gradio: str) -> str:
-    """The YAML block at the top of README.md, with fences. ``gradio``: its version, as in requirements.txt."""
-    fields: dict[str, object] = {"title": "MARS Playground", "emoji": "🪐", "colorFrom": "indigo", "colorTo": "yellow"}
+    """The YAML block at the top of README.md, with fences. ``gradio``: its version, as in
+    requirements.txt."""
+    fields: dict[str, object] = {
+        "title": "MARS Playground",
+        "emoji": "🪐",
+        "colorFrom": "indigo",
+        "colorTo": "yellow",
+    }
     fields["sdk"] = flavour.sdk
     if flavour.sdk == "gradio":
         fields |= {"sdk_version": gradio, "python_version": "3.12", "app_file": "app.py"}
@@ -110,7 +135,8 @@ class Upload:
 
 
 def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Commit and tracked paths of the repository at ``root``. Raises DeployError without a repository, or for changes unless ``dirty``."""
+    """Commit and tracked paths of the repository at ``root``. Raises DeployError without a
+    repository, or for changes unless ``dirty``."""
     commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
     changed = [line for line in _git(root, "status", "--porcelain", "-z").split("\0") if line]
     if changed and not dirty:
@@ -123,18 +149,27 @@ def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
 
 
 def uploads(root: Path, flavour: Flavour, paths: Iterable[str]) -> tuple[Upload, ...]:
-    """The files among ``paths`` for the Space, in order, with their final content. Raises DeployError for forbidden or missing files."""
+    """The files among ``paths`` for the Space, in order, with their final content. Raises
+    DeployError for forbidden or missing files."""
     needed = {*SINGLE, *(DOCKER if flavour.sdk == "docker" else ())}
-    chosen = sorted(path for path in paths if path in needed or path.startswith(FOLDERS) or _DOCUMENT.fullmatch(path))
+    chosen = sorted(
+        path
+        for path in paths
+        if path in needed or path.startswith(FOLDERS) or _DOCUMENT.fullmatch(path)
+    )
     if missing := needed.difference(chosen):
-        raise DeployError(f"{min(missing)} is not tracked by git, but required in a Space: add and commit it.")
+        raise DeployError(
+            f"{min(missing)} is not tracked by git, but required in a Space: add and commit it."
+        )
     requirements = (root / "requirements.txt").read_text(encoding="utf-8")
     return tuple(_upload(root, flavour, path, requirements) for path in chosen)
 
 
 def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Upload:
     if _PRIVATE_NAME.search(PurePosixPath(path).name):
-        raise DeployError(f"{path} has the name of a secret or of a database: it is not uploaded; remove it from git.")
+        raise DeployError(
+            f"{path} has the name of a secret or of a database: it is not uploaded; remove it from git."
+        )
     place = root / path
     if place.is_symlink() or not place.is_file():
         raise DeployError(
@@ -146,13 +181,16 @@ def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Uploa
         )
     upload = Upload(path, _adapted(flavour, path, place.read_bytes(), requirements))
     if _SECRET.search(upload.content):
-        raise DeployError(f"{path} contains what looks like a token or a private key: remove and revoke it.")
+        raise DeployError(
+            f"{path} contains what looks like a token or a private key: remove and revoke it."
+        )
     return upload
 
 
 def _adapted(flavour: Flavour, path: str, content: bytes, requirements: str) -> bytes:
-    """The content of a file; three files depend on the flavour. A Gradio Space installs requirements.txt with its own packages, so without
-    hashes; on a CPU without CUDA packages. A Space passes no build arguments, so the default selects the variant of the Dockerfile."""
+    """The content of a file; three files depend on the flavour. A Gradio Space installs
+    requirements.txt with its own packages, so without hashes; on a CPU without CUDA packages. A
+    Space passes no build arguments, so the default selects the variant of the Dockerfile."""
     if path == "README.md":
         return readme_for(flavour, content.decode(), gradio_pin(requirements)).encode()
     if path == "requirements.txt" and flavour.cpu_torch:
@@ -161,13 +199,16 @@ def _adapted(flavour: Flavour, path: str, content: bytes, requirements: str) -> 
         argument = "\nARG VARIANT={}\n".format
         changed = content.decode().replace(argument("cpu"), argument(flavour.variant))
         if argument(flavour.variant) not in changed:
-            raise DeployError("Dockerfile has no line `ARG VARIANT=cpu`, which selects what a Space builds.")
+            raise DeployError(
+                "Dockerfile has no line `ARG VARIANT=cpu`, which selects what a Space builds."
+            )
         return changed.encode()
     return content
 
 
 def readme_for(flavour: Flavour, readme: str, gradio: str) -> str:
-    """``readme`` under the front matter of ``flavour``. ``gradio``: its version, as in requirements.txt."""
+    """``readme`` under the front matter of ``flavour``. ``gradio``: its version, as in
+    requirements.txt."""
     return f"{front_matter(flavour, gradio)}\n{body(readme)}"
 
 
@@ -182,15 +223,21 @@ def gradio_pin(requirements: str) -> str:
     """The version of gradio that requirements.txt pins. Raises DeployError."""
     found = _GRADIO.search(requirements)
     if found is None:
-        raise DeployError("requirements.txt does not pin gradio: write gradio[oauth]== with a version.")
+        raise DeployError(
+            "requirements.txt does not pin gradio: write gradio[oauth]== with a version."
+        )
     return found[1]
 
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=True).stdout.decode()
+        return subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, check=True
+        ).stdout.decode()
     except FileNotFoundError as error:
-        raise DeployError("git is missing, but needed to list the files of this program: install it.") from error
+        raise DeployError(
+            "git is missing, but needed to list the files of this program: install it."
+        ) from error
     except subprocess.CalledProcessError as error:
         output = " ".join(error.stderr.decode(errors="replace").split())
         sentence = f"{root} is not a readable git repository ({output[:200]}): deploy from a clone."

@@ -1,7 +1,9 @@
-"""A llama.cpp server on this machine: ``python serve.py MODEL.gguf KIND [THREADS]``, in an environment with xllamacpp; prints its URL.
+"""A llama.cpp server on this machine: ``python serve.py MODEL.gguf KIND [THREADS]``, in an
+environment with xllamacpp; prints its URL.
 
-KIND: ``none``, without speculative decoding; ``ngram``, drafts from the text before; ``draft``, the model itself as draft model;
-``synthetic``, the same accepted by chance and not by verification (llama.cpp's mode for measuring speed), which is not lossless.
+KIND: ``none``, without speculative decoding; ``ngram``, drafts from the text before; ``draft``, the
+model itself as draft model; ``synthetic``, the same accepted by chance and not by verification
+(llama.cpp's mode for measuring speed), which is not lossless.
 """
 
 import sys

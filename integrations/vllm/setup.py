@@ -1,4 +1,5 @@
-"""Builds the wheel: the plugin with the rules of mars_core as ``mars_vllm.core``, so that no other package is needed."""
+"""Builds the wheel: the plugin with the rules of mars_core as ``mars_vllm.core``, so that no other
+package is needed."""
 
 import re
 from pathlib import Path
@@ -27,7 +28,9 @@ class BuildWithRules(build_py):
             copy.write_bytes((CORE / name).read_bytes())
         for file in package.rglob("*.py"):
             text = file.read_text(encoding="utf-8")
-            renamed = re.sub(r"^(\s*(?:from|import) )mars_core\b", r"\1mars_vllm.core", text, flags=re.MULTILINE)
+            renamed = re.sub(
+                r"^(\s*(?:from|import) )mars_core\b", r"\1mars_vllm.core", text, flags=re.MULTILINE
+            )
             file.write_text(renamed, encoding="utf-8")
 
 

@@ -9,18 +9,34 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from mars_core.decoder.cache import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, synchronise
+from mars_core.decoder.cache import (
+    ANY_SHAPE,
+    CacheSize,
+    ModelCache,
+    PassShapes,
+    input_embedding,
+    synchronise,
+)
 from mars_core.decoder.fast_cache import FastCache, is_fast
 from mars_core.decoder.linear import rounding
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.prepare import prepare
 
 __all__ = [
-    "ANY_SHAPE", "CacheSize", "ModelCache", "PassShapes", "input_embedding", "is_fast", "open_cache", "prepare", "rounding",
+    "ANY_SHAPE",
+    "CacheSize",
+    "ModelCache",
+    "PassShapes",
+    "input_embedding",
+    "is_fast",
+    "open_cache",
+    "prepare",
+    "rounding",
     "synchronise",
-]  # fmt: skip
+]
 
 
 def open_cache(model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> ModelCache:
-    """An empty cache: uses the fast layers where ``prepare`` installed them. ``taps``: layers whose inputs are recorded."""
+    """An empty cache: uses the fast layers where ``prepare`` installed them. ``taps``: layers whose
+    inputs are recorded."""
     return (FastCache if is_fast(model) else ModulesCache)(model, size, taps)

@@ -1,7 +1,8 @@
 """A causal language model with a key/value cache: token ids in, raw logits out.
 
-Used for the target and for a draft model. A cache stores no length: a pass reads whatever was last written at the positions before it,
-so that a rollback needs no operation. The memory is allocated once per run.
+Used for the target and for a draft model. A cache stores no length: a pass reads whatever was last
+written at the positions before it, so that a rollback needs no operation. The memory is allocated
+once per run.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ _ALIGNED = 64
 
 
 class PassShapes(NamedTuple):
-    """The shapes that passes may have. Rows (tokens) are padded to a multiple of ``row_step``, and more than ``most_rows`` are read in
-    several passes. Passes end at multiples of ``width_step`` and attend over the positions up to the next one, with a mask: so the
-    width of a token's pass follows from its position. A tree is read in one pass. See ``models.exactness``."""
+    """The shapes that passes may have. Rows (tokens) are padded to a multiple of ``row_step``, and
+    more than ``most_rows`` are read in several passes. Passes end at multiples of ``width_step``
+    and attend over the positions up to the next one, with a mask: so the width of a token's pass
+    follows from its position. A tree is read in one pass. See ``models.exactness``."""
 
     row_step: int = 1
     most_rows: int = CHUNK
     width_step: int = 1
 
     def __str__(self) -> str:
-        return (
-            f"rows in multiples of {self.row_step}, at most {self.most_rows}; widths in multiples of {self.width_step}"
-        )
+        return f"rows in multiples of {self.row_step}, at most {self.most_rows}; widths in multiples of {self.width_step}"
 
 
 ANY_SHAPE = PassShapes()
 
 
 class CacheSize(NamedTuple):
-    """Size of a cache and the shapes of its passes. ``whole``: ``forward`` attends over all positions of the cache."""
+    """Size of a cache and the shapes of its passes. ``whole``: ``forward`` attends over all
+    positions of the cache."""
 
     tokens: int  # of the longest text
     spare: int  # positions after the text that a pass may write to, without padding
@@ -49,25 +50,34 @@ class CacheSize(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """Positions; with ``whole`` a multiple of ``_ALIGNED``, as attention kernels require for masks."""
+        """Positions; with ``whole`` a multiple of ``_ALIGNED``, as attention kernels require for
+        masks."""
         spare = round_up(self.spare, self.shapes.row_step)
-        return round_up(self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.whole else 1))
+        return round_up(
+            self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.whole else 1)
+        )
 
 
 class ModelCache(ABC):
-    """``taps``: layers whose input the latest ``forward`` left in ``features`` [rows, taps · H], at a fixed address."""
+    """``taps``: layers whose input the latest ``forward`` left in ``features`` [rows, taps · H], at
+    a fixed address."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore
 
-    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int], index: PositionIndex) -> None:
+    def __init__(
+        self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int], index: PositionIndex
+    ) -> None:
         table = input_embedding(model).weight
         self.device = table.device
         self._size, self._taps, self._index = size, tuple(taps), index
-        self.features = torch.zeros(size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device)
+        self.features = torch.zeros(
+            size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device
+        )
 
     def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their features [n, taps · H]."""
+        """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their
+        features [n, taps · H]."""
         found = [self.features[:0]]
         for chunk in self._chunks(ids, start, rows, whole=False):
             found.append(self._chain(chunk, start, 1, whole=False)[1])
@@ -79,7 +89,8 @@ class ModelCache(ABC):
         return self.read(ids, start, self._size.shapes.most_rows)
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after the last of them (0: after all)."""
+        """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after
+        the last of them (0: after all)."""
         found, at, size = [], 0, self._size
         for chunk in self._chunks(ids, start, size.shapes.most_rows, whole=size.whole):
             rows, features = self._chain(chunk, start + at, logits, whole=size.whole)
@@ -96,10 +107,18 @@ class ModelCache(ABC):
             return ids.split(rows) if len(ids) else ()
         assert isinstance(start, int), "a captured pass attends over the whole cache"
         first = ids[: -start % step]
-        return [each for part in (first, *ids[len(first) :].split(step)) if len(part) for each in part.split(rows)]
+        return [
+            each
+            for part in (first, *ids[len(first) :].split(step))
+            if len(part)
+            for each in part.split(rows)
+        ]
 
-    def _chain(self, ids: Tensor, start: Start, logits: int, *, whole: bool) -> tuple[Tensor, Tensor]:
-        """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of the padding."""
+    def _chain(
+        self, ids: Tensor, start: Start, logits: int, *, whole: bool
+    ) -> tuple[Tensor, Tensor]:
+        """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of
+        the padding."""
         filled = _padded(ids, self._size.shapes.row_step)
         padding = len(filled) - len(ids)
         place = self._index.chain(start, len(filled), whole=whole, padding=padding)
@@ -107,8 +126,8 @@ class ModelCache(ABC):
         return (rows[: len(ids)] if padding else rows), features[: len(ids)]
 
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
-        """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each attends to the positions before
-        ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
+        """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each
+        attends to the positions before ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
         count, rows = len(ids), round_up(len(ids), self._size.shapes.row_step)
         if rows > count:
             padded = torch.eye(rows, device=ids.device).bool()

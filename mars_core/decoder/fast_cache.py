@@ -1,4 +1,5 @@
-"""The cache for models with fast layers: a pass is embedding, layers, norm and output projection."""
+"""The cache for models with fast layers: a pass is embedding, layers, norm and output
+projection."""
 
 from __future__ import annotations
 
@@ -36,12 +37,17 @@ class FastCache(ModelCache):
         window = getattr(config, "sliding_window", None)
         self._windowed = [window is not None and kind == "sliding_attention" for kind in kinds]
         index = PositionIndex(
-            size.capacity, self._embedding, group=heads.query // heads.key, window=window if any(self._windowed) else None,
+            size.capacity,
+            self._embedding,
+            group=heads.query // heads.key,
+            window=window if any(self._windowed) else None,
             step=size.shapes.width_step,
-        )  # fmt: skip
+        )
         super().__init__(model, size, taps, index)
         self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)
-        self._store: Store = Store(len(self._layers), heads.key, size.capacity, heads.size, self._embedding)
+        self._store: Store = Store(
+            len(self._layers), heads.key, size.capacity, heads.size, self._embedding
+        )
 
     def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
         self._store.place = place
@@ -51,13 +57,18 @@ class FastCache(ModelCache):
         for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
             if number in self._taps:
                 tapped[number] = hidden[0]
-            hidden = layer.step(hidden, rotary, place.windowed if windowed else place.full, self._store)
+            hidden = layer.step(
+                hidden, rotary, place.windowed if windowed else place.full, self._store
+            )
         rows: Tensor = self._output(self._norm(hidden[:, -logits:]))[0]
-        return rows, torch.cat([tapped[tap] for tap in self._taps], -1) if self._taps else self.features
+        return rows, torch.cat(
+            [tapped[tap] for tap in self._taps], -1
+        ) if self._taps else self.features
 
 
 def rotary_table(module: Any, size: CacheSize, like: Tensor) -> Rotary:
-    """Rotary positions of a cache from one of transformers' rotary modules, in the dtype and on the device of ``like``. Positions
-    after the longest text repeat its last one: some rotary scalings change when a position beyond the context is requested."""
+    """Rotary positions of a cache from one of transformers' rotary modules, in the dtype and on the
+    device of ``like``. Positions after the longest text repeat its last one: some rotary scalings
+    change when a position beyond the context is requested."""
     positions = torch.arange(size.capacity, device=like.device).clamp(max=size.tokens - 1)
     return Rotary.of(*module(like[:1, None], positions[None]))

@@ -1,6 +1,8 @@
-"""A decoder layer of the Llama family in few operations: fused projections, in-place rotation, one attention call.
+"""A decoder layer of the Llama family in few operations: fused projections, in-place rotation, one
+attention call.
 
-Replaces transformers' layers (same call, same cache protocol). Shapes: B batch, n tokens, H width, d head size.
+Replaces transformers' layers (same call, same cache protocol). Shapes: B batch, n tokens, H width,
+d head size.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _ROWS = 4  # attention on a CPU sums blocks of fewer rows in another order
 
 
 class Rotary(NamedTuple):
-    """Rotary positions, of the first d' ≤ d dimensions of a head: factors of x and of x with its halves exchanged."""
+    """Rotary positions, of the first d' ≤ d dimensions of a head: factors of x and of x with its
+    halves exchanged."""
 
     cos: Tensor  # [B or 1, n, 1, d']
     sin: Tensor  # [B or 1, n, 1, d'], the first half negated
@@ -44,14 +47,20 @@ class Norm(nn.Module):
         self.eps, self.size = eps, weight.shape[-1]
         self.weight = nn.Parameter(weight.detach(), requires_grad=False)
         self.plain = weight.device.type == "cpu" and weight.dtype == torch.float32
-        if self.plain:  # x / √(mean x² + ε) · w = x / hypot(|x|, √(nε)) · √n w: half the time of the library's own here
+        # x / √(mean x² + ε) · w = x / hypot(|x|, √(nε)) · √n w: half the time of the library's own
+        # here
+        if self.plain:
             self.weight = nn.Parameter(weight.detach() * math.sqrt(self.size), requires_grad=False)
             self.register_buffer("root", torch.tensor(math.sqrt(self.size * eps)), persistent=False)
         freeze(self)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.plain:
-            return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.root) * self.weight
+            return (
+                x
+                / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.root)
+                * self.weight
+            )
         if self.weight.dim() == 1:
             return nn.functional.rms_norm(x, (self.size,), self.weight, self.eps)
         return nn.functional.rms_norm(x, (self.size,), None, self.eps) * self.weight
@@ -71,21 +80,36 @@ class Core(nn.Module):
     """A layer without its first norm: attention and the feed-forward block."""
 
     def __init__(
-        self, heads: Heads, qkv: PlainLinear, output: PlainLinear, norm: Norm, up: PlainLinear, down: PlainLinear,
-        activation: nn.Module, head_norm: Norm | None,
-    ) -> None:  # fmt: skip
+        self,
+        heads: Heads,
+        qkv: PlainLinear,
+        output: PlainLinear,
+        norm: Norm,
+        up: PlainLinear,
+        down: PlainLinear,
+        activation: nn.Module,
+        head_norm: Norm | None,
+    ) -> None:
         super().__init__()
         self.heads, self.qkv, self.output, self.norm = heads, qkv, output, norm
         self.up, self.down, self.activation, self.head_norm = up, down, activation, head_norm
         self.turned = heads.query + heads.key
         freeze(self)
 
-    def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int) -> Tensor:
-        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as layer ``at``. mask: additive or
-        bool, [.., n, keys]; additive [n · G, keys] with each row G = query/key heads times; None: all before."""
+    def forward(
+        self, x: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int
+    ) -> Tensor:
+        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as
+        layer ``at``. mask: additive or bool, [.., n, keys]; additive [n · G, keys] with each row G
+        = query/key heads times; None: all before."""
         heads, (batch, count, _) = self.heads, x.shape
-        projected = self.qkv.forward(x).view(batch, count, -1, heads.size)  # query, key, value heads
-        turned, values = projected[:, :, : self.turned], projected[:, :, self.turned :].transpose(1, 2)
+        projected = self.qkv.forward(x).view(
+            batch, count, -1, heads.size
+        )  # query, key, value heads
+        turned, values = (
+            projected[:, :, : self.turned],
+            projected[:, :, self.turned :].transpose(1, 2),
+        )
         if self.head_norm is not None:
             turned = self.head_norm.forward(turned)
         size = rotary.cos.shape[-1]
@@ -99,23 +123,37 @@ class Core(nn.Module):
         return self.down.added(self.activation(gate) * up, residual)
 
 
-def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads) -> Tensor:
-    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d]."""
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads
+) -> Tensor:
+    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads ·
+    d]."""
     batch, n, *_ = queries.shape
     attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
     if mask is None or mask.shape[-2] != n * group:
         mixed = attention(
-            queries.transpose(1, 2), keys, values, attn_mask=mask, is_causal=mask is None and n > 1, scale=heads.scale,
+            queries.transpose(1, 2),
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=mask is None and n > 1,
+            scale=heads.scale,
             enable_gqa=group > 1,
-        )  # fmt: skip
+        )
         return mixed.transpose(1, 2).reshape(batch, n, -1)
-    # The query heads that share a key head become rows: keys are not repeated, and every kernel supports it.
+    # The query heads that share a key head become rows: keys are not repeated, and every kernel
+    # supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
     if (missing := -n * group % _ROWS) and rows.device.type == "cpu":
-        rows, mask = nn.functional.pad(rows, (0, 0, 0, missing)), nn.functional.pad(mask, (0, 0, 0, missing))
+        rows, mask = (
+            nn.functional.pad(rows, (0, 0, 0, missing)),
+            nn.functional.pad(mask, (0, 0, 0, missing)),
+        )
     mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, : n * group]
-    return mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
+    return (
+        mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
+    )
 
 
 class FastLayer(nn.Module):
@@ -127,12 +165,18 @@ class FastLayer(nn.Module):
         freeze(self)
 
     def forward(
-        self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None,
-        position_embeddings: tuple[Tensor, Tensor] | None = None, **_: Any,
-    ) -> Tensor:  # fmt: skip
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        position_embeddings: tuple[Tensor, Tensor] | None = None,
+        **_: Any,
+    ) -> Tensor:
         """The call signature of transformers' layers."""
         assert position_embeddings is not None
-        return self.step(hidden_states, Rotary.of(*position_embeddings), attention_mask, past_key_values)
+        return self.step(
+            hidden_states, Rotary.of(*position_embeddings), attention_mask, past_key_values
+        )
 
     def step(self, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any) -> Tensor:
         """hidden [B, n, H] → [B, n, H]."""
@@ -145,7 +189,8 @@ def norm_of(module: Any) -> Norm:
 
 
 def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
-    """From modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or gate_up_proj, down_proj."""
+    """From modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or
+    gate_up_proj, down_proj."""
     names = ("qkv_proj",) if hasattr(attention, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
     read = [getattr(attention, name) for name in names]
     up = [feed.gate_up_proj] if hasattr(feed, "gate_up_proj") else [feed.gate_proj, feed.up_proj]
@@ -155,6 +200,12 @@ def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
         weights = torch.cat([q.weight.expand(heads.query, -1), k.weight.expand(heads.key, -1)])
         head_norm = Norm(weights, q.variance_epsilon)
     return Core(
-        heads, joined(read), joined([attention.o_proj]), norm_of(norm), joined(up), joined([feed.down_proj]),
-        feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn, head_norm,
-    )  # fmt: skip
+        heads,
+        joined(read),
+        joined([attention.o_proj]),
+        norm_of(norm),
+        joined(up),
+        joined([feed.down_proj]),
+        feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn,
+        head_norm,
+    )

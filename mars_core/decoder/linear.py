@@ -1,8 +1,9 @@
 """Linear layers for the few rows of a decoding step.
 
-On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for every call. The sums of a packed
-product do not depend on its number of rows, if that is even. Weights of 4 bits are multiplied as they are stored. The output layer of
-a half-precision model gives float32 logits.
+On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for
+every call. The sums of a packed product do not depend on its number of rows, if that is even.
+Weights of 4 bits are multiplied as they are stored. The output layer of a half-precision model
+gives float32 logits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class PlainLinear(nn.Linear):
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(weight, requires_grad=False)
-        self.register_parameter("bias", None if bias is None else nn.Parameter(bias, requires_grad=False))
+        self.register_parameter(
+            "bias", None if bias is None else nn.Parameter(bias, requires_grad=False)
+        )
         freeze(self)
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
@@ -36,14 +39,18 @@ class PlainLinear(nn.Linear):
 
 
 class PackedLinear(PlainLinear):
-    """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape and dtype but no data. The product
-    has the dtype ``computed``, by default the weight's."""
+    """A linear layer whose weight [out, in] is stored in ``packed`` only: ``weight`` has its shape
+    and dtype but no data. The product has the dtype ``computed``, by default the weight's."""
 
     packed: Tensor
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, computed: torch.dtype | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, computed: torch.dtype | None = None
+    ) -> None:
         computed = computed or weight.dtype
-        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.to(computed))
+        super().__init__(
+            torch.empty_like(weight, device="meta"), None if bias is None else bias.to(computed)
+        )
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(computed))
         self.register_buffer("packed", packed, persistent=False)
         self.computed = computed
@@ -52,7 +59,9 @@ class PackedLinear(PlainLinear):
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = self._product(input.to(self.computed), self.packed, self.bias, "none", [], "")
+        product: Tensor = self._product(
+            input.to(self.computed), self.packed, self.bias, "none", [], ""
+        )
         return product
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
@@ -62,31 +71,42 @@ class PackedLinear(PlainLinear):
 
 
 class TiedLinear(PlainLinear):
-    """An output layer whose weight is the embedding table: oneDNN uses it unpacked, so that it is in memory once. 6 rows of a table of
-    150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and in the plain product 144 ms."""
+    """An output layer whose weight is the embedding table: oneDNN uses it unpacked, so that it is
+    in memory once. 6 rows of a table of 150,000 × 1,024 took 63 ms, from a packed copy 66 ms, and
+    in the plain product 144 ms."""
 
     def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(input, self.weight, self.bias, "none", [], "")
+        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(
+            input, self.weight, self.bias, "none", [], ""
+        )
         return product
 
 
 class WideLinear(PlainLinear):
-    """An output layer in half precision whose sums are not rounded to it: float32 logits. CUDA only."""
+    """An output layer in half precision whose sums are not rounded to it: float32 logits. CUDA
+    only."""
 
     def forward(self, input: Tensor) -> Tensor:
-        rows = torch.mm(input.reshape(-1, self.in_features), self.weight.t(), out_dtype=torch.float32)
+        rows = torch.mm(
+            input.reshape(-1, self.in_features), self.weight.t(), out_dtype=torch.float32
+        )
         if self.bias is not None:
             rows += self.bias
         return rows.view(*input.shape[:-1], self.out_features)
 
 
 class HalfLinear(PlainLinear):
-    """A linear layer with its weight in float16, and input, sums and product in float32 (FBGEMM): where reading the weight takes the
-    time, four times as fast as in float32. A row's product does not depend on the rows beside it."""
+    """A linear layer with its weight in float16, and input, sums and product in float32 (FBGEMM):
+    where reading the weight takes the time, four times as fast as in float32. A row's product does
+    not depend on the rows beside it."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__(torch.empty_like(weight, device="meta"), None if bias is None else bias.float())
-        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.detach().float().contiguous(), self.bias)
+        super().__init__(
+            torch.empty_like(weight, device="meta"), None if bias is None else bias.float()
+        )
+        self._packed = torch.ops.quantized.linear_prepack_fp16(
+            weight.detach().float().contiguous(), self.bias
+        )
         self._product: Any = torch.ops.quantized.linear_dynamic_fp16.default
         freeze(self)
 
@@ -96,7 +116,8 @@ class HalfLinear(PlainLinear):
 
 
 class Int4(NamedTuple):
-    """A weight [out, in] of 4 bits: level · scale + minimum, with a scale and a minimum for every _GROUP columns of a row."""
+    """A weight [out, in] of 4 bits: level · scale + minimum, with a scale and a minimum for every
+    _GROUP columns of a row."""
 
     levels: Tensor  # uint8 [out, in], 0 to 15
     scales: Tensor  # float32 [out, in / _GROUP]
@@ -105,12 +126,14 @@ class Int4(NamedTuple):
     def numbers(self) -> Tensor:
         """float32 [out, in]."""
         levels = self.levels.view(*self.scales.shape, _GROUP)
-        return (levels * self.scales[..., None]).add_(self.minimums[..., None]).view(self.levels.shape)
+        return (
+            (levels * self.scales[..., None]).add_(self.minimums[..., None]).view(self.levels.shape)
+        )
 
 
 class StoredLinear(nn.Linear):
-    """A linear layer with a weight of 4 bits in a file, from which ``read`` gets it. Its product is that of the weight in float32: for
-    checks; ``joined`` and ``pack`` replace it."""
+    """A linear layer with a weight of 4 bits in a file, from which ``read`` gets it. Its product is
+    that of the weight in float32: for checks; ``joined`` and ``pack`` replace it."""
 
     def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
         """In place of ``layer``, whose bias it takes."""
@@ -124,9 +147,10 @@ class StoredLinear(nn.Linear):
 
 
 class Int4Linear(PlainLinear):
-    """A linear layer with a weight of 4 bits. Input, product, scales and offsets are rounded to bfloat16; sums are in float32. A row's
-    product does not depend on the rows beside it, of which there are at most ``_FEW``: more are multiplied with the weight in bfloat16
-    where the processor computes in it."""
+    """A linear layer with a weight of 4 bits. Input, product, scales and offsets are rounded to
+    bfloat16; sums are in float32. A row's product does not depend on the rows beside it, of which
+    there are at most ``_FEW``: more are multiplied with the weight in bfloat16 where the processor
+    computes in it."""
 
     packed: Tensor
     factors: Tensor
@@ -137,8 +161,12 @@ class Int4Linear(PlainLinear):
         super().__init__(torch.empty_like(weight.levels, dtype=torch.bfloat16, device="meta"), bias)
         packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(weight.levels.int(), 1)
         self.register_buffer("packed", packed, persistent=False)
-        factors = torch.stack((weight.scales, weight.minimums + 8 * weight.scales), -1)  # of level - 8, and added
-        self.register_buffer("factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False)
+        factors = torch.stack(
+            (weight.scales, weight.minimums + 8 * weight.scales), -1
+        )  # of level - 8, and added
+        self.register_buffer(
+            "factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False
+        )
         numbers = weight.numbers().bfloat16()
         self.wide = PackedLinear(numbers, None) if packable(numbers) else None
         freeze(self)
@@ -162,13 +190,14 @@ class Int4Linear(PlainLinear):
 
 
 def freeze(module: nn.Module) -> None:
-    """Makes weights and parts plain attributes: attribute lookup in ``nn.Module`` costs as much as a small operation."""
+    """Makes weights and parts plain attributes: attribute lookup in ``nn.Module`` costs as much as
+    a small operation."""
     vars(module).update({**module._parameters, **module._buffers, **module._modules})
 
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
-    """Whether a layer is a plain product: not a subclass, without a replaced forward method (hooks of accelerate, quantised
-    activations) or a quantised weight, other than a StoredLinear."""
+    """Whether a layer is a plain product: not a subclass, without a replaced forward method (hooks
+    of accelerate, quantised activations) or a quantised weight, other than a StoredLinear."""
     return isinstance(layer, StoredLinear) or (
         type(layer) is nn.Linear
         and "forward" not in vars(layer)
@@ -178,21 +207,31 @@ def is_plain(layer: object) -> TypeGuard[nn.Linear]:
 
 
 def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
-    """One layer that computes what ``layers``, all of them plain, compute of the same input, side by side."""
+    """One layer that computes what ``layers``, all of them plain, compute of the same input, side
+    by side."""
     bias = None
     if given := [layer.bias for layer in layers if layer.bias is not None]:
         zeros = given[0].new_zeros
-        bias = torch.cat([zeros(each.out_features) if each.bias is None else each.bias.detach() for each in layers])
+        bias = torch.cat(
+            [
+                zeros(each.out_features) if each.bias is None else each.bias.detach()
+                for each in layers
+            ]
+        )
     stored = [layer.read() for layer in layers if isinstance(layer, StoredLinear)]
     if len(stored) == len(layers):
         return Int4Linear(stored, bias)
-    weight = torch.cat([layer.weight.detach() for layer in layers]) if len(layers) > 1 else layers[0].weight.detach()
+    weight = (
+        torch.cat([layer.weight.detach() for layer in layers])
+        if len(layers) > 1
+        else layers[0].weight.detach()
+    )
     return (PackedLinear if packable(weight) else PlainLinear)(weight, bias)
 
 
 def pack(model: nn.Module) -> None:
-    """Packs every plain linear layer of ``model``, in place, where that is faster; weights shared with a large
-    embedding table are not copied."""
+    """Packs every plain linear layer of ``model``, in place, where that is faster; weights shared
+    with a large embedding table are not copied."""
     tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
@@ -200,11 +239,14 @@ def pack(model: nn.Module) -> None:
                 setattr(parent, name, joined([layer]))
             elif is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
-                setattr(parent, name, (TiedLinear if tied else PackedLinear)(layer.weight, layer.bias))
+                setattr(
+                    parent, name, (TiedLinear if tied else PackedLinear)(layer.weight, layer.bias)
+                )
 
 
 def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
-    """The output layer of a model with products in the dtype ``rounded``, replaced where it is plain so that its logits are float32."""
+    """The output layer of a model with products in the dtype ``rounded``, replaced where it is
+    plain so that its logits are float32."""
     if not is_plain(layer) or rounded in (torch.float32, torch.float64):
         return layer
     if layer.weight.device.type == "cuda":
@@ -215,7 +257,8 @@ def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
 
 
 def halvable(weight: Tensor) -> bool:
-    """Whether a HalfLinear can hold ``weight``: on an x86 processor, within the range of float16."""
+    """Whether a HalfLinear can hold ``weight``: on an x86 processor, within the range of
+    float16."""
     on_x86 = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
     return on_x86 and bool(weight.abs().max() <= torch.finfo(torch.float16).max)
 
@@ -226,7 +269,8 @@ def multiplies_int4() -> bool:
 
 
 def rounding(model: PreTrainedModel) -> torch.dtype:
-    """The least precise dtype of the model's products, other than quantised ones of other libraries."""
+    """The least precise dtype of the model's products, other than quantised ones of other
+    libraries."""
     few = any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
     return torch.bfloat16 if few else model.dtype
 

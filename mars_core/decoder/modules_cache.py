@@ -16,14 +16,17 @@ from mars_core.decoder.store import ModulesStore
 
 
 class ModulesCache(ModelCache):
-    """Every position of every layer is kept, sliding windows included (the mask carries the window)."""
+    """Every position of every layer is kept, sliding windows included (the mask carries the
+    window)."""
 
     path = "transformers' modules, eager"
 
     def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> None:
         config = model.config.get_text_config(decoder=True)
         self._kinds = set(getattr(config, "layer_types", None) or ())
-        window = None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
+        window = (
+            None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
+        )
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
         index = PositionIndex(size.capacity, like, window=window, step=size.shapes.width_step)
         super().__init__(model, size, taps, index)
@@ -35,20 +38,30 @@ class ModulesCache(ModelCache):
         options: dict[str, Any] = {}
         if not place.tight:
             assert place.full is not None and place.windowed is not None
-            full, windowed = place.full[None, None], place.windowed[None, None]  # additive [1, 1, n, width]
-            mask = {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
+            full, windowed = (
+                place.full[None, None],
+                place.windowed[None, None],
+            )  # additive [1, 1, n, width]
+            mask = (
+                {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
+            )
             options = {"attention_mask": mask, "position_ids": place.positions[None]}
         with self._tapped() as found:
             output = self._model(
-                input_ids=ids[None], past_key_values=self._store, use_cache=True, return_dict=True,
-                logits_to_keep=logits, **options,
-            )  # fmt: skip
+                input_ids=ids[None],
+                past_key_values=self._store,
+                use_cache=True,
+                return_dict=True,
+                logits_to_keep=logits,
+                **options,
+            )
         features = [found[tap].to(self.device) for tap in self._taps]
         return output.logits[0].float(), torch.cat(features, -1) if self._taps else self.features
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:
-        """Records the inputs of the tapped layers; the hooks are removed after the pass, because runs share the model."""
+        """Records the inputs of the tapped layers; the hooks are removed after the pass, because
+        runs share the model."""
         found: dict[int, Tensor] = {}
         layers: Any = self._model.get_decoder().layers if self._taps else ()
 
@@ -58,7 +71,9 @@ class ModulesCache(ModelCache):
 
             return take
 
-        handles = [layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True) for tap in self._taps]
+        handles = [
+            layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True) for tap in self._taps
+        ]
         try:
             yield found
         finally:

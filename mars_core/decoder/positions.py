@@ -1,7 +1,8 @@
 """Positions of the tokens of a pass: cache slots, rotary positions and masks.
 
-``start`` is the position of a pass's first token: an int on the host or, in a captured pass, a 0-dimensional tensor on
-the device. G: query heads that share a key head; a mask repeats each row G times.
+``start`` is the position of a pass's first token: an int on the host or, in a captured pass, a
+0-dimensional tensor on the device. G: query heads that share a key head; a mask repeats each row G
+times.
 """
 
 from __future__ import annotations
@@ -27,12 +28,19 @@ class Place(NamedTuple):
 
 
 class PositionIndex:
-    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the device. ``window``: of the layers with
-    a sliding window. A pass attends over the positions up to its last token (not counting the last ``padding`` ones), rounded up to a
-    multiple of ``step``, or over the ``whole`` cache, so that its shape does not depend on its position."""
+    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the
+    device. ``window``: of the layers with a sliding window. A pass attends over the positions up to
+    its last token (not counting the last ``padding`` ones), rounded up to a multiple of ``step``,
+    or over the ``whole`` cache, so that its shape does not depend on its position."""
 
     def __init__(
-        self, capacity: int, like: Tensor, *, group: int = 1, window: int | None = None, step: int = 1
+        self,
+        capacity: int,
+        like: Tensor,
+        *,
+        group: int = 1,
+        window: int | None = None,
+        step: int = 1,
     ) -> None:
         self.capacity = capacity
         self._group, self._window, self._step = group, window, step
@@ -51,12 +59,15 @@ class PositionIndex:
         rows, columns = (self._rows[: count * self._group] + start)[:, None], self._slots[:width]
         seen = columns <= rows
         full = None if bare else self._additive(seen)
-        windowed = full if self._window is None else self._additive(seen & (rows - columns < self._window))
+        windowed = (
+            full if self._window is None else self._additive(seen & (rows - columns < self._window))
+        )
         return Place(start, slots, slots, width, tight, full, windowed)
 
     def tree(self, start: Start, depths: Tensor | int, sees: Tensor, *, whole: bool) -> Place:
-        """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the positions before ``start`` and, of the m
-        ≥ n positions from there on, of which the last n are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
+        """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the
+        positions before ``start`` and, of the m ≥ n positions from there on, of which the last n
+        are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
         count, ahead = sees.shape
         width = self._width(start, ahead, whole)
         columns, after = self._slots[:width], self._slots[:ahead] + start
@@ -67,7 +78,9 @@ class PositionIndex:
             return Place(start, slots, positions, width, False, full, full)
         assert count == ahead, "with a sliding window, the positions of all columns must be known"
         near = positions[:, None] - columns.index_copy(0, after, positions) < self._window
-        return Place(start, slots, positions, width, False, full, self._additive(self._grouped(seen & near)))
+        return Place(
+            start, slots, positions, width, False, full, self._additive(self._grouped(seen & near))
+        )
 
     def _width(self, start: Start, count: int, whole: bool) -> int:
         if whole:

@@ -12,7 +12,8 @@ from mars_core.decoder.positions import Place
 
 
 class Store:
-    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype and on the device of ``like``."""
+    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype
+    and on the device of ``like``."""
 
     place: Place  # of the current pass
 
@@ -22,7 +23,8 @@ class Store:
         self._layers = list(zip(*self._all.unsqueeze(2), strict=True))
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Stores keys and values [1, key heads, n, d] of the pass's tokens → those of all positions it attends to."""
+        """Stores keys and values [1, key heads, n, d] of the pass's tokens → those of all positions
+        it attends to."""
         stored_keys, stored_values = self._layers[layer]
         stored_keys.index_copy_(2, self.place.slots, keys)
         stored_values.index_copy_(2, self.place.slots, values)
@@ -49,9 +51,13 @@ class LayerStore(DynamicLayer):
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
         before = (*key_states.shape[:-2], self._capacity)
-        self._buffers = [states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)]
+        self._buffers = [
+            states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)
+        ]
 
-    def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -71,7 +77,8 @@ class LayerStore(DynamicLayer):
 
 
 class ModulesStore(DynamicCache):
-    """A cache for transformers' own forward pass. Sliding windows are applied by the mask, so that every rollback is exact."""
+    """A cache for transformers' own forward pass. Sliding windows are applied by the mask, so that
+    every rollback is exact."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()

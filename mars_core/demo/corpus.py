@@ -28,7 +28,8 @@ _ALL = 4_000  # documents; all words occur in the first 2,000
 
 
 class Document(NamedTuple):
-    """One training text. ``request`` is empty for plain text that is continued without a chat template."""
+    """One training text. ``request`` is empty for plain text that is continued without a chat
+    template."""
 
     request: str
     answer: str
@@ -36,7 +37,8 @@ class Document(NamedTuple):
 
 
 def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
-    """An endless stream, the same for the same seed; ``practice_share`` of it are sheets of equations."""
+    """An endless stream, the same for the same seed; ``practice_share`` of it are sheets of
+    equations."""
     rng = random.Random(seed)
     withheld = {item.question for item in held_out()}
     while True:
@@ -48,7 +50,8 @@ def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
 
 @cache
 def held_out(count: int = HELD_OUT) -> tuple[Problem, ...]:
-    """The first distinct problems that ``documents`` never yields, without bare sums. Their single equations may occur there."""
+    """The first distinct problems that ``documents`` never yields, without bare sums. Their single
+    equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
     found: dict[str, Problem] = {}
     while len(found) < count:
@@ -67,13 +70,18 @@ def held_out_requests(count: int) -> tuple[str, ...]:
 @cache
 def _words() -> frozenset[str]:
     return frozenset(
-        word for document in islice(documents(0), _ALL) for text in document for word in _WORD.findall(text.lower())
+        word
+        for document in islice(documents(0), _ALL)
+        for text in document
+        for word in _WORD.findall(text.lower())
     )
 
 
 def unknown_words(text: str) -> tuple[str, ...]:
     """The words of ``text`` that no training text has."""
-    return tuple(word for word in dict.fromkeys(_WORD.findall(text)) if word.lower() not in _words())
+    return tuple(
+        word for word in dict.fromkeys(_WORD.findall(text)) if word.lower() not in _words()
+    )
 
 
 def _document(rng: random.Random) -> Document:

@@ -1,6 +1,8 @@
-"""Grade-school word problems for the bundled corpus, solved step by step: free wording around decisive digits.
+"""Grade-school word problems for the bundled corpus, solved step by step: free wording around
+decisive digits.
 
-A problem is a start and one to three changes of one quantity. All numbers stay between 0 and 100, factors between 2 and 10.
+A problem is a start and one to three changes of one quantity. All numbers stay between 0 and 100,
+factors between 2 and 10.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from mars_core.demo import lexicon
 from mars_core.demo.lexicon import choose, sentence
 
 LIMIT = 100
-_Text = tuple[list[str], list[str], int]  # sentences of the question, sentences of the solution, answer
+_Text = tuple[
+    list[str], list[str], int
+]  # sentences of the question, sentences of the solution, answer
 
 
 class Problem(NamedTuple):
@@ -40,32 +44,61 @@ class _Equation(NamedTuple):
 
 # Operator → sentences of the question, sentences of the solution.
 _CHANGES = {
-    "+": (("[then|later|after that] {sub} [buys|gets|finds] {n} more.", "{friend} gives {obj} {n} {things}.",
-           "{sub} [finds|collects|picks] {n} more {things} [at the {place}|in the {place}|on the way home].",
-           "[the next day|on Monday|in the evening], {sub} [gets|receives] {n} more {things} from {friend}.",
-           "{pos} [aunt|uncle|teacher] [brings|sends] {obj} another {n}."),
-          ("{name} [gets|receives] {n} more, [so|which makes] {equation}.",
-           "[adding|with] the {n} [new|extra] {things}, [we get|that is|it is] {equation}.",
-           "[then|now] {sub} has {n} more: {equation}.", "[we add|add] {n}: {equation}.")),
-    "-": (("[then|later|after that] {sub} [gives|sells|hands] {n} [of them |]to {friend}.",
-           "{sub} loses {n} {things} [at the {place}|in the {place}|on the way home].",
-           "{friend} [takes|borrows] {n} of [them|the {things}].",
-           "[the next day|on Sunday|in the evening], {sub} [uses|gives away|sells] {n} {things}.",
-           "{n} of the {things} [are broken|are lost|go missing]."),
-          ("{n} [are gone|go away|leave], [so|which leaves] {equation}.",
-           "[taking away|without] the {n} {things}, [we get|that is|it is] {equation}.",
-           "[then|now] {sub} has {n} fewer: {equation}.", "[we subtract|subtract] {n}: {equation}.")),
-    "*": (("[then|later|by the end of the week] {sub} has {n} times as many.",
-           "[a friendly|a kind] [neighbor|shopkeeper] [makes it|turns that into] {n} times as many.",
-           "[after a month|after a good year], {pos} {things} are {n} times as many."),
-          ("{n} times as many [is|makes|means] {equation}.", "[we multiply|multiply] by {n}: {equation}.",
-           "[that becomes|it grows to] {n} times as many, [so|which makes] {equation}.")),
-    "/": (("[then|later|in the end] {sub} [shares|divides|splits] them [equally|evenly] among {n} [friends|children|people], and keeps one share.",
-           "{sub} [puts|packs] them [equally|evenly] into {n} {containers} and keeps one {container}.",
-           "{sub} keeps one of {n} equal [parts|piles|groups] and gives the rest to {friend}."),
-          ("one of {n} [equal shares|equal parts|shares] [is|has|means] {equation}.",
-           "[we divide|divide] by {n}: {equation}.", "[split|shared] {n} ways, [that is|it is|we get] {equation}.")),
-}  # fmt: skip
+    "+": (
+        (
+            "[then|later|after that] {sub} [buys|gets|finds] {n} more.",
+            "{friend} gives {obj} {n} {things}.",
+            "{sub} [finds|collects|picks] {n} more {things} [at the {place}|in the {place}|on the way home].",
+            "[the next day|on Monday|in the evening], {sub} [gets|receives] {n} more {things} from {friend}.",
+            "{pos} [aunt|uncle|teacher] [brings|sends] {obj} another {n}.",
+        ),
+        (
+            "{name} [gets|receives] {n} more, [so|which makes] {equation}.",
+            "[adding|with] the {n} [new|extra] {things}, [we get|that is|it is] {equation}.",
+            "[then|now] {sub} has {n} more: {equation}.",
+            "[we add|add] {n}: {equation}.",
+        ),
+    ),
+    "-": (
+        (
+            "[then|later|after that] {sub} [gives|sells|hands] {n} [of them |]to {friend}.",
+            "{sub} loses {n} {things} [at the {place}|in the {place}|on the way home].",
+            "{friend} [takes|borrows] {n} of [them|the {things}].",
+            "[the next day|on Sunday|in the evening], {sub} [uses|gives away|sells] {n} {things}.",
+            "{n} of the {things} [are broken|are lost|go missing].",
+        ),
+        (
+            "{n} [are gone|go away|leave], [so|which leaves] {equation}.",
+            "[taking away|without] the {n} {things}, [we get|that is|it is] {equation}.",
+            "[then|now] {sub} has {n} fewer: {equation}.",
+            "[we subtract|subtract] {n}: {equation}.",
+        ),
+    ),
+    "*": (
+        (
+            "[then|later|by the end of the week] {sub} has {n} times as many.",
+            "[a friendly|a kind] [neighbor|shopkeeper] [makes it|turns that into] {n} times as many.",
+            "[after a month|after a good year], {pos} {things} are {n} times as many.",
+        ),
+        (
+            "{n} times as many [is|makes|means] {equation}.",
+            "[we multiply|multiply] by {n}: {equation}.",
+            "[that becomes|it grows to] {n} times as many, [so|which makes] {equation}.",
+        ),
+    ),
+    "/": (
+        (
+            "[then|later|in the end] {sub} [shares|divides|splits] them [equally|evenly] among {n} [friends|children|people], and keeps one share.",
+            "{sub} [puts|packs] them [equally|evenly] into {n} {containers} and keeps one {container}.",
+            "{sub} keeps one of {n} equal [parts|piles|groups] and gives the rest to {friend}.",
+        ),
+        (
+            "one of {n} [equal shares|equal parts|shares] [is|has|means] {equation}.",
+            "[we divide|divide] by {n}: {equation}.",
+            "[split|shared] {n} ways, [that is|it is|we get] {equation}.",
+        ),
+    ),
+}
 _STARTS = (
     "{name} has {n} {things}.",
     "{name} [buys|collects|finds|picks] {n} {things} [at the {place}|in the {place}|with {friend}].",
@@ -84,9 +117,11 @@ _GROUP_EXPLAINED = (
     "{name} [starts|begins] with {a} times {b} {things}: {equation}.",
 )
 _START_EXPLAINED = (
-    "{name} [starts|begins] with {n} {things}.", "[at first|to begin with], {name} has {n}.",
-    "[we start|start] with {n} {things}.", "[at first|in the beginning], [there are|we have] {n} {things}.",
-)  # fmt: skip
+    "{name} [starts|begins] with {n} {things}.",
+    "[at first|to begin with], {name} has {n}.",
+    "[we start|start] with {n} {things}.",
+    "[at first|in the beginning], [there are|we have] {n} {things}.",
+)
 _QUESTIONS = (
     "how many {things} does {name} have [now|in the end|left]?",
     "how many {things} [are left|are there now] for {name}?",
@@ -99,29 +134,50 @@ _CONCLUSIONS = (
     "{name} [now has|ends with|is left with] {n} {things}.",
 )
 _COMPARISONS = {
-    "+": ("{name} has {a} {things}. {friend} has {b} {things}. how many {things} do they have [together|in all|in total]?",
-          "{name} and {friend} [collect|pick|find] {things}. {name} [gets|has] {a} and {friend} [gets|has] {b}. how many is that [together|in all|in total]?",
-          "a {thing} costs {a} [dollars|coins] and a {container} costs {b}. how much do [both|the two] cost [together|in all]?"),
-    "-": ("{name} has {a} {things} and {friend} has {b}. how many more does {name} have?",
-          "{name} needs {a} {things} [for a party|for school|for a game] and already has {b}. how many more does {sub} need?",
-          "a {container} costs {b} dollars. {name} pays with {a} dollars. how much [change|money] does {sub} get back?"),
-    "*": ("a {thing} costs {a} [dollars|coins]. how much do {b} {things} cost?",
-          "{name} [walks|runs|rides] {a} miles [every|each] day. how many miles [is that|does {sub} go] in {b} days?",
-          "{name} [plants|draws|makes] {a} rows of {b} {things}. how many {things} [are there|is that] [in all|in total]?"),
-    "/": ("{name} has {a} {things} and [wants to put|puts] {b} in each {container}. how many {containers} does {sub} need?",
-          "{b} [friends|children] share {a} {things} [equally|evenly]. how many does each [one |]get?",
-          "{b} {things} cost {a} [dollars|coins]. how much does one {thing} cost?"),
-}  # fmt: skip
+    "+": (
+        "{name} has {a} {things}. {friend} has {b} {things}. how many {things} do they have [together|in all|in total]?",
+        "{name} and {friend} [collect|pick|find] {things}. {name} [gets|has] {a} and {friend} [gets|has] {b}. how many is that [together|in all|in total]?",
+        "a {thing} costs {a} [dollars|coins] and a {container} costs {b}. how much do [both|the two] cost [together|in all]?",
+    ),
+    "-": (
+        "{name} has {a} {things} and {friend} has {b}. how many more does {name} have?",
+        "{name} needs {a} {things} [for a party|for school|for a game] and already has {b}. how many more does {sub} need?",
+        "a {container} costs {b} dollars. {name} pays with {a} dollars. how much [change|money] does {sub} get back?",
+    ),
+    "*": (
+        "a {thing} costs {a} [dollars|coins]. how much do {b} {things} cost?",
+        "{name} [walks|runs|rides] {a} miles [every|each] day. how many miles [is that|does {sub} go] in {b} days?",
+        "{name} [plants|draws|makes] {a} rows of {b} {things}. how many {things} [are there|is that] [in all|in total]?",
+    ),
+    "/": (
+        "{name} has {a} {things} and [wants to put|puts] {b} in each {container}. how many {containers} does {sub} need?",
+        "{b} [friends|children] share {a} {things} [equally|evenly]. how many does each [one |]get?",
+        "{b} {things} cost {a} [dollars|coins]. how much does one {thing} cost?",
+    ),
+}
 _COMPARED = {
-    "+": ("[we add|add] the two numbers: {equation}.", "[together|in all], [that is|it is|we get] {equation}."),
-    "-": ("[we subtract|subtract]: {equation}.", "the difference [is|between {a} and {b} is] {equation}."),
+    "+": (
+        "[we add|add] the two numbers: {equation}.",
+        "[together|in all], [that is|it is|we get] {equation}.",
+    ),
+    "-": (
+        "[we subtract|subtract]: {equation}.",
+        "the difference [is|between {a} and {b} is] {equation}.",
+    ),
     "*": ("[we multiply|multiply]: {equation}.", "{b} times {a} [is|makes|gives] {equation}."),
     "/": ("[we divide|divide]: {equation}.", "{a} divided by {b} [is|makes|gives] {equation}."),
 }
 _RESULTS = (
-    "[so|therefore], the answer is {n}.", "the answer is {n}.", "[that makes|it is] {n}.", "so [it is|we get] {n}.",
-)  # fmt: skip
-_DRILLS = ("[what is|compute|find|how much is] {sum}[?|]", "[please |][solve|calculate] {sum}.", "{sum} = ?")
+    "[so|therefore], the answer is {n}.",
+    "the answer is {n}.",
+    "[that makes|it is] {n}.",
+    "so [it is|we get] {n}.",
+)
+_DRILLS = (
+    "[what is|compute|find|how much is] {sum}[?|]",
+    "[please |][solve|calculate] {sum}.",
+    "{sum} = ?",
+)
 
 
 def practice(rng: random.Random) -> str:
@@ -157,7 +213,11 @@ def _start(rng: random.Random, slots: dict[str, object]) -> _Text:
     if rng.random() < 0.3:
         equation = _Equation(rng.randint(2, 10), "*", rng.randint(2, 10))
         here = slots | {"a": equation.a, "b": equation.b, "equation": equation}
-        return [sentence(rng, _GROUP_STARTS, here)], [sentence(rng, _GROUP_EXPLAINED, here)], equation.result
+        return (
+            [sentence(rng, _GROUP_STARTS, here)],
+            [sentence(rng, _GROUP_EXPLAINED, here)],
+            equation.result,
+        )
     value = rng.randint(2, 80)
     here = slots | {"n": value}
     return [sentence(rng, _STARTS, here)], [sentence(rng, _START_EXPLAINED, here)], value
@@ -168,7 +228,11 @@ def _comparison(rng: random.Random) -> _Text:
     a, operator, b = equation
     slots = _cast(rng) | {"a": a, "b": b, "n": equation.result, "equation": equation}
     question = sentence(rng, _COMPARISONS[operator], slots).replace(". how", ". How")
-    return [question], [sentence(rng, _COMPARED[operator], slots), sentence(rng, _RESULTS, slots)], equation.result
+    return (
+        [question],
+        [sentence(rng, _COMPARED[operator], slots), sentence(rng, _RESULTS, slots)],
+        equation.result,
+    )
 
 
 def _drill(rng: random.Random) -> _Text:
@@ -203,6 +267,12 @@ def _cast(rng: random.Random) -> dict[str, object]:
     thing, things = rng.choice(lexicon.COUNTABLE)
     container, containers = rng.choice(lexicon.CONTAINERS)
     return {
-        "name": name, "friend": friend, "thing": thing, "things": things, "container": container,
-        "containers": containers, "place": choose(rng, lexicon.PLACES, "place"), **lexicon.PRONOUNS[gender],
-    }  # fmt: skip
+        "name": name,
+        "friend": friend,
+        "thing": thing,
+        "things": things,
+        "container": container,
+        "containers": containers,
+        "place": choose(rng, lexicon.PLACES, "place"),
+        **lexicon.PRONOUNS[gender],
+    }

@@ -20,7 +20,8 @@ class Inputs(NamedTuple):
 
 
 class Drafter(Protocol):
-    """One drafter serves one run at a time. ``ids`` is prompt and output so far; the target has not read the last one yet."""
+    """One drafter serves one run at a time. ``ids`` is prompt and output so far; the target has not
+    read the last one yet."""
 
     @property
     def longest(self) -> int:
@@ -31,15 +32,18 @@ class Drafter(Protocol):
         """Whether ``draft`` computes on the device."""
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, taps · T]: the target's."""
+        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, taps ·
+        T]: the target's."""
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         """The inputs for a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
 
     def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
-        """The draft from ``Inputs`` on the device. With ``noise`` [≥ size, V] for the positions from the next one on, tokens are drawn;
-        without it the most likely ones are taken. Uses device operations only, whose shapes depend on ``size`` and the number of
-        ``numbers`` only; may be called again with the same arguments."""
+        """The draft from ``Inputs`` on the device. With ``noise`` [≥ size, V] for the positions
+        from the next one on, tokens are drawn; without it the most likely ones are taken. Uses
+        device operations only, whose shapes depend on ``size`` and the number of ``numbers`` only;
+        may be called again with the same arguments."""
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the text; the others are discarded."""
+        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
+        text; the others are discarded."""

@@ -1,6 +1,7 @@
 """A small language model as drafter: K forward passes without a transfer to the host.
 
-Greedy drafts take its most likely token; others are drawn from its distribution q. Both are processed as the target's.
+Greedy drafts take its most likely token; others are drawn from its distribution q. Both are
+processed as the target's.
 """
 
 from __future__ import annotations
@@ -21,19 +22,32 @@ from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter:
-    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts of at most ``tokens``. ``whole``:
-    every draft of K tokens uses the same operations, whatever was read before."""
+    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts
+    of at most ``tokens``. ``whole``: every draft of K tokens uses the same operations, whatever was
+    read before."""
 
     computes = True
 
     def __init__(
-        self, model: PreTrainedModel, tokens: int, k: int, sampling: Sampling, vocabulary: int,
-        processor: Processor | None = None, *, whole: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        model: PreTrainedModel,
+        tokens: int,
+        k: int,
+        sampling: Sampling,
+        vocabulary: int,
+        processor: Processor | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
         self.longest = k
         self._cache = open_cache(model, CacheSize(tokens, k, whole=whole))
         self._rows = input_embedding(model).num_embeddings
-        self._sampling, self._vocabulary, self._whole, self._processor = sampling, vocabulary, whole, processor
+        self._sampling, self._vocabulary, self._whole, self._processor = (
+            sampling,
+            vocabulary,
+            whole,
+            processor,
+        )
         self._length = 0  # ids that are cached
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
@@ -42,7 +56,8 @@ class ModelDrafter:
             self._cache.read(torch.tensor(self._known(ids[:-1]), device=self._cache.device))
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """The root, and the ids to be read, which end with it: one or two, or always two if ``whole``."""
+        """The root, and the ids to be read, which end with it: one or two, or always two if
+        ``whole``."""
         start = max(0, len(ids) - 2) if self._whole else self._length
         return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
 
@@ -63,7 +78,8 @@ class ModelDrafter:
         return chain_draft(nodes, distribution.gather(-1, nodes[1:, None])[:, 0], distribution)
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The last drafted token was never read, so a fully accepted draft leaves one id to read."""
+        """The last drafted token was never read, so a fully accepted draft leaves one id to
+        read."""
         self._length = len(ids) + min(len(path), self.longest) - 1
 
     def _known(self, ids: Sequence[int]) -> list[int]:
@@ -71,5 +87,8 @@ class ModelDrafter:
         return [min(token, self._rows - 1) for token in ids]
 
     def _distribution(self, logits: Tensor) -> Tensor:
-        """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are greedy."""
-        return displayed_distribution(logits, target_distribution(logits, self._sampling), self._sampling)
+        """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
+        greedy."""
+        return displayed_distribution(
+            logits, target_distribution(logits, self._sampling), self._sampling
+        )

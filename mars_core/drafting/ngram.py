@@ -1,4 +1,5 @@
-"""Prompt lookup: what followed the latest earlier occurrence of the last few tokens (Saxena 2023; transformers' prompt lookup).
+"""Prompt lookup: what followed the latest earlier occurrence of the last few tokens (Saxena 2023;
+transformers' prompt lookup).
 
 Without a model: the probability q of every drafted token is 1.
 """
@@ -17,8 +18,8 @@ MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to 
 
 
 class NgramDrafter:
-    """Keeps an index of the last position after each n-gram, updated in constant time per token. ``k`` 0 disables drafts: plain
-    decoding of the target."""
+    """Keeps an index of the last position after each n-gram, updated in constant time per token.
+    ``k`` 0 disables drafts: plain decoding of the target."""
 
     computes = False
 

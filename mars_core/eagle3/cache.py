@@ -21,16 +21,28 @@ class FastHeadLayer(nn.Module):
 
     def __init__(self, layer: HeadLayer) -> None:
         super().__init__()
-        heads = Heads(layer.q_proj.out_features // layer.head_dim, layer.kv_heads, layer.head_dim, layer.head_dim**-0.5)
+        heads = Heads(
+            layer.q_proj.out_features // layer.head_dim,
+            layer.kv_heads,
+            layer.head_dim,
+            layer.head_dim**-0.5,
+        )
         self.norm_before_residual = layer.norm_before_residual
-        self.input_norm, self.hidden_norm = norm_of(layer.input_layernorm), norm_of(layer.hidden_norm)
+        self.input_norm, self.hidden_norm = (
+            norm_of(layer.input_layernorm),
+            norm_of(layer.hidden_norm),
+        )
         self.core = core_of(layer, layer.mlp, layer.post_attention_layernorm, heads)
 
-    def step(self, embedded: Tensor, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any) -> Tensor:
+    def step(
+        self, embedded: Tensor, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any
+    ) -> Tensor:
         """embedded, hidden [B, n, H] → [B, n, H]."""
         normed = self.hidden_norm(hidden)
         residual = normed if self.norm_before_residual else hidden
-        after: Tensor = self.core(torch.cat((self.input_norm(embedded), normed), -1), residual, rotary, mask, cache, 0)
+        after: Tensor = self.core(
+            torch.cat((self.input_norm(embedded), normed), -1), residual, rotary, mask, cache, 0
+        )
         return after
 
 
@@ -43,8 +55,8 @@ def prepare_head(head: Eagle3Head) -> None:
 
 
 class HeadCache:
-    """Keys and values of a prepared head's entries. Drafted entries are stored after those with features of the target, and are
-    overwritten by them."""
+    """Keys and values of a prepared head's entries. Drafted entries are stored after those with
+    features of the target, and are overwritten by them."""
 
     def __init__(self, head: Eagle3Head, size: CacheSize) -> None:
         layer = cast(nn.Module, head.layer)
@@ -66,12 +78,16 @@ class HeadCache:
 
     def extend(self, ids: Tensor, hidden: Tensor, start: Start) -> Tensor:
         """Entries ids [n], hidden [n, H] at the positions from ``start`` on → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self._index.chain(start, len(ids), whole=self._whole))
+        return self._through_layer(
+            ids, hidden, self._index.chain(start, len(ids), whole=self._whole)
+        )
 
     def draft(self, ids: Tensor, hidden: Tensor, start: Start, depth: int, sees: Tensor) -> Tensor:
-        """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted ones, which end with these
-        → outputs [n, H]."""
-        return self._through_layer(ids, hidden, self._index.tree(start, depth, sees, whole=self._whole))
+        """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted
+        ones, which end with these → outputs [n, H]."""
+        return self._through_layer(
+            ids, hidden, self._index.tree(start, depth, sees, whole=self._whole)
+        )
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""

@@ -1,8 +1,10 @@
-"""Loads an EAGLE-3 head, with the tensor names of both families; embeddings that it does not store come from the target.
+"""Loads an EAGLE-3 head, with the tensor names of both families; embeddings that it does not store
+come from the target.
 
-Every tensor is checked before the head is built: unknown, missing, misshapen and non-finite ones raise an error. A pickle is
-read as tensors only (``weights_only=True``), which runs no code of the file; whole models are not read from pickles anywhere in this
-program, but the first EAGLE-3 heads were published only as pickles.
+Every tensor is checked before the head is built: unknown, missing, misshapen and non-finite ones
+raise an error. A pickle is read as tensors only (``weights_only=True``), which runs no code of the
+file; whole models are not read from pickles anywhere in this program, but the first EAGLE-3 heads
+were published only as pickles.
 """
 
 from __future__ import annotations
@@ -26,20 +28,28 @@ from mars_core.models.errors import ModelError
 from mars_core.models.source import weight_files
 
 _LAYER = ("midlayer.", "layers.0.")  # EAGLE's and speculators' names for the only layer
-_OLD_NAMES = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
+_OLD_NAMES = {
+    f"aux_norm_{level}.weight": f"fc_norm.{i}.weight"
+    for i, level in enumerate(("low", "mid", "high"))
+}
 # Optional although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
 
 
-def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: str = "") -> Eagle3Head:
-    """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in its dtype. An absent input embedding
-    is replaced by ``target``'s module; so is the output embedding if the vocabularies are the same. ``name`` is for messages (default:
-    the folder's). Raises ModelError, and the errors of reading a damaged file."""
+def load_head(
+    folder: Path, config: HeadConfig, target: PreTrainedModel, name: str = ""
+) -> Eagle3Head:
+    """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in
+    its dtype. An absent input embedding is replaced by ``target``'s module; so is the output
+    embedding if the vocabularies are the same. ``name`` is for messages (default: the folder's).
+    Raises ModelError, and the errors of reading a damaged file."""
     name = name or str(folder)
     with torch.device("meta"):
         head = Eagle3Head(config)
-    weights = _Weights(_placed(_read(weight_files(folder, name, pickles=True), name), head, name), name)
+    weights = _Weights(
+        _placed(_read(weight_files(folder, name, pickles=True), name), head, name), name
+    )
     weights.check(head, config)
     offsets = _offsets(weights, config)
     table = cast(nn.Embedding, target.get_input_embeddings())
@@ -54,16 +64,21 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
     own = sorted(weights.places.keys() - {_OFFSETS, _MARKS})
     state = {place: weights.converted(place, device, dtype) for place in own}
     absent = (place for place in empty if place.endswith(_BIASES) and place not in state)
-    state |= {place: torch.zeros(empty[place].shape, device=device, dtype=dtype) for place in absent}
+    state |= {
+        place: torch.zeros(empty[place].shape, device=device, dtype=dtype) for place in absent
+    }
     head.load_state_dict({**state, _OFFSETS: offsets.to(device)}, strict=False, assign=True)
     if _OUTPUT not in state and _EMBEDDING in state and config.layer.tie_word_embeddings:
         head.lm_head.weight = head.embed_tokens.weight
-    head.rotary = LlamaRotaryEmbedding(config.layer).to(device)  # its frequencies are float32 in every dtype
+    head.rotary = LlamaRotaryEmbedding(config.layer).to(
+        device
+    )  # its frequencies are float32 in every dtype
     return head.eval().requires_grad_(False)
 
 
 def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
-    """All tensors on the CPU by name; pickles are not copied into memory where they can be mapped."""
+    """All tensors on the CPU by name; pickles are not copied into memory where they can be
+    mapped."""
     tensors: dict[str, Tensor] = {}
     for path in files:
         part = load_file(path) if path.suffix == ".safetensors" else _unpickled(path, name)
@@ -79,8 +94,12 @@ def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
 def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
     loaded: Any = None
     with suppress(pickle.UnpicklingError, EOFError):
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    if isinstance(loaded, Mapping) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items()):
+        loaded = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    if isinstance(loaded, Mapping) and all(
+        isinstance(k, str) and isinstance(v, Tensor) for k, v in loaded.items()
+    ):
         return dict(loaded)
     raise ModelError(
         f"{path.name} of {name} is damaged or contains objects other than tensors, which could run code, so it was not loaded: "
@@ -98,7 +117,8 @@ class _Weights(NamedTuple):
         return self.places[place][1] if place in self.places else None
 
     def check(self, head: Eagle3Head, config: HeadConfig) -> None:
-        """Raises ModelError for tensors that are missing, have another shape, or are not plain numbers."""
+        """Raises ModelError for tensors that are missing, have another shape, or are not plain
+        numbers."""
         wanted = {place: list(tensor.shape) for place, tensor in head.state_dict().items()}
         for place, shape in {**wanted, _MARKS: [config.target_vocabulary]}.items():
             if place in self.places:
@@ -136,8 +156,11 @@ class _Weights(NamedTuple):
         )
 
 
-def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[str, tuple[str, Tensor]]:
-    """Tensors by place, from the names of either family, with or without ``model.``; unknown and repeated ones are refused."""
+def _placed(
+    found: Mapping[str, Tensor], head: Eagle3Head, name: str
+) -> dict[str, tuple[str, Tensor]]:
+    """Tensors by place, from the names of either family, with or without ``model.``; unknown and
+    repeated ones are refused."""
     known = {alias: place for place in head.state_dict() for alias in aliases(place)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
     placed: dict[str, tuple[str, Tensor]] = {}
@@ -160,7 +183,8 @@ def _placed(found: Mapping[str, Tensor], head: Eagle3Head, name: str) -> dict[st
 
 
 def aliases(place: str) -> list[str]:
-    """The names of a parameter in both families: ``layer.q_proj.weight`` is ``midlayer.self_attn.q_proj.weight``, for example."""
+    """The names of a parameter in both families: ``layer.q_proj.weight`` is
+    ``midlayer.self_attn.q_proj.weight``, for example."""
     place = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", place)
     return [re.sub(r"^layer\.", prefix, place) for prefix in _LAYER]
 
@@ -180,27 +204,39 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
                 f"have in d2t, for draft id {draft}, the target's id {index}, not one of 0 to {config.target_vocabulary - 1}"
             )
         if (first := draft_ids.setdefault(index, draft)) != draft:
-            raise weights.refusal(f"have in d2t the target's id {index} for draft ids {first} and {draft}, not for one")
+            raise weights.refusal(
+                f"have in d2t the target's id {index} for draft ids {first} and {draft}, not for one"
+            )
     marks = weights.get(_MARKS)
     if marks is None:
         return offsets
     marked = set((marks != 0).nonzero().flatten().tolist())
     if len(marked) != len(draft_ids):
-        raise weights.refusal(f"have in t2d {len(marked)} ids of the target, but in d2t {len(draft_ids)}")
+        raise weights.refusal(
+            f"have in t2d {len(marked)} ids of the target, but in d2t {len(draft_ids)}"
+        )
     for index, draft in draft_ids.items():
         if index not in marked:
-            raise weights.refusal(f"have in d2t the target's id {index} for draft id {draft}, but t2d does not mark it")
+            raise weights.refusal(
+                f"have in d2t the target's id {index} for draft id {draft}, but t2d does not mark it"
+            )
     return offsets
 
 
-def _borrow(head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table: nn.Embedding) -> None:
+def _borrow(
+    head: Eagle3Head, weights: _Weights, target: PreTrainedModel, table: nn.Embedding
+) -> None:
     """Uses the target's embeddings where the head has none."""
     wanted, there = list(head.embed_tokens.weight.shape), list(table.weight.shape)
     if _EMBEDDING not in weights.places:
         if there != wanted:
-            raise weights.refusal(f"lack {_EMBEDDING} {wanted}, and the target's is of the shape {there}")
+            raise weights.refusal(
+                f"lack {_EMBEDDING} {wanted}, and the target's is of the shape {there}"
+            )
         head.embed_tokens = table
-    if _OUTPUT in weights.places or (_EMBEDDING in weights.places and head.config.layer.tie_word_embeddings):
+    if _OUTPUT in weights.places or (
+        _EMBEDDING in weights.places and head.config.layer.tie_word_embeddings
+    ):
         return
     output = target.get_output_embeddings()
     if not isinstance(output, nn.Linear) or list(output.weight.shape) != wanted:

@@ -1,7 +1,9 @@
-"""Reads the config.json of an EAGLE-3 head, of both families: EAGLE's own (SpecForge, SGLang, AngelSlim) and speculators.
+"""Reads the config.json of an EAGLE-3 head, of both families: EAGLE's own (SpecForge, SGLang,
+AngelSlim) and speculators.
 
-Raises ModelError for configurations that cannot be built or do not fit the target, before any weight is read.
-Where the programs that write and serve heads disagree, the comment at the key says which one is followed.
+Raises ModelError for configurations that cannot be built or do not fit the target, before any
+weight is read. Where the programs that write and serve heads disagree, the comment at the key says
+which one is followed.
 """
 
 from __future__ import annotations
@@ -20,19 +22,31 @@ from mars_core.eagle3.head import HeadConfig
 from mars_core.models.errors import ModelError
 
 _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
-_WIDEST_HEAD = 65_536  # above any real head; checked because its rotary frequencies are computed first
+_WIDEST_HEAD = (
+    65_536  # above any real head; checked because its rotary frequencies are computed first
+)
 _THETA = 10_000.0  # default, as in EAGLE's own training code; never the target's
-# Older converters of speculators write this vocab_size whatever the target; the tensors are still checked.
+# Older converters of speculators write this vocab_size whatever the target; the tensors are still
+# checked.
 _PLACEHOLDER_VOCABULARY = 128_000
-_ONLY: Mapping[str, Any] = {  # keys of vLLM and NVIDIA's ModelOpt; the only supported values, which are also the defaults
-    "use_aux_hidden_state": True, "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
-    "use_mtp_layernorm": False, "parallel_draft_step": 1, "logit_scale": 1,
-}  # fmt: skip
+_ONLY: Mapping[
+    str, Any
+] = {  # keys of vLLM and NVIDIA's ModelOpt; the only supported values, which are also the defaults
+    "use_aux_hidden_state": True,
+    "use_input_layernorm_in_first_layer": True,
+    "use_last_layernorm": True,
+    "use_mtp_layernorm": False,
+    "parallel_draft_step": 1,
+    "logit_scale": 1,
+}
 
 
-def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, target_name: str) -> HeadConfig:
-    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises ModelError. The names are for messages. A
-    verifier of another name but of the same sizes is accepted: folders are renamed."""
+def read_config(
+    raw: Mapping[str, Any], target: PreTrainedConfig, name: str, target_name: str
+) -> HeadConfig:
+    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises
+    ModelError. The names are for messages. A verifier of another name but of the same sizes is
+    accepted: folders are renamed."""
     text = target.get_text_config(decoder=True)
     width, vocabulary = int(text.hidden_size), int(text.vocab_size)
     speculators = "speculators_model_type" in raw or "transformer_layer_config" in raw
@@ -60,12 +74,19 @@ def read_config(raw: Mapping[str, Any], target: PreTrainedConfig, name: str, tar
     if (draft := head.whole("draft_vocab_size", vocabulary)) > vocabulary:
         raise misfit("draft_vocab_size", draft, f"{vocabulary} tokens")
     return HeadConfig(
-        layer=_layer(layer, vocabulary), target_hidden_size=width, target_vocabulary=vocabulary, draft_vocabulary=draft,
+        layer=_layer(layer, vocabulary),
+        target_hidden_size=width,
+        target_vocabulary=vocabulary,
+        draft_vocabulary=draft,
         taps=_taps(head, int(text.num_hidden_layers), target_name),
-        norm_before_residual=head.flag("norm_before_residual"),  # vLLM takes true where speculators' file is silent
-        norm_before_fc=head.flag("norm_before_fc"), fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
-        norm_output=head.flag("norm_output"), qk_norm=qk_norm,
-    )  # fmt: skip
+        norm_before_residual=head.flag(
+            "norm_before_residual"
+        ),  # vLLM takes true where speculators' file is silent
+        norm_before_fc=head.flag("norm_before_fc"),
+        fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
+        norm_output=head.flag("norm_output"),
+        qk_norm=qk_norm,
+    )
 
 
 class _Keys(NamedTuple):
@@ -112,7 +133,8 @@ class _Keys(NamedTuple):
 
 
 def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
-    """Raises ModelError unless this is an EAGLE-3 head with one Llama-like layer. Returns whether queries and keys are normed (Qwen3)."""
+    """Raises ModelError unless this is an EAGLE-3 head with one Llama-like layer. Returns whether
+    queries and keys are normed (Qwen3)."""
     if speculators and head.get("speculators_model_type") not in (None, "eagle3"):
         raise head.refusal("speculators_model_type", "only eagle3 can be run")
     if layer.whole("num_hidden_layers", 1) != 1:
@@ -132,15 +154,26 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
 def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
     """A sliding window is accepted only if it is at least as long as the target's context."""
     kinds = layer.get("layer_types")
-    used = "sliding_attention" in kinds if isinstance(kinds, list) else layer.flag("use_sliding_window")
+    used = (
+        "sliding_attention" in kinds
+        if isinstance(kinds, list)
+        else layer.flag("use_sliding_window")
+    )
     context = int(getattr(target, "max_position_embeddings", 0) or 0)
-    if used and layer.get("sliding_window") is not None and not 0 < context <= layer.whole("sliding_window"):
-        raise layer.refusal("sliding_window", f"attention over the whole context ({context} tokens) is needed")
+    if (
+        used
+        and layer.get("sliding_window") is not None
+        and not 0 < context <= layer.whole("sliding_window")
+    ):
+        raise layer.refusal(
+            "sliding_window", f"attention over the whole context ({context} tokens) is needed"
+        )
 
 
 def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
-    """Layers of the target whose input is read, in the order in which it is concatenated. SGLang, SpecForge and ModelOpt count outputs
-    of layers: 1, n/2 − 1, n − 4 for the same hidden states as 2, n/2, n − 3. Only that exact list is converted."""
+    """Layers of the target whose input is read, in the order in which it is concatenated. SGLang,
+    SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as
+    2, n/2, n − 3. Only that exact list is converted."""
     key = "eagle_aux_hidden_state_layer_ids"
     default = (2, layers // 2, layers - 3)
     ids = default if head.get(key) in (None, []) else head.get(key)
@@ -154,44 +187,71 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
             f"choose the head that was trained for {target_name}."
         )
     if head.whole("num_aux_hidden_states", len(ids)) != len(ids):
-        raise head.refusal("num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})")
+        raise head.refusal(
+            "num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})"
+        )
     return tuple(ids)
 
 
 def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     """The decoder layer as a Llama configuration; built once as a check."""
     width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
-    groups, head_dim = keys.whole("num_key_value_heads", heads), keys.whole("head_dim", max(1, width // heads))
+    groups, head_dim = (
+        keys.whole("num_key_value_heads", heads),
+        keys.whole("head_dim", max(1, width // heads)),
+    )
     if heads % groups:
-        raise keys.refusal("num_key_value_heads", f"a divisor of num_attention_heads {heads} is needed")
+        raise keys.refusal(
+            "num_key_value_heads", f"a divisor of num_attention_heads {heads} is needed"
+        )
     if head_dim % 2 or head_dim > _WIDEST_HEAD:
-        raise keys.refusal("head_dim", f"an even number up to {_WIDEST_HEAD} is needed, not {head_dim}")
+        raise keys.refusal(
+            "head_dim", f"an even number up to {_WIDEST_HEAD} is needed, not {head_dim}"
+        )
     activation = keys.get("hidden_act") or "silu"
     if not isinstance(activation, str) or activation not in ACT2FN:
         raise keys.refusal("hidden_act", "an activation that transformers knows is needed")
     values: dict[str, Any] = {
-        "vocab_size": vocabulary, "hidden_size": width, "intermediate_size": keys.whole("intermediate_size"),
-        "num_hidden_layers": 1, "num_attention_heads": heads, "num_key_value_heads": groups, "head_dim": head_dim,
-        "hidden_act": activation, "max_position_embeddings": keys.whole("max_position_embeddings", 2048),
-        "rms_norm_eps": keys.number("rms_norm_eps", 1e-6), "rope_parameters": _rotary(keys),
+        "vocab_size": vocabulary,
+        "hidden_size": width,
+        "intermediate_size": keys.whole("intermediate_size"),
+        "num_hidden_layers": 1,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups,
+        "head_dim": head_dim,
+        "hidden_act": activation,
+        "max_position_embeddings": keys.whole("max_position_embeddings", 2048),
+        "rms_norm_eps": keys.number("rms_norm_eps", 1e-6),
+        "rope_parameters": _rotary(keys),
         **{flag: keys.flag(flag) for flag in ("attention_bias", "mlp_bias", "tie_word_embeddings")},
-    }  # fmt: skip
+    }
     try:
         layer = LlamaConfig(**values)
         finite = bool(torch.isfinite(LlamaRotaryEmbedding(layer).inv_freq).all())
-    except (StrictDataclassError, KeyError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except (
+        StrictDataclassError,
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RuntimeError,
+    ) as error:
         reason = " ".join(str(error).split())[:240].rstrip(".")
         raise ModelError(
             f"The decoder layer in config.json of {keys.name} cannot be built ({reason}): choose another head, or correct "
             "the file."
         ) from error
     if not finite:
-        raise keys.refusal("rope_scaling", f"finite frequencies are needed, not those of {values['rope_parameters']}")
+        raise keys.refusal(
+            "rope_scaling",
+            f"finite frequencies are needed, not those of {values['rope_parameters']}",
+        )
     return layer
 
 
 def _rotary(keys: _Keys) -> dict[str, Any]:
-    """``rope_parameters`` of current transformers, from themselves or from the older ``rope_scaling`` and ``rope_theta``."""
+    """``rope_parameters`` of current transformers, from themselves or from the older
+    ``rope_scaling`` and ``rope_theta``."""
     key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
     given = _Keys(keys.mapping(key), keys.name)
     if any(isinstance(value, Mapping) for value in given.values.values()):
@@ -203,7 +263,9 @@ def _rotary(keys: _Keys) -> dict[str, Any]:
     if kind not in _ROTARY:
         raise keys.refusal(key, f"one of the kinds {', '.join(_ROTARY)} is needed")
     theta = given.number("rope_theta", keys.number("rope_theta", _THETA))
-    parameters = {name: value for name, value in given.values.items() if name != "type" and value is not None}
+    parameters = {
+        name: value for name, value in given.values.items() if name != "type" and value is not None
+    }
     original = keys.get("original_max_position_embeddings")  # Phi-3 writes it beside rope_scaling
     if original is not None and kind in ("llama3", "yarn", "longrope"):
         parameters.setdefault("original_max_position_embeddings", original)

@@ -1,8 +1,11 @@
-"""An EAGLE-3 head: one decoder layer that reads the target's hidden states and the next token's embedding (2503.01840).
+"""An EAGLE-3 head: one decoder layer that reads the target's hidden states and the next token's
+embedding (2503.01840).
 
-Entry i pairs the target's features at position i with the embedding of token i + 1 and predicts token i + 2. While drafting,
-the head's own output stands in for features that the target has not computed yet. These modules store the weights and fuse the
-features; ``cache.py`` uses them for decoding. Shapes: H width of the head, T width of the target, V target vocabulary, D draft vocabulary.
+Entry i pairs the target's features at position i with the embedding of token i + 1 and predicts
+token i + 2. While drafting, the head's own output stands in for features that the target has not
+computed yet. These modules store the weights and fuse the features; ``cache.py`` uses them for
+decoding. Shapes: H width of the head, T width of the target, V target vocabulary, D draft
+vocabulary.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``taps``: layers whose *input* is read (0 is the first)."""
+    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``taps``: layers whose
+    *input* is read (0 is the first)."""
 
     layer: LlamaConfig
     target_hidden_size: int
@@ -32,7 +36,8 @@ class HeadConfig:
 
 
 class Eagle3Head(nn.Module):
-    """``d2t`` [D] is added to a draft id to give the target's id. ``embed_tokens`` may be the target's own table."""
+    """``d2t`` [D] is added to a draft id to give the target's id. ``embed_tokens`` may be the
+    target's own table."""
 
     d2t: Tensor
 
@@ -53,12 +58,15 @@ class Eagle3Head(nn.Module):
         self.register_buffer("d2t", torch.zeros(config.draft_vocabulary, dtype=torch.long))
 
     def fuse(self, features: Tensor) -> Tensor:
-        """The target's tapped hidden states, concatenated [..., taps · T], as the head's hidden state [..., H]."""
+        """The target's tapped hidden states, concatenated [..., taps · T], as the head's hidden
+        state [..., H]."""
         if self.input_norm is not None:
             features = self.input_norm(features)
         if self.fc_norm is not None:
             parts = features.split(self.config.target_hidden_size, -1)
-            features = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
+            features = torch.cat(
+                [norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1
+            )
         fused: Tensor = self.fc(features)
         return fused
 
@@ -68,7 +76,8 @@ class Eagle3Head(nn.Module):
 
 
 class HeadLayer(nn.Module):
-    """The weights of the decoder layer, whose queries, keys and values read [embedding, hidden state], width 2H."""
+    """The weights of the decoder layer, whose queries, keys and values read [embedding, hidden
+    state], width 2H."""
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()

@@ -19,7 +19,8 @@ from mars_core.types import DrafterConfig, Processors, RunConfig, Sampling, Tree
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_WIDTHS = 256  # captured engines are for lengths in multiples of this, so that texts of similar length share them
+# captured engines are for lengths in multiples of this, so that texts of similar length share them
+_WIDTHS = 256
 
 
 class Kind(NamedTuple):
@@ -36,7 +37,9 @@ class Kind(NamedTuple):
 def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
     """For a text of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
-    longest = min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens) if pair.graphs else tokens
+    longest = (
+        min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens) if pair.graphs else tokens
+    )
     cache_size = CacheSize(longest, nodes + 1, pair.shapes, whole=pair.graphs)
     parameters = tuple(sorted(config.rule.parameters.items()))
     return Kind(config.drafter, config.rule.name, parameters, config.sampling, cache_size, meter)
@@ -60,5 +63,7 @@ def _drafter(pair: Pair, kind: Kind, target: ModelCache, processor: Processor | 
         shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
         return Eagle3Drafter(pair.head, target.features, shape, sampling, tokens, whole=pair.graphs)
     if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(pair.draft, tokens, drafter.k, sampling, pair.vocabulary, processor, whole=pair.graphs)
+        return ModelDrafter(
+            pair.draft, tokens, drafter.k, sampling, pair.vocabulary, processor, whole=pair.graphs
+        )
     return NgramDrafter(drafter.k if drafter.kind == "ngram" else 0)  # 0 tokens: plain decoding

@@ -1,6 +1,8 @@
-"""Device operations that are captured once as a CUDA graph and replayed, and buffers for their inputs from the host.
+"""Device operations that are captured once as a CUDA graph and replayed, and buffers for their
+inputs from the host.
 
-A replay changes device memory only: Python assignments in a captured function run during the capture, not during a replay.
+A replay changes device memory only: Python assignments in a captured function run during the
+capture, not during a replay.
 """
 
 from __future__ import annotations
@@ -19,20 +21,25 @@ Outputs = TypeVar("Outputs")
 
 
 class Captured(Generic[Outputs]):
-    """A function over tensors at fixed addresses, captured during construction. The constructor calls it several times, so calling
-    it again with the same inputs must change nothing. ``outputs`` are allocated then; ``replay`` computes their values."""
+    """A function over tensors at fixed addresses, captured during construction. The constructor
+    calls it several times, so calling it again with the same inputs must change nothing.
+    ``outputs`` are allocated then; ``replay`` computes their values."""
 
     def __init__(self, function: Callable[[], Outputs], device: torch.device) -> None:
         stream, present = _stream(device), torch.cuda.current_stream(device)
         stream.wait_stream(present)
         with torch.cuda.stream(stream):
-            for _ in range(_WARM_UPS):  # workspaces and constants are allocated on first use, outside the graph
+            for _ in range(
+                _WARM_UPS
+            ):  # workspaces and constants are allocated on first use, outside the graph
                 function()
         present.wait_stream(stream)
         self._function = function  # its tensors must live as long as the graph
         self._graph = torch.cuda.CUDAGraph()
         pool = _pool(device)
-        with torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+        ):
             self.outputs = function()
 
     def replay(self) -> Outputs:
@@ -48,21 +55,26 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 @cache
 def _pool(device: torch.device) -> Any:
-    """The memory pool shared by the graphs of a device: they are replayed in turn, and outputs are read before the next replay."""
+    """The memory pool shared by the graphs of a device: they are replayed in turn, and outputs are
+    read before the next replay."""
     with torch.cuda.device(device):
         return torch.cuda.graph_pool_handle()
 
 
 class PinnedBuffer:
-    """A buffer for copying numbers to the device, at fixed addresses on both sides; on a CPU both are the same memory."""
+    """A buffer for copying numbers to the device, at fixed addresses on both sides; on a CPU both
+    are the same memory."""
 
     def __init__(self, size: int, dtype: torch.dtype, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"
         self._host = torch.zeros(size, dtype=dtype, pin_memory=self._on_cuda)
-        self._device = torch.zeros(size, dtype=dtype, device=device) if self._on_cuda else self._host
+        self._device = (
+            torch.zeros(size, dtype=dtype, device=device) if self._on_cuda else self._host
+        )
 
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
-        """The values [n] on the device, copied asynchronously. Call it only after the previous copy is complete."""
+        """The values [n] on the device, copied asynchronously. Call it only after the previous copy
+        is complete."""
         given = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(given)]
         self._host[: len(given)] = given
@@ -73,7 +85,9 @@ def received(values: Tensor) -> Tensor:
     """A copy of device values on the host, valid once the device has reached this point."""
     if values.device.type != "cuda":
         return values
-    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(
+        values, non_blocking=True
+    )
 
 
 class Stopwatch:

@@ -1,7 +1,8 @@
 """The decoding loop on token ids: draft → one target pass → verdict → commit.
 
-Every emitted token belongs to a step; the prompt's last token is the root of the first one. Random draws are indexed by output
-position. A step makes one copy to the device and one copy back, without decisions on the host in between.
+Every emitted token belongs to a step; the prompt's last token is the root of the first one. Random
+draws are indexed by output position. A step makes one copy to the device and one copy back, without
+decisions on the host in between.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
-MAX_IDLE = 8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
+MAX_IDLE = (
+    8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
+)
 
 
 class InvalidLogitsError(RuntimeError):
@@ -39,7 +42,8 @@ class InvalidLogitsError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RawStep:
-    """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then true); ``verdict.path`` is not."""
+    """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then
+    true); ``verdict.path`` is not."""
 
     verdict: Verdict
     emitted: tuple[int, ...]
@@ -52,8 +56,8 @@ class RawStep:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """The target's part of a step: one pass over the draft, and the decisions of the rule. ``parameters`` are complete and valid.
-    Without ``meter`` only outcomes are computed."""
+    """The target's part of a step: one pass over the draft, and the decisions of the rule.
+    ``parameters`` are complete and valid. Without ``meter`` only outcomes are computed."""
 
     target: ModelCache
     rule: Rule
@@ -66,10 +70,13 @@ class Verifier:
 
     def chance(self, words: Tensor) -> Chance:
         """The random numbers of a step; words [positions · 3]."""
-        return chance(words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature)
+        return chance(
+            words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature
+        )
 
     def verify(self, start: Start, draft: Draft, chance: Chance) -> Tensor:
-        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's root."""
+        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's
+        root."""
         if draft.is_chain:
             raw = self.target.forward(draft.ids, start)
         else:
@@ -82,15 +89,20 @@ class Verifier:
 
 
 class Engine:
-    """The parts of a run; can be reused for consecutive runs. ``captures``: the device operations of steps of full size are
-    captured; target and drafter must then attend over their whole caches."""
+    """The parts of a run; can be reused for consecutive runs. ``captures``: the device operations
+    of steps of full size are captured; target and drafter must then attend over their whole
+    caches."""
 
-    def __init__(self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False) -> None:
+    def __init__(
+        self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False
+    ) -> None:
         self.drafter = drafter
         self._verifier, self._target, self._eos = verifier, verifier.target, eos
         self._captures = captures
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
-        self._unmoved: tuple[int, ...] = ()  # accepted path of the latest tree, until its cache entries are moved
+        self._unmoved: tuple[
+            int, ...
+        ] = ()  # accepted path of the latest tree, until its cache entries are moved
         device, longest = self._target.device, drafter.longest
         self._numbers = capture.PinnedBuffer((4 + len(Use)) * (longest + 1) + 8, torch.long, device)
         self._set_up_s = 0.0  # of the current step
@@ -102,21 +114,27 @@ class Engine:
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int], given: int = 0) -> None:
-        """Starts a run: reads the prompt, given tokens included, except its last token, which is the root of the first step. Tokens
-        that the original run read in steps (the last ``given`` ones) are read in passes of the same shape."""
+        """Starts a run: reads the prompt, given tokens included, except its last token, which is
+        the root of the first step. Tokens that the original run read in steps (the last ``given``
+        ones) are read in passes of the same shape."""
         self._unmoved = ()
         if self._verifier.processor:
             self._verifier.processor.prompt = len(prompt) - given
-        ids, begun = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device), len(prompt) - 1 - given
+        ids, begun = (
+            torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device),
+            len(prompt) - 1 - given,
+        )
         features = self._target.read(ids[:begun])
         if given:
             features = torch.cat([features, self._target.reread(ids[begun:], begun)])
         self.drafter.begin(prompt, features)
         synchronise(self._target.device)
 
-    def steps(self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0) -> Iterator[RawStep]:
-        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be emitted. The last ``given`` tokens of the
-        prompt take the first output positions."""
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0
+    ) -> Iterator[RawStep]:
+        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be
+        emitted. The last ``given`` tokens of the prompt take the first output positions."""
         ids = list(prompt)
         first = len(prompt) - given
         end = given + max_new_tokens
@@ -129,7 +147,9 @@ class Engine:
                 return
 
     @torch.inference_mode()
-    def _step(self, ids: Sequence[int], limit: int, words_of: Callable[[int], list[int]]) -> RawStep:
+    def _step(
+        self, ids: Sequence[int], limit: int, words_of: Callable[[int], list[int]]
+    ) -> RawStep:
         """``words_of``: number of positions → random words [positions · 3]."""
         started = time.perf_counter()
         device = self._target.device
@@ -141,14 +161,27 @@ class Engine:
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
         verify_s = time.perf_counter() - started - self._set_up_s - draft_s
         recovers = end is None or end == len(emitted)
-        return RawStep(verdict, tuple(emitted[:end]), recovers, end is not None, draft_s, verify_s, self._set_up_s)
+        return RawStep(
+            verdict,
+            tuple(emitted[:end]),
+            recovers,
+            end is not None,
+            draft_s,
+            verify_s,
+            self._set_up_s,
+        )
 
-    def _decide(self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]) -> tuple[Verdict, float]:
-        """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1) · 3]."""
+    def _decide(
+        self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]
+    ) -> tuple[Verdict, float]:
+        """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1)
+        · 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
         numbers = inputs.numbers if size else ids[-1:]
         rows = [root - len(self._unmoved) + node for node in self._unmoved]
-        sent = self._numbers.send([root, inputs.start, *numbers, *words, *rows, *range(root - len(rows), root)])
+        sent = self._numbers.send(
+            [root, inputs.start, *numbers, *words, *rows, *range(root - len(rows), root)]
+        )
         sent_numbers, sent_words, moved = sent[2:].split((len(numbers), len(words), 2 * len(rows)))
         if self._verifier.processor:
             self._verifier.processor.load(ids)
@@ -172,7 +205,9 @@ class Engine:
         watch.mark()
         draft = draft_call()
         watch.mark()
-        verify_call = self._ready(key and ("verify", *key), lambda: verifier.verify(start, draft, chance))
+        verify_call = self._ready(
+            key and ("verify", *key), lambda: verifier.verify(start, draft, chance)
+        )
         row = capture.received(verify_call())
         synchronise(self._target.device)
         verdict, draft_s = walk(row.tolist()), watch.seconds()
@@ -186,7 +221,8 @@ class Engine:
         return verdict, draft_s
 
     def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
-        """``function``, or the replay of its capture under ``key``, which is created if there is none."""
+        """``function``, or the replay of its capture under ``key``, which is created if there is
+        none."""
         if key is None:
             return function
         if key not in self._captured:

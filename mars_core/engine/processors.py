@@ -1,4 +1,5 @@
-"""Logits processors that depend on the text: penalties, repeated n-grams, biases and banned words, with transformers' meaning and order.
+"""Logits processors that depend on the text: penalties, repeated n-grams, biases and banned words,
+with transformers' meaning and order.
 
 The text is kept on the device, so that a captured step needs nothing from the host.
 """
@@ -27,23 +28,34 @@ _IDS = re.compile(r"\[(0|[1-9]\d{0,8})(, *(0|[1-9]\d{0,8}))*\]")
 @contained()
 def word_ids(tokenizer: PreTrainedTokenizerBase, word: str) -> list[int]:
     """The ids of a word of ``Processors``."""
-    return [*json.loads(word)] if _IDS.fullmatch(word) else tokenizer.encode(clean(word), add_special_tokens=False)
+    return (
+        [*json.loads(word)]
+        if _IDS.fullmatch(word)
+        else tokenizer.encode(clean(word), add_special_tokens=False)
+    )
 
 
 class Processor:
-    """For texts of at most ``tokens``. ``rows`` are texts, [N, T] ids: the latest first, _NONE before the beginning."""
+    """For texts of at most ``tokens``. ``rows`` are texts, [N, T] ids: the latest first, _NONE
+    before the beginning."""
 
     prompt = 0  # its length
 
     def __init__(
-        self, chosen: Processors, tokenizer: PreTrainedTokenizerBase, tokens: int, device: torch.device
+        self,
+        chosen: Processors,
+        tokenizer: PreTrainedTokenizerBase,
+        tokens: int,
+        device: torch.device,
     ) -> None:
         self._chosen = chosen
         # Of each word: ids before the last, latest first; the last; what is added to its logit
         self._biases: list[tuple[Tensor, int, float]] = []
         for word, value in chosen.logit_bias:
             *before, last = word_ids(tokenizer, word)
-            self._biases.append((torch.tensor(before[::-1], dtype=torch.long, device=device), last, value))
+            self._biases.append(
+                (torch.tensor(before[::-1], dtype=torch.long, device=device), last, value)
+            )
             tokens = max(tokens, len(before))
         self._places = torch.arange(tokens, device=device)
         self._buffer = PinnedBuffer(tokens + 1, torch.long, device)
@@ -68,7 +80,8 @@ class Processor:
         return rows
 
     def apply(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """The processed logits [N, V] after N texts. Ids from V on, which a draft model lacks, are passed over."""
+        """The processed logits [N, V] after N texts. Ids from V on, which a draft model lacks, are
+        passed over."""
         chosen, size, z = self._chosen, logits.shape[-1], logits.clone()
         ids, known = rows.clamp(max=size), rows < _NONE
 
@@ -88,6 +101,8 @@ class Processor:
         if n := chosen.no_repeat_ngram_size:
             repeats = known[:, n - 1 :]
             for back in range(n - 1):
-                repeats = repeats & (rows[:, back + 1 :][:, : repeats.shape[-1]] == rows[:, back : back + 1])
+                repeats = repeats & (
+                    rows[:, back + 1 :][:, : repeats.shape[-1]] == rows[:, back : back + 1]
+                )
             z = z.masked_fill(count(repeats) > 0, -torch.inf)
         return z

@@ -1,7 +1,8 @@
 """The interface between the page and an accelerator: a Job in, events out, all picklable.
 
-On ZeroGPU the two are separate processes, elsewhere separate threads. ``Record`` builds a trace from the
-events. Runs to be compared are executed one after the other, each after a warm-up (``Session.warm_up``), in random order.
+On ZeroGPU the two are separate processes, elsewhere separate threads. ``Record`` builds a trace
+from the events. Runs to be compared are executed one after the other, each after a warm-up
+(``Session.warm_up``), in random order.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
 
-RUN_FAILURES = (RuntimeError, ValueError, MemoryError)  # exceptions of iterating a run; its trace then holds the reason
+RUN_FAILURES = (
+    RuntimeError,
+    ValueError,
+    MemoryError,
+)  # exceptions of iterating a run; its trace then holds the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Runs on one pair, one after the other, each directly after its warm-up. After a failed run the next one starts; a cancelled run
-    is the last. ``order``: indices of ``configs`` in the order of execution. ``seconds``: wall time for all of them, after which the
-    current run is cancelled with reason deadline. ``interval_s``: between two reports of a run; its first step is reported immediately.
-    ``warm``: the job before ran the same configurations, so no warm-up is needed."""
+    """Runs on one pair, one after the other, each directly after its warm-up. After a failed run
+    the next one starts; a cancelled run is the last. ``order``: indices of ``configs`` in the order
+    of execution. ``seconds``: wall time for all of them, after which the current run is cancelled
+    with reason deadline. ``interval_s``: between two reports of a run; its first step is reported
+    immediately. ``warm``: the job before ran the same configurations, so no warm-up is needed."""
 
     pair: PairSpec
     configs: tuple[RunConfig, ...]
@@ -37,7 +43,8 @@ class Job:
 
 
 class Began(NamedTuple):
-    """A run has started: its final configuration (parameters complete, path known) and its prompt."""
+    """A run has started: its final configuration (parameters complete, path known) and its
+    prompt."""
 
     run: int  # index of configs, as in the events below
     config: RunConfig
@@ -85,13 +92,14 @@ class Accelerator(Protocol):
     loads: bool
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
-        """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends the current run before its next step.
-        Raises AcceleratorError if no run could be started."""
+        """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends
+        the current run before its next step. Raises AcceleratorError if no run could be started."""
         ...
 
 
 class Record:
-    """Builds the trace of a run from its events; available at any time, even if the computing process has ended."""
+    """Builds the trace of a run from its events; available at any time, even if the computing
+    process has ended."""
 
     def __init__(self, began: Began) -> None:
         _, self.config, self.prompt_ids, self.given, self.text = began
@@ -110,19 +118,34 @@ class Record:
             _, self.status, self.stop_reason, self.error = event
         else:
             self.steps += event.steps
-            self.text, self.prefill_s, self._peak_memory_bytes = event.text, event.prefill_s, event.peak_memory_bytes
+            self.text, self.prefill_s, self._peak_memory_bytes = (
+                event.text,
+                event.prefill_s,
+                event.peak_memory_bytes,
+            )
 
     def trace(self) -> Trace:
         """The trace so far; its status is cancelled until the run has ended."""
         summary = summarise(
-            self.steps, prompt_tokens=len(self.prompt_ids), prefill_s=self.prefill_s, peak_memory_bytes=self.peak_memory_bytes
-        )  # fmt: skip
+            self.steps,
+            prompt_tokens=len(self.prompt_ids),
+            prefill_s=self.prefill_s,
+            peak_memory_bytes=self.peak_memory_bytes,
+        )
         return Trace(
-            config=self.config, status=self.status, stop_reason=self.stop_reason, prompt_ids=self.prompt_ids, text=self.text,
-            steps=tuple(self.steps), summary=summary, error=self.error, given=self.given,
-        )  # fmt: skip
+            config=self.config,
+            status=self.status,
+            stop_reason=self.stop_reason,
+            prompt_ids=self.prompt_ids,
+            text=self.text,
+            steps=tuple(self.steps),
+            summary=summary,
+            error=self.error,
+            given=self.given,
+        )
 
 
 def execution_order(runs: int) -> list[int]:
-    """Run numbers in random order. It is not seeded, so that repeated comparisons do not repeat a bias; it is stored with the runs."""
+    """Run numbers in random order. It is not seeded, so that repeated comparisons do not repeat a
+    bias; it is stored with the runs."""
     return random.sample(range(runs), runs)

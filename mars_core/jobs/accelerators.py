@@ -24,9 +24,10 @@ LOOK_S = 0.05  # polling interval for a stop request from another process
 
 
 class Local:
-    """Executes all jobs in one thread. On a CPU a second thread would have OpenMP workers of its own, and with more workers than cores
-    OpenMP stops busy-waiting, which more than halves the speed of small models. The thread computes up to the next event and then
-    waits: an interval of steps costs two thread switches."""
+    """Executes all jobs in one thread. On a CPU a second thread would have OpenMP workers of its
+    own, and with more workers than cores OpenMP stops busy-waiting, which more than halves the
+    speed of small models. The thread computes up to the next event and then waits: an interval of
+    steps costs two thread switches."""
 
     loads = True
 
@@ -43,22 +44,29 @@ class Local:
                 self._engine.submit(events.close).result()
 
 
-def _perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    from mars_core.jobs.perform import perform  # imported here so that the page starts without transformers
+def _perform(
+    pool: ModelPool, job: Job, stopped: Callable[[], bool]
+) -> Generator[Event, None, None]:
+    from mars_core.jobs.perform import (
+        perform,
+    )  # imported here so that the page starts without transformers
 
     return perform(pool, job, stopped)
 
 
 class ZeroGpu:
-    """Executes each job in a process that ``gpu`` (the decorator ``spaces.GPU``) forks from this one.
+    """Executes each job in a process that ``gpu`` (the decorator ``spaces.GPU``) forks from this
+    one.
 
-    Constructed before the page is launched, in the main thread, where CUDA is emulated: all ``pairs`` are loaded then, and no
-    other pair can be run. The call takes a job and a path and yields events; a file at that path requests a stop.
+    Constructed before the page is launched, in the main thread, where CUDA is emulated: all
+    ``pairs`` are loaded then, and no other pair can be run. The call takes a job and a path and
+    yields events; a file at that path requests a stop.
 
-    The requested duration is checked against the visitor's quota before the call starts, and the process is killed at its end. It
-    is estimated so that the job's own deadline comes first: requested tokens, warm-ups included, times the mean pace of the
-    pair's runs so far (initially ``PACE_S``) times 1.5, at most ``job.seconds`` and ``MAX_S``. ``SET_UP_S``
-    is added for copying the weights to the device.
+    The requested duration is checked against the visitor's quota before the call starts, and the
+    process is killed at its end. It is estimated so that the job's own deadline comes first:
+    requested tokens, warm-ups included, times the mean pace of the pair's runs so far (initially
+    ``PACE_S``) times 1.5, at most ``job.seconds`` and ``MAX_S``. ``SET_UP_S`` is added for copying
+    the weights to the device.
     """
 
     loads = False
@@ -74,10 +82,13 @@ class ZeroGpu:
         self._pairs = tuple(pairs)
         for pair in pairs:
             pool.get(pair)
-        self._call = gpu(duration=lambda job, _path: math.ceil(job.seconds) + self.SET_UP_S)(self._perform)
+        self._call = gpu(duration=lambda job, _path: math.ceil(job.seconds) + self.SET_UP_S)(
+            self._perform
+        )
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
-        """As ``Accelerator.run``. If the process dies, the current run is reported as failed and the job ends."""
+        """As ``Accelerator.run``. If the process dies, the current run is reported as failed and
+        the job ends."""
         if job.pair not in self._pairs:
             raise AcceleratorError(
                 f"The pair {job.pair.title!r} was not placed on the GPU when this page started; choose another."
@@ -88,7 +99,9 @@ class ZeroGpu:
             try:
                 for event in events:
                     under_way = None if isinstance(event, Ended) else event.run
-                    if isinstance(event, Wrote) and event.last and event.steps:  # the mean pace learns from the run
+                    if (
+                        isinstance(event, Wrote) and event.last and event.steps
+                    ):  # the mean pace learns from the run
                         step = event.steps[-1]
                         tokens = step.emitted[-1].position + 1 - len(job.configs[event.run].prefix)
                         before = self._pace_s.get(job.pair.key, step.elapsed_s / tokens)
@@ -99,7 +112,10 @@ class ZeroGpu:
                     raise AcceleratorError(_sentence(error)) from error
                 yield Ended(under_way, Status.FAILED, StopReason.ERROR, _sentence(error))
             finally:
-                Path(path).touch()  # generator closed: the process stops before its next step, not at its next event
+                Path(
+                    path
+                    # generator closed: the process stops before its next step, not at its next event
+                ).touch()
                 events.close()
 
     def granted(self, job: Job) -> Job:
@@ -116,7 +132,8 @@ class ZeroGpu:
 
 @contextmanager
 def _stop_file(stop: Stop) -> Iterator[str]:
-    """A path at which a file is created once ``stop`` is requested; watched by a separate thread."""
+    """A path at which a file is created once ``stop`` is requested; watched by a separate
+    thread."""
     over = threading.Event()
     with TemporaryDirectory(prefix="mars-stop-") as folder:
         path = Path(folder, "stop")

@@ -16,9 +16,10 @@ Why = Callable[[], StopReason | None]  # reason to end before the next step, or 
 
 
 def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
-    """The runs of ``job``, one after the other; a warm-up precedes the first run of each configuration. Raises ModelError if the pair
-    cannot be loaded. The deadline is checked after the first step of a run at the earliest, so that the trace has that reason. A failed
-    run frees its memory."""
+    """The runs of ``job``, one after the other; a warm-up precedes the first run of each
+    configuration. Raises ModelError if the pair cannot be loaded. The deadline is checked after the
+    first step of a run at the earliest, so that the trace has that reason. A failed run frees its
+    memory."""
     session = Session(pool.get(job.pair))
     ends = time.monotonic() + job.seconds
 
@@ -28,7 +29,9 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
         return StopReason.DEADLINE if time.monotonic() >= ends else None
 
     cold = set() if job.warm else set(job.order)
-    for number in [] if job.pair in pool.ran else sorted(cold):  # in a new process one warm-up is not sufficient
+    for number in (
+        [] if job.pair in pool.ran else sorted(cold)
+    ):  # in a new process one warm-up is not sufficient
         if why() is None:
             session.warm_up(job.configs[number])
     for number in job.order:
@@ -49,24 +52,30 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
 
 
 def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, None, Ended]:
-    """One run. Its last event is returned, not yielded: its caches have been released by then. The first step is reported alone, then those
-    of each interval. Raises ValueError for an invalid configuration."""
+    """One run. Its last event is returned, not yielded: its caches have been released by then. The
+    first step is reported alone, then those of each interval. Raises ValueError for an invalid
+    configuration."""
     try:
         run = session.start(job.configs[number])
     except RUN_FAILURES as error:  # e.g. not enough memory for its caches
         yield session.began(number, job.configs[number])
-        return Ended(number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device)))
+        return Ended(
+            number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device))
+        )
     yield Began(number, run.config, run.prompt_ids, run.given, run.text)
     seconds, goes_on = 0.0, True
     while goes_on:
         steps, goes_on = burst(run, seconds, why)
-        yield Wrote(number, tuple(steps), run.text, run.prefill_s, run.peak_memory_bytes, not goes_on)
+        yield Wrote(
+            number, tuple(steps), run.text, run.prefill_s, run.peak_memory_bytes, not goes_on
+        )
         seconds = job.interval_s
     return Ended(number, run.status, run.stop_reason, run.error)
 
 
 def burst(run: Run, seconds: float, why: Why) -> tuple[list[Step], bool]:
-    """Steps until ``seconds`` have passed, at least one, and whether the run continues. Cancels it once ``why`` returns a reason."""
+    """Steps until ``seconds`` have passed, at least one, and whether the run continues. Cancels it
+    once ``why`` returns a reason."""
     steps: list[Step] = []
     ends = time.monotonic() + seconds
     with suppress(*RUN_FAILURES):

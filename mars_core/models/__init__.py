@@ -1,6 +1,7 @@
 """Models: the catalog of pairs, loading with all checks, and the pool of loaded pairs.
 
-``Pair`` is imported on first access: its module imports transformers' models, which takes longer than everything else.
+``Pair`` is imported on first access: its module imports transformers' models, which takes longer
+than everything else.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,16 @@ from mars_core.models.pool import ModelPool
 if TYPE_CHECKING:
     from mars_core.models.loading import Pair
 
-__all__ = ["BUNDLED_PAIR", "CATALOG", "Fit", "ModelError", "ModelPool", "Pair", "PairSpec", "custom_pair"]
+__all__ = [
+    "BUNDLED_PAIR",
+    "CATALOG",
+    "Fit",
+    "ModelError",
+    "ModelPool",
+    "Pair",
+    "PairSpec",
+    "custom_pair",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,15 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
-from mars_core.models.source import BUNDLED, count_parameters, folder_of, is_folder, is_local, label, parse_ref
+from mars_core.models.source import (
+    BUNDLED,
+    count_parameters,
+    folder_of,
+    is_folder,
+    is_local,
+    label,
+    parse_ref,
+)
 from mars_core.types import ModelRef
 
 GENERAL_PROMPTS = (
@@ -38,7 +46,8 @@ BUNDLED_PROMPTS = (
     "Tell a story about a restless boy called Sam.",
     "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?",
 )
-# As the models of a pair answer: on the first 120 tokens the check at loading is made and margins are measured.
+# As the models of a pair answer: on the first 120 tokens the check at loading is made and margins
+# are measured.
 GENERAL_TEXT = (
     "The air scatters short waves of sunlight, such as blue, much more than long ones, such as red. That is why blue light reaches our "
     "eyes from every part of the sky.\n\nIn May, Natalia sold 48 / 2 = 24 clips. In April and May together she sold 48 + 24 = 72 clips. "
@@ -76,7 +85,8 @@ PAPER_THETA = Theta(0.9)
 
 @dataclass(frozen=True, slots=True)
 class PairSpec:
-    """A pair of models. Parameter counts are 0 where they are unknown until the model's configuration is read."""
+    """A pair of models. Parameter counts are 0 where they are unknown until the model's
+    configuration is read."""
 
     key: str
     title: str
@@ -93,7 +103,8 @@ class PairSpec:
     theta: Theta = PAPER_THETA
 
     def memory_bytes(self, dtype: torch.dtype) -> int:
-        """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is not known yet."""
+        """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is
+        not known yet."""
         known = self.target_parameters and (self.draft_parameters or self.draft is None)
         return needed(self.target_parameters + self.draft_parameters, dtype) if known else 0
 
@@ -101,8 +112,9 @@ class PairSpec:
 def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
 ) -> PairSpec:
-    """A pair of the user's own, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a smaller model; ``head``: an EAGLE-3
-    head. Without both, the target can be decoded with n-gram drafts or without drafts."""
+    """A pair of the user's own, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a
+    smaller model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram
+    drafts or without drafts."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head
@@ -116,7 +128,8 @@ def _short(ref: ModelRef) -> str:
 
 
 def _stored(ref: ModelRef) -> int:
-    """Parameters of a local folder; 0 for a Hub model, whose files are not accessed here. Raises ModelError."""
+    """Parameters of a local folder; 0 for a Hub model, whose files are not accessed here. Raises
+    ModelError."""
     if not is_local(ref) or not is_folder(folder_of(ref)):
         return 0
     with explained(ref):
@@ -124,7 +137,8 @@ def _stored(ref: ModelRef) -> int:
 
 
 def _bundled() -> PairSpec:
-    """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading then raises an error)."""
+    """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading
+    then raises an error)."""
     target, draft, head = map(ModelRef, BUNDLED)
     try:
         sizes = (_stored(target), _stored(draft))
@@ -135,9 +149,16 @@ def _bundled() -> PairSpec:
         "problems in the words of its own training text, and knows nothing else. MIT licence."
     )
     return PairSpec(
-        "bundled", "Bundled: stories and sums", target, draft, *sizes, note, prompts=BUNDLED_PROMPTS, text=BUNDLED_TEXT,
+        "bundled",
+        "Bundled: stories and sums",
+        target,
+        draft,
+        *sizes,
+        note,
+        prompts=BUNDLED_PROMPTS,
+        text=BUNDLED_TEXT,
         head=head if is_folder(folder_of(head)) else None,
-    )  # fmt: skip
+    )
 
 
 _QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
@@ -145,36 +166,58 @@ _QWEN3 = "General chat, reasoning and code in many languages; thinks before it a
 BUNDLED_PAIR = _bundled()
 CATALOG: tuple[PairSpec, ...] = (
     PairSpec(
-        "smollm2-135m", "SmolLM2 135M", ModelRef(smollm2.NAME), None, 134_515_008, 0,
+        "smollm2-135m",
+        "SmolLM2 135M",
+        ModelRef(smollm2.NAME),
+        None,
+        134_515_008,
+        0,
         "General chat in English on any CPU: short answers, explanations, code; weak at sums. It has no draft model: drafts repeat what "
         "the text has already (n-grams). Fetched once, 93 MB. Apache 2.0, no account needed.",
-        prompts=SMOLLM2_PROMPTS, temperature=0.0,
+        prompts=SMOLLM2_PROMPTS,
+        temperature=0.0,
         theta=Theta(
-            0.97, "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of p₁; 0.97 asks for about half."
+            0.97,
+            "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of p₁; 0.97 asks for about half.",
         ),
     ),
     BUNDLED_PAIR,
     PairSpec(
-        "qwen3-0.6b-4b", "Qwen3 0.6B → 4B", ModelRef("Qwen/Qwen3-4B", "1cfa9a7208912126459214e8b04321603b3df60c"),
-        _QWEN3_DRAFT, 4_022_468_096, 596_049_920, _QWEN3,
+        "qwen3-0.6b-4b",
+        "Qwen3 0.6B → 4B",
+        ModelRef("Qwen/Qwen3-4B", "1cfa9a7208912126459214e8b04321603b3df60c"),
+        _QWEN3_DRAFT,
+        4_022_468_096,
+        596_049_920,
+        _QWEN3,
     ),
     PairSpec(
-        "qwen3-0.6b-8b", "Qwen3 0.6B → 8B", ModelRef("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
-        _QWEN3_DRAFT, 8_190_735_360, 596_049_920, _QWEN3,
+        "qwen3-0.6b-8b",
+        "Qwen3 0.6B → 8B",
+        ModelRef("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
+        _QWEN3_DRAFT,
+        8_190_735_360,
+        596_049_920,
+        _QWEN3,
     ),
     PairSpec(
-        "llama-3-1b-8b", "Llama 3.2 1B → 3.1 8B",
+        "llama-3-1b-8b",
+        "Llama 3.2 1B → 3.1 8B",
         ModelRef("meta-llama/Llama-3.1-8B-Instruct", "0e9e39f249a16976918f6564b8830bc894c89659"),
         ModelRef("meta-llama/Llama-3.2-1B-Instruct", "9213176726f574b556790deb65791e0c5aa438b6"),
-        8_030_261_248, 1_235_814_400,
+        8_030_261_248,
+        1_235_814_400,
         "General chat in English and seven more languages. Llama 3.1 and 3.2 Community Licences: "
         "accept both on the models' pages, then log in with `hf auth login` or set HF_TOKEN.",
         gated=True,
     ),
     PairSpec(
-        "smollm2-135m-1.7b", "SmolLM2 135M → 1.7B",
+        "smollm2-135m-1.7b",
+        "SmolLM2 135M → 1.7B",
         ModelRef("HuggingFaceTB/SmolLM2-1.7B-Instruct", "31b70e2e869a7173562077fd711b654946d38674"),
         ModelRef("HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"),
-        1_711_376_384, 134_515_008, "General chat in English, small enough for a laptop. Apache 2.0, no account needed.",
+        1_711_376_384,
+        134_515_008,
+        "General chat in English, small enough for a laptop. Apache 2.0, no account needed.",
     ),
-)  # fmt: skip
+)

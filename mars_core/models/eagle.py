@@ -1,4 +1,5 @@
-"""EAGLE-3 heads from the Hub or a folder: first the configuration, checked against the target, then the weights, on the target's device."""
+"""EAGLE-3 heads from the Hub or a folder: first the configuration, checked against the target, then
+the weights, on the target's device."""
 
 from __future__ import annotations
 
@@ -16,11 +17,20 @@ from mars_core.models.source import Planned, Progress, description, label, weigh
 from mars_core.models.untrusted import check_config_file
 from mars_core.types import ModelRef
 
-TARGETS = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "phi3": "Phi-3"}
+TARGETS = {
+    "llama": "Llama",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen3",
+    "mistral": "Mistral",
+    "phi3": "Phi-3",
+}
 
 
-def plan_eagle(ref: ModelRef, target: PreTrainedConfig, target_name: str, progress: Progress) -> Planned[HeadConfig]:
-    """Fetches and checks the configuration of ``ref`` for a target with the configuration ``target``. Raises ModelError."""
+def plan_eagle(
+    ref: ModelRef, target: PreTrainedConfig, target_name: str, progress: Progress
+) -> Planned[HeadConfig]:
+    """Fetches and checks the configuration of ``ref`` for a target with the configuration
+    ``target``. Raises ModelError."""
     if target.model_type not in TARGETS:
         raise ModelError(
             f"{target_name} is a {target.model_type} model, and EAGLE-3 heads are run with {', '.join(TARGETS.values())} "
@@ -31,16 +41,23 @@ def plan_eagle(ref: ModelRef, target: PreTrainedConfig, target_name: str, progre
     with explained(ref):
         raw: Any = json.loads((folder / "config.json").read_bytes())
         if not isinstance(raw, dict):
-            raise ModelError(f"config.json of {ref.name} is not a JSON object: fetch or save it again.")
+            raise ModelError(
+                f"config.json of {ref.name} is not a JSON object: fetch or save it again."
+            )
         config = read_config(raw, target, ref.name, target_name)
         with torch.device("meta"):
             head = Eagle3Head(config)
-        parameters = sum(weight.numel() for weight in head.parameters()) - head.embed_tokens.weight.numel()
+        parameters = (
+            sum(weight.numel() for weight in head.parameters()) - head.embed_tokens.weight.numel()
+        )
         return Planned(pinned, folder, config, parameters)
 
 
-def load_eagle(plan: Planned[HeadConfig], target: PreTrainedModel, progress: Progress) -> tuple[Eagle3Head, ModelRef]:
-    """The planned head on the device and in the dtype of ``target``, and its reference with the revision resolved. Raises ModelError."""
+def load_eagle(
+    plan: Planned[HeadConfig], target: PreTrainedModel, progress: Progress
+) -> tuple[Eagle3Head, ModelRef]:
+    """The planned head on the device and in the dtype of ``target``, and its reference with the
+    revision resolved. Raises ModelError."""
     folder, ref = weights(plan.ref, progress, pickles=True)
     progress(f"Loading {label(ref)}: weights")
     with explained(ref), torch.no_grad():

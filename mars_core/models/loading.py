@@ -1,6 +1,8 @@
-"""Loads models from references: configuration checks first, then weights, placement and numerical checks.
+"""Loads models from references: configuration checks first, then weights, placement and numerical
+checks.
 
-``plan`` reads configurations only; ``load`` fetches the weights. Between the two the caller may free memory.
+``plan`` reads configurations only; ``load`` fetches the weights. Between the two the caller may
+free memory.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
@@ -50,8 +58,9 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """A target and its drafters on a device, ready to run. The refs carry the resolved revisions. Only ids below ``vocabulary`` may be
-    drafted. ``context`` is the longest sequence, in tokens, that the target can take, ``draft_context`` that of the draft model."""
+    """A target and its drafters on a device, ready to run. The refs carry the resolved revisions.
+    Only ids below ``vocabulary`` may be drafted. ``context`` is the longest sequence, in tokens,
+    that the target can take, ``draft_context`` that of the draft model."""
 
     spec: PairSpec
     target: PreTrainedModel
@@ -69,7 +78,9 @@ class Pair:
     head_ref: ModelRef | None = None
     graphs: bool = False  # whether steps are captured as CUDA graphs
     shapes: PassShapes = ANY_SHAPE  # of the target's passes
-    inexact: str = "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
+    inexact: str = (
+        "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
+    )
     margins: Margins = ()  # of the target, on ``spec.text`` and its own continuation
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
@@ -102,7 +113,11 @@ def plan(spec: PairSpec, progress: Progress) -> Plans:
     """Reads and checks the configurations of a pair. Raises ModelError."""
     target = _plan_model(spec.target, progress)
     draft = _plan_model(spec.draft, progress) if spec.draft else None
-    return Plans(target, draft, plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None)
+    return Plans(
+        target,
+        draft,
+        plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None,
+    )
 
 
 def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
@@ -116,14 +131,18 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
             empty: PreTrainedModel = build(config, trust_remote_code=False)
         check_class(empty, ref.name)
         bits, tables = _bits(config), {empty.get_input_embeddings(), empty.get_output_embeddings()}
-        dense = sum(weight.numel() for table in tables if table is not None for weight in table.parameters())
+        dense = sum(
+            weight.numel() for table in tables if table is not None for weight in table.parameters()
+        )
         total = empty.num_parameters()
-        return Planned(pinned, folder, config, total, total - min(dense, total) if bits else 0, bits)
+        return Planned(
+            pinned, folder, config, total, total - min(dense, total) if bits else 0, bits
+        )
 
 
 def _bits(config: PreTrainedConfig) -> int:
-    """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ, AWQ). 0: not quantised, or formats that
-    may be widened on loading."""
+    """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ,
+    AWQ). 0: not quantised, or formats that may be widened on loading."""
     found: Any = getattr(config, "quantization_config", None) or {}
     stored: dict[str, Any] = found if isinstance(found, dict) else found.to_dict()
     if stored.get("quant_method") in ("gptq", "awq"):
@@ -132,7 +151,8 @@ def _bits(config: PreTrainedConfig) -> int:
 
 
 def suited(target: Plan) -> torch.dtype:
-    """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the products take most of the time."""
+    """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the
+    products take most of the time."""
     if offers_int4(target.folder):
         return INT4
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -141,9 +161,15 @@ def suited(target: Plan) -> torch.dtype:
 
 
 def load(
-    spec: PairSpec, plans: Plans, device: torch.device, dtype: torch.dtype, graphs: bool, progress: Progress
-) -> Pair:  # fmt: skip
-    """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate. Raises ModelError."""
+    spec: PairSpec,
+    plans: Plans,
+    device: torch.device,
+    dtype: torch.dtype,
+    graphs: bool,
+    progress: Progress,
+) -> Pair:
+    """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate.
+    Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     second = None
@@ -151,29 +177,46 @@ def load(
         other = torch.float32 if dtype == INT4 and not offers_int4(plans.draft.folder) else dtype
         second = _model(plans.draft, device, other, progress)
     text = real_text(tokenizer, vocabulary, spec.text)
-    first = _model(plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text)
+    first = _model(
+        plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text
+    )
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
     fast = is_fast(first.model) and (second is None or is_fast(second.model))
     return Pair(
-        spec=spec, target=first.model, draft=second and second.model, head=head, tokenizer=tokenizer,
-        device=first.model.device, dtype=dtype,
-        target_ref=first.ref, draft_ref=second and second.ref, head_ref=head_ref,
+        spec=spec,
+        target=first.model,
+        draft=second and second.model,
+        head=head,
+        tokenizer=tokenizer,
+        device=first.model.device,
+        dtype=dtype,
+        target_ref=first.ref,
+        draft_ref=second and second.ref,
+        head_ref=head_ref,
         context=_context(plans.target.config, tokenizer),
         draft_context=_context(plans.draft.config, tokenizer) if plans.draft else None,
-        eos_ids=end_ids(first.model, tokenizer), vocabulary=vocabulary,
-        graphs=graphs and fast and first.model.device.type == "cuda", shapes=first.shapes, inexact=first.inexact,
+        eos_ids=end_ids(first.model, tokenizer),
+        vocabulary=vocabulary,
+        graphs=graphs and fast and first.model.device.type == "cuda",
+        shapes=first.shapes,
+        inexact=first.inexact,
         margins=first.margins,
-    )  # fmt: skip
+    )
 
 
 def _model(
-    plan: Plan, device: torch.device, dtype: torch.dtype, progress: Progress,
-    spread: dict[int | str, int] | None = None, text: Tensor | None = None,
-) -> _Loaded:  # fmt: skip
-    """The model in evaluation mode, without gradients, on ``device`` or distributed as in ``spread``; with fast layers
-    if the engine computes the same with them. ``text``: token ids with which the shapes of exact passes are searched."""
+    plan: Plan,
+    device: torch.device,
+    dtype: torch.dtype,
+    progress: Progress,
+    spread: dict[int | str, int] | None = None,
+    text: Tensor | None = None,
+) -> _Loaded:
+    """The model in evaluation mode, without gradients, on ``device`` or distributed as in
+    ``spread``; with fast layers if the engine computes the same with them. ``text``: token ids with
+    which the shapes of exact passes are searched."""
     trees = plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
@@ -201,18 +244,30 @@ class _Loaded(NamedTuple):
 
 
 def _read(
-    plan: Plan, folder: Path, device: torch.device, dtype: torch.dtype, progress: Progress, spread: dict[int | str, int] | None
-) -> PreTrainedModel:  # fmt: skip
-    """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits in its folder, if it has some."""
-    options: dict[str, Any] = {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+    plan: Plan,
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype,
+    progress: Progress,
+    spread: dict[int | str, int] | None,
+) -> PreTrainedModel:
+    """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits
+    in its folder, if it has some."""
+    options: dict[str, Any] = (
+        {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+    )
     if dtype == INT4:
         progress(f"Loading {label(plan.ref)}: weights")
         return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
     with _reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
+            folder,
+            dtype=dtype,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
             **(options if device.type == "cuda" else {}),
-        )  # fmt: skip
+        )
     # transformers fills missing weights with random numbers
     if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
         raise ModelError(
@@ -224,8 +279,8 @@ def _read(
 
 
 def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int | str, int] | None:
-    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the free bytes of every GPU (the rest is
-    for cache and activations), then the host's."""
+    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the
+    free bytes of every GPU (the rest is for cache and activations), then the host's."""
     if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
         return None
     gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
@@ -234,12 +289,17 @@ def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int 
 
 
 def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Maximum context in tokens. Rotary scalings that depend on the length limit it to the length at which they start, because keys
-    in the cache keep the old scaling, and a block would be scaled differently from its single tokens."""
+    """Maximum context in tokens. Rotary scalings that depend on the length limit it to the length
+    at which they start, because keys in the cache keep the old scaling, and a block would be scaled
+    differently from its single tokens."""
     text = config.get_text_config(decoder=True)
     limit = getattr(text, "max_position_embeddings", None)
     if not isinstance(limit, int) or limit <= 0:
-        limit = tokenizer.model_max_length if 0 < tokenizer.model_max_length < _NO_LIMIT else _FALLBACK_CONTEXT
+        limit = (
+            tokenizer.model_max_length
+            if 0 < tokenizer.model_max_length < _NO_LIMIT
+            else _FALLBACK_CONTEXT
+        )
     parameters = getattr(text, "rope_parameters", None) or {}
     for rope in (parameters, *(value for value in parameters.values() if isinstance(value, dict))):
         if rope.get("rope_type") in ("dynamic", "longrope"):
@@ -253,7 +313,9 @@ def _reported(stage: str, progress: Progress) -> Iterator[None]:
     """Converts transformers' progress bar over the tensors to progress messages."""
     bar = bar_class(lambda bar: f"{stage} {bar.n} of {bar.total}", progress)
     progress(stage)
-    previous = transformers_logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
+    previous = transformers_logging.set_tqdm_hook(
+        lambda _factory, args, kwargs: bar(*args, **kwargs)
+    )
     try:
         yield
     finally:

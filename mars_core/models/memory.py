@@ -17,7 +17,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a pair fits into memory. ``needed_bytes`` is 0 where its size is unknown until its configuration is read."""
+    """Whether a pair fits into memory. ``needed_bytes`` is 0 where its size is unknown until its
+    configuration is read."""
 
     needed_bytes: int
     available_bytes: int
@@ -34,7 +35,8 @@ def needed(parameters: int, dtype: torch.dtype) -> int:
 
 
 def pick_device(wanted: str) -> torch.device:
-    """The device for ``auto`` (CUDA if available), ``cpu``, ``cuda`` or ``cuda:N``. Raises ValueError."""
+    """The device for ``auto`` (CUDA if available), ``cpu``, ``cuda`` or ``cuda:N``. Raises
+    ValueError."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
@@ -44,15 +46,20 @@ def pick_device(wanted: str) -> torch.device:
     if kind != "cuda" or (index and not index.isdecimal()):
         raise ValueError(f"device is {wanted!r}; it must be auto, cpu, cuda or cuda:N.")
     if int(index or 0) >= count:
-        raise ValueError(f"device is {wanted!r}, but this machine has {count} CUDA devices; choose auto or cpu.")
+        raise ValueError(
+            f"device is {wanted!r}, but this machine has {count} CUDA devices; choose auto or cpu."
+        )
     return torch.device("cuda", int(index) if index else torch.cuda.current_device())
 
 
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """The dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32 on a CPU) or a name. Raises ValueError."""
+    """The dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32 on a
+    CPU) or a name. Raises ValueError."""
     names = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "int4")}
     if wanted == "int4" and device.type != "cpu":
-        raise ValueError(f"dtype is 'int4', which is for CPUs, and the device is {device}; choose auto.")
+        raise ValueError(
+            f"dtype is 'int4', which is for CPUs, and the device is {device}; choose auto."
+        )
     if wanted in names:
         found: torch.dtype = names[wanted]
         return found
@@ -67,10 +74,12 @@ def free_bytes(device: torch.device) -> int:
     """Bytes available on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
     if device.type == "cuda":
         index = torch.cuda.current_device() if device.index is None else device.index
-        unused: int = sum(  # reserved by torch's allocator; without the private pools of CUDA graphs
-            segment["total_size"] - segment["allocated_size"]
-            for segment in torch.cuda.memory_snapshot()
-            if segment["device"] == index and tuple(segment["segment_pool_id"]) == (0, 0)
+        unused: int = (
+            sum(  # reserved by torch's allocator; without the private pools of CUDA graphs
+                segment["total_size"] - segment["allocated_size"]
+                for segment in torch.cuda.memory_snapshot()
+                if segment["device"] == index and tuple(segment["segment_pool_id"]) == (0, 0)
+            )
         )
         return torch.cuda.mem_get_info(device)[0] + unused
     available = int(psutil.virtual_memory().available)
@@ -79,10 +88,15 @@ def free_bytes(device: torch.device) -> int:
 
 
 def elsewhere_bytes(device: torch.device) -> int:
-    """Bytes that accelerate may use in addition to ``device``: the other GPUs and the host. 0 for a CPU."""
+    """Bytes that accelerate may use in addition to ``device``: the other GPUs and the host. 0 for a
+    CPU."""
     if device.type != "cuda":
         return 0
-    others = (torch.device("cuda", index) for index in range(torch.cuda.device_count()) if index != device.index)
+    others = (
+        torch.device("cuda", index)
+        for index in range(torch.cuda.device_count())
+        if index != device.index
+    )
     return sum(map(free_bytes, others)) + free_bytes(torch.device("cpu"))
 
 
@@ -91,7 +105,8 @@ def gigabytes(count: int) -> str:
 
 
 class PeakMemory:
-    """In bytes: on CUDA the peak allocation since construction; elsewhere the process's largest resident set so far."""
+    """In bytes: on CUDA the peak allocation since construction; elsewhere the process's largest
+    resident set so far."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -110,11 +125,14 @@ class PeakMemory:
 
 
 def _container_free() -> int | None:
-    """Free bytes of this container, with reclaimable file cache counted as free; None without a limit."""
+    """Free bytes of this container, with reclaimable file cache counted as free; None without a
+    limit."""
     try:
         limit = (_CGROUP / "memory.max").read_text().strip()
         used = int((_CGROUP / "memory.current").read_text())
-        statistics = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        statistics = dict(
+            line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines()
+        )
     except (OSError, ValueError):
         return None
     if not limit.isdecimal():

@@ -1,7 +1,8 @@
-"""The models in memory: loaded on demand and freed, least recently used first, when memory is short.
+"""The models in memory: loaded on demand and freed, least recently used first, when memory is
+short.
 
-Built once by app.py or the command line and passed down. A pair with other references stays in memory until they are
-released, so sessions must not live longer than their runs.
+Built once by app.py or the command line and passed down. A pair with other references stays in
+memory until they are released, so sessions must not live longer than their runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from mars_core.lazy import torch
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
-from mars_core.models.memory import Fit, elsewhere_bytes, free_bytes, gigabytes, pick_device, pick_dtype
+from mars_core.models.memory import (
+    Fit,
+    elsewhere_bytes,
+    free_bytes,
+    gigabytes,
+    pick_device,
+    pick_dtype,
+)
 from mars_core.models.source import Progress
 from mars_core.panics import contained
 from mars_core.text.templates import prepare
@@ -29,11 +37,13 @@ _Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
 
 
 class ModelPool:
-    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, int4. ``graphs``: record
-    steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded``
-    never wait for it."""
+    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16,
+    float16, int4. ``graphs``: record steps as CUDA graphs; not where every run is a process of its
+    own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it."""
 
-    def __init__(self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True) -> None:
+    def __init__(
+        self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True
+    ) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
         self._wanted = (device, dtype)
@@ -42,7 +52,10 @@ class ModelPool:
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
         self.ran: set[PairSpec] = set()  # pairs with a completed run in this process
         self._lock = Lock()
-        if (device, dtype) != ("auto", "auto"):  # raises for a wrong name; with auto torch is imported later
+        if (device, dtype) != (
+            "auto",
+            "auto",
+        ):  # raises for a wrong name; with auto torch is imported later
             self.dtype  # noqa: B018
 
     @cached_property
@@ -74,7 +87,10 @@ class ModelPool:
     def fits(self, spec: PairSpec) -> Fit:
         """Memory needed and available, with pairs that can be freed counted as free."""
         models = [
-            model for pair in list(self._pairs.values()) for model in (pair.target, pair.draft, pair.head) if model
+            model
+            for pair in list(self._pairs.values())
+            for model in (pair.target, pair.draft, pair.head)
+            if model
         ]
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
@@ -84,7 +100,12 @@ class ModelPool:
         """Those of the pair's target; empty where it is not in memory."""
         pairs = list(self._pairs.values())
         return next(
-            (each.margins for each in pairs if (each.spec.target, each.spec.text) == (spec.target, spec.text)), ()
+            (
+                each.margins
+                for each in pairs
+                if (each.spec.target, each.spec.text) == (spec.target, spec.text)
+            ),
+            (),
         )
 
     def loaded(self) -> tuple[PairSpec, ...]:
@@ -99,16 +120,25 @@ class ModelPool:
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
         prepare()
-        from mars_core.models.loading import load, plan, suited  # here, because it imports transformers' models
+        from mars_core.models.loading import (
+            load,
+            plan,
+            suited,
+        )  # here, because it imports transformers' models
 
         plans = plan(spec, progress)
         dtype = suited(plans.target) if self._by_model else self.dtype
-        self._free_memory(plans.target.ref.name, dtype, sum(each.bytes(dtype) for each in plans if each), progress)
+        self._free_memory(
+            plans.target.ref.name, dtype, sum(each.bytes(dtype) for each in plans if each), progress
+        )
         return load(spec, plans, self.device, dtype, self._graphs, progress)
 
     def _free_memory(self, name: str, dtype: torch.dtype, needed: int, progress: Progress) -> None:
-        """Frees pairs until this one fits and their number allows one more. Raises ModelError if it never fits."""
-        while self._pairs and (len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)):
+        """Frees pairs until this one fits and their number allows one more. Raises ModelError if it
+        never fits."""
+        while self._pairs and (
+            len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)
+        ):
             _, pair = self._pairs.popitem(last=False)
             progress(f"Freeing {pair.spec.title}")
             del pair

@@ -1,7 +1,9 @@
-"""Checks that the engine computes the same logits as the model, and can roll back rejected tokens, before a pair is used.
+"""Checks that the engine computes the same logits as the model, and can roll back rejected tokens,
+before a pair is used.
 
-First the configuration is checked. Then ``reference_logits`` stores logits of the model as loaded, and ``check`` reads the same tokens as
-the engine does: a prompt, a chain with some rejected tokens, and a tree with one accepted branch.
+First the configuration is checked. Then ``reference_logits`` stores logits of the model as loaded,
+and ``check`` reads the same tokens as the engine does: a prompt, a chain with some rejected tokens,
+and a tree with one accepted branch.
 """
 
 from __future__ import annotations
@@ -14,16 +16,33 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_core.decoder import ANY_SHAPE, CacheSize, ModelCache, PassShapes, input_embedding, open_cache, rounding
+from mars_core.decoder import (
+    ANY_SHAPE,
+    CacheSize,
+    ModelCache,
+    PassShapes,
+    input_embedding,
+    open_cache,
+    rounding,
+)
 from mars_core.models.errors import ModelError, is_out_of_memory
 from mars_core.verification import ancestors
 
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 _PROMPT, _BLOCK, _DROPPED = 12, 6, 4  # tokens
 _WINDOW = 8  # sliding windows are narrowed to this, so that a short text exceeds them
-# Largest root mean square difference of the logits after a token, in standard deviations. A wrong cache gives about 1.
+# Largest root mean square difference of the logits after a token, in standard deviations. A wrong
+# cache gives about 1.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.15}
-FAILURES = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError, AssertionError)
+FAILURES = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    AssertionError,
+)
 
 
 class Trial(NamedTuple):
@@ -35,8 +54,8 @@ class Trial(NamedTuple):
 
 
 def check_config(config: PreTrainedConfig, name: str) -> None:
-    """Raises ModelError for encoder-decoder models and for layers that do not keep every key. Call it before a model is built, because
-    some models overwrite parts of their configuration."""
+    """Raises ModelError for encoder-decoder models and for layers that do not keep every key. Call
+    it before a model is built, because some models overwrite parts of their configuration."""
     if config.is_encoder_decoder:
         raise _refusal(name, "it is an encoder-decoder model")
     layers = getattr(config.get_text_config(decoder=True), "layer_types", None) or []
@@ -56,7 +75,9 @@ def reference_logits(model: PreTrainedModel, name: str) -> Trial:
     """The reference logits of an unmodified model. Raises ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
-    ids = torch.randint(config.vocab_size, (max(2, length),), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(
+        config.vocab_size, (max(2, length),), generator=torch.Generator().manual_seed(0)
+    )
     ids = ids.to(input_embedding(model).weight.device)
     with _narrowed(model):
         logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
@@ -67,20 +88,32 @@ def reference_logits(model: PreTrainedModel, name: str) -> Trial:
     return Trial(name, ids, logits.float())
 
 
-def check(model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool) -> None:
+def check(
+    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+) -> None:
     """Raises ModelError if the engine's passes over ``model`` differ from the reference logits."""
     try:
         error = _error(model, trial, shapes, trees)
     except FAILURES as failure:
         if is_out_of_memory(failure):
             raise
-        raise _refusal(trial.name, "its forward pass does not work with a cache that is rolled back") from failure
-    quantised = getattr(model, "hf_quantizer", None) is not None  # may compute in half precision, whatever the dtype
-    if not error <= _TOLERANCE.get(torch.bfloat16 if quantised else rounding(model), _TOLERANCE[torch.bfloat16]):
-        raise _refusal(trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations")
+        raise _refusal(
+            trial.name, "its forward pass does not work with a cache that is rolled back"
+        ) from failure
+    quantised = (
+        getattr(model, "hf_quantizer", None) is not None
+    )  # may compute in half precision, whatever the dtype
+    if not error <= _TOLERANCE.get(
+        torch.bfloat16 if quantised else rounding(model), _TOLERANCE[torch.bfloat16]
+    ):
+        raise _refusal(
+            trial.name, f"after a rollback its logits are off by {error:.2g} standard deviations"
+        )
 
 
-def agrees(model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool) -> bool:
+def agrees(
+    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+) -> bool:
     """Whether ``check`` passes."""
     try:
         check(model, trial, shapes=shapes, trees=trees)
@@ -97,10 +130,16 @@ def _error(model: PreTrainedModel, trial: Trial, shapes: PassShapes, trees: bool
         cache = open_cache(model, CacheSize(last, _BLOCK + 1, shapes))
         start = max(1, last - 2 * _BLOCK)
         cache.read(ids[:start])
-        found = [(start + at, row) for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))]
+        found = [
+            (start + at, row)
+            for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))
+        ]
         start = min(start + _BLOCK, last)
         if trees and start + 3 <= last:
-            found += [(start + at, row) for at, row in enumerate(_branch(cache, ids[start : start + 3], start))]
+            found += [
+                (start + at, row)
+                for at, row in enumerate(_branch(cache, ids[start : start + 3], start))
+            ]
             start += 3
         if start < last:
             found += [(start + at, row) for at, row in enumerate(cache.forward(ids[start:], start))]
@@ -115,9 +154,16 @@ def _chain(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
 
 
 def _branch(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
-    """Logits [3, V] after ids [3] as a branch of a tree, whose cache entries are then moved to the positions of a chain."""
-    parents, path = torch.tensor([0, 0, 2], device=ids.device), torch.tensor([0, 2, 3], device=ids.device)
-    nodes, depths = torch.stack([ids[0], ids[2], ids[1], ids[2]]), torch.tensor([0, 1, 1, 2], device=ids.device)
+    """Logits [3, V] after ids [3] as a branch of a tree, whose cache entries are then moved to the
+    positions of a chain."""
+    parents, path = (
+        torch.tensor([0, 0, 2], device=ids.device),
+        torch.tensor([0, 2, 3], device=ids.device),
+    )
+    nodes, depths = (
+        torch.stack([ids[0], ids[2], ids[1], ids[2]]),
+        torch.tensor([0, 1, 1, 2], device=ids.device),
+    )
     logits = cache.forward_tree(nodes, start, depths, ancestors(parents, 2))
     cache.move(path + start, torch.arange(start, start + 3, device=ids.device))
     return logits[path]
@@ -139,7 +185,8 @@ def _narrowed(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _difference(found: Tensor, wanted: Tensor) -> float:
-    """Root mean square difference in standard deviations of the wanted logits; 0 for constant equal ones."""
+    """Root mean square difference in standard deviations of the wanted logits; 0 for constant equal
+    ones."""
     difference = (found.double() - wanted.double()).square().mean().sqrt()
     return float(difference / wanted.double().std().clamp_min(1e-12))
 

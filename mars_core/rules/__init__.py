@@ -1,4 +1,5 @@
-"""Verification rules by name: every ``Rule`` in the files of this folder. A new rule is one function and one ``Rule`` in one file."""
+"""Verification rules by name: every ``Rule`` in the files of this folder. A new rule is one
+function and one ``Rule`` in one file."""
 
 from __future__ import annotations
 
@@ -10,13 +11,27 @@ from types import MappingProxyType
 from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblings
 from mars_core.types import DrafterConfig, DraftMode, ShiftKind
 
-_FIRST = (PLAIN, "strict", "block", "mars", "mars-algorithm1", "mars-reference", "mars-gap")  # in lists and menus
+_FIRST = (
+    PLAIN,
+    "strict",
+    "block",
+    "mars",
+    "mars-algorithm1",
+    "mars-reference",
+    "mars-gap",
+)  # in lists and menus
 
 
 def _found() -> dict[str, Rule]:
-    """Every rule in the files of this folder, by name; those of ``_FIRST`` first, the others in alphabetical order."""
+    """Every rule in the files of this folder, by name; those of ``_FIRST`` first, the others in
+    alphabetical order."""
     modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
-    found = {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Rule)}
+    found = {
+        value.name: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, Rule)
+    }
     return {name: found[name] for name in (*_FIRST, *sorted(found.keys() - set(_FIRST)))}
 
 

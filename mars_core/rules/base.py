@@ -1,7 +1,9 @@
-"""Verification rules: a rule is a pure function from evidence to the probability of keeping a drafted token.
+"""Verification rules: a rule is a pure function from evidence to the probability of keeping a
+drafted token.
 
-``accept`` is used for greedy drafts (chains and trees) and sampled drafts: ``Evidence.q`` is the drafting probability, which
-is 1 for a greedy draft. ``verification`` computes the decisions, the distribution of the emitted token and its distance from p.
+``accept`` is used for greedy drafts (chains and trees) and sampled drafts: ``Evidence.q`` is the
+drafting probability, which is 1 for a greedy draft. ``verification`` computes the decisions, the
+distribution of the emitted token and its distance from p.
 """
 
 from __future__ import annotations
@@ -16,19 +18,24 @@ from mars_core.types import DraftMode, ShiftKind
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of the places. C = 1 candidate a row on
-    greedy drafts (the drafted token), C = V on sampled ones (the whole vocabulary)."""
+    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of
+    the places. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones
+    (the whole vocabulary)."""
 
     logits: torch.Tensor  # [P, V] z, the target's logits after penalties and biases, before warpers
     distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
     soft: torch.Tensor  # [P, V] p; at temperature 0, where p is one-hot, softmax(z)
-    drafter: torch.Tensor | None  # [P, V] q at the place, if the drafter has one and the draft is a chain
+    drafter: (
+        torch.Tensor | None
+    )  # [P, V] q at the place, if the drafter has one and the draft is a chain
     top_z: torch.Tensor  # [P, ≥2] the largest logits, descending
     top_ids: torch.Tensor  # [P, ≥2] their ids
     at: torch.Tensor | None  # [E] the place of each row; None: row e is judged at place e
     x: torch.Tensor  # [E, C] candidate ids
     q: torch.Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
-    confidence: torch.Tensor  # [E, C] the drafter's probability of it, also on greedy drafts (1 where it has none)
+    confidence: (
+        torch.Tensor
+    )  # [E, C] the drafter's probability of it, also on greedy drafts (1 where it has none)
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
 
@@ -67,7 +74,8 @@ class Evidence:
         return self.place(self.top_z)[:, rank - 1 : rank].double()
 
     def is_top(self, rank: int) -> torch.Tensor:
-        """Whether the candidate is the target's best token (1) or its second best (2), bool [E, C]."""
+        """Whether the candidate is the target's best token (1) or its second best (2), bool [E,
+        C]."""
         return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
 
 
@@ -79,7 +87,8 @@ Room = Callable[[float, Values], float]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A numeric parameter of a rule, with its closed range. Only whole numbers are valid if ``default`` is an int."""
+    """A numeric parameter of a rule, with its closed range. Only whole numbers are valid if
+    ``default`` is an int."""
 
     name: str
     default: float
@@ -95,8 +104,11 @@ class Parameter:
 class Siblings(Enum):
     """How a rule judges several drafted continuations of one place."""
 
-    OWN_FIRST = "own first"  # the one that the target drew is kept; else each may be relaxed in turn
-    IN_TURN = "in turn"  # each is kept with probability ``accept``, given that those before it were rejected
+    OWN_FIRST = (
+        "own first"  # the one that the target drew is kept; else each may be relaxed in turn
+    )
+    # each is kept with probability ``accept``, given that those before it were rejected
+    IN_TURN = "in turn"
     REFUSED = "refused"  # the rule is defined for chains only
 
 
@@ -105,16 +117,19 @@ class Reach(Enum):
 
     TOKEN = "token"  # its own place
     WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
-    BLOCK = "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
+    BLOCK = (
+        "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token. All texts are shown to the user.
-    ``redraw`` → bool [E, 1]: where a rejected token is replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊)
-    (greedy drafts with ``OWN_FIRST`` need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
-    replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near
-    tie, of rules with a margin threshold."""
+    """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
+    All texts are shown to the user. ``redraw`` → bool [E, 1]: where a rejected token is replaced by
+    a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with ``OWN_FIRST``
+    need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
+    replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁
+    − z₂ below which the rule sees a near tie, of rules with a margin threshold."""
 
     name: str
     summary: str
@@ -123,34 +138,52 @@ class Rule:
     accept: Function
     parameters: tuple[Parameter, ...] = ()
     siblings: Siblings = Siblings.OWN_FIRST
-    best_first: bool = False  # siblings in descending order of the target's logits, not in draft order
+    best_first: bool = (
+        False  # siblings in descending order of the target's logits, not in draft order
+    )
     emits_top1: bool = False  # replaces a rejected token by top-1, at every temperature
     redraw: Function | None = None
     aim: Function | None = None
     room: Room | None = None
     reach: Reach = Reach.TOKEN
-    relaxes: int | None = None  # it keeps only the target's own token and this many best ones; None: maybe any
-    modes: tuple[DraftMode, ...] = tuple(DraftMode)  # draft modes for which the rule is defined; empty: no drafts
+    relaxes: int | None = (
+        None  # it keeps only the target's own token and this many best ones; None: maybe any
+    )
+    modes: tuple[DraftMode, ...] = tuple(
+        DraftMode
+    )  # draft modes for which the rule is defined; empty: no drafts
     needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
 
     def shift_kind(self, chain: bool) -> ShiftKind:
-        """Of TV and KL on coupled drafts above temperature 0, chains or trees (``verification.coupled``)."""
+        """Of TV and KL on coupled drafts above temperature 0, chains or trees
+        (``verification.coupled``)."""
         if self.relaxes == 0 or (chain and (self.emits_top1 or self.relaxes == 2)):
             return ShiftKind.EXACT
-        return ShiftKind.BOUND if self.emits_top1 or (chain and self.reach is Reach.TOKEN) else ShiftKind.MISSING
+        return (
+            ShiftKind.BOUND
+            if self.emits_top1 or (chain and self.reach is Reach.TOKEN)
+            else ShiftKind.MISSING
+        )
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
-        """All parameters: defaults, overridden by ``given``. Raises ValueError with name, value and range."""
+        """All parameters: defaults, overridden by ``given``. Raises ValueError with name, value and
+        range."""
         known = {parameter.name: parameter for parameter in self.parameters}
         for name, value in given.items():
             if name not in known:
                 expected = ", ".join(known) or "none"
-                raise ValueError(f"Rule {self.name} has no parameter {name}; its parameters: {expected}.")
+                raise ValueError(
+                    f"Rule {self.name} has no parameter {name}; its parameters: {expected}."
+                )
             low, high, whole = known[name].low, known[name].high, known[name].whole
             if not low <= value <= high or (whole and value != int(value)):
                 kind = ", whole numbers only" if whole else ""
-                raise ValueError(f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}.")
-        return {name: float(given.get(name, parameter.default)) for name, parameter in known.items()}
+                raise ValueError(
+                    f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}."
+                )
+        return {
+            name: float(given.get(name, parameter.default)) for name, parameter in known.items()
+        }
 
 
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:

@@ -13,23 +13,27 @@ _GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 
 
 
 def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning there."""
+    """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning
+    there."""
     return (evidence.z(1) > 0) & (evidence.z(2) / evidence.z(1) > values["theta"])
 
 
 def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the logits."""
+    """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the
+    logits."""
     return evidence.z(1) - evidence.z(2) < values["gap"]
 
 
 def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and without a check of its sign."""
+    """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and
+    without a check of its sign."""
     kept = evidence.place(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
     return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
 
 
 def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
-    """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS, 2601.15498)."""
+    """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS,
+    2601.15498)."""
     return torch.where(near_tie(evidence, values), _one_of_two(evidence), evidence.strict)
 
 
@@ -40,11 +44,14 @@ def by_gap(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 for top-1, and for top-2 at low margin; else 0."""
-    return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(evidence.q.dtype)
+    return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(
+        evidence.q.dtype
+    )
 
 
 def released(evidence: Evidence, values: Values) -> torch.Tensor:
-    """As the released code: at low margin only the two best; elsewhere min(1, p/q), p without the siblings tried."""
+    """As the released code: at low margin only the two best; elsewhere min(1, p/q), p without the
+    siblings tried."""
     if evidence.greedy:
         return evidence.strict
     left = evidence.p / (1 - evidence.tried).clamp(min=torch.finfo(evidence.q.dtype).tiny)
@@ -72,27 +79,46 @@ MARS = Rule(
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio, parameters=(_THETA,), best_first=True, redraw=near_tie, relaxes=2, room=ratio_room,
-)  # fmt: skip
+    accept=by_ratio,
+    parameters=(_THETA,),
+    best_first=True,
+    redraw=near_tie,
+    relaxes=2,
+    room=ratio_room,
+)
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
     summary="The paper's Algorithm 1 as written: the target always emits its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
-    accept=algorithm_1, parameters=(_THETA,), siblings=Siblings.IN_TURN, best_first=True, emits_top1=True, room=ratio_room,
-)  # fmt: skip
+    accept=algorithm_1,
+    parameters=(_THETA,),
+    siblings=Siblings.IN_TURN,
+    best_first=True,
+    emits_top1=True,
+    room=ratio_room,
+)
 MARS_REFERENCE = Rule(
     name="mars-reference",
     summary="The released code as published, including its errors: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
-    accept=released, parameters=(_THETA,), siblings=Siblings.IN_TURN, redraw=released_tie, modes=(DraftMode.COUPLED, DraftMode.GREEDY),
+    accept=released,
+    parameters=(_THETA,),
+    siblings=Siblings.IN_TURN,
+    redraw=released_tie,
+    modes=(DraftMode.COUPLED, DraftMode.GREEDY),
     room=released_room,
-)  # fmt: skip
+)
 MARS_GAP = Rule(
     name="mars-gap",
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap, parameters=(_GAP,), best_first=True, redraw=small_gap, relaxes=2, room=lambda _, values: values["gap"],
-)  # fmt: skip
+    accept=by_gap,
+    parameters=(_GAP,),
+    best_first=True,
+    redraw=small_gap,
+    relaxes=2,
+    room=lambda _, values: values["gap"],
+)

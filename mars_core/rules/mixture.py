@@ -1,4 +1,5 @@
-"""Rules that are lossless with respect to a mixture of the target's and the drafter's distribution."""
+"""Rules that are lossless with respect to a mixture of the target's and the drafter's
+distribution."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
 def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
     deferred = 1 - (evidence.q * _good(evidence, values)).sum(-1, keepdim=True)
-    elsewhere = (deferred * evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)).clamp(max=1)
+    elsewhere = (
+        deferred * evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)
+    ).clamp(max=1)
     return torch.where(_good(evidence, values), 1.0, elsewhere)
 
 
@@ -38,7 +41,8 @@ def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def _good(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p = softmax(z)."""
+    """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p =
+    softmax(z)."""
     return evidence.of(evidence.soft) >= (1 - values["alpha"]) * evidence.largest(evidence.soft)
 
 
@@ -47,15 +51,20 @@ ENSEMBLE = Rule(
     summary="Decodes the mixture of target and drafter: exactly w·p + (1 − w)·q on sampled drafts.",
     formula="a = (1 − w) + w·min(1, p/q), R = norm((p − q)₊); temperature 0: argmax(w·p + (1 − w)·q) of both softmaxes",
     source="transformers assistant_ensemble_weight (2604.07622); chains of a drafter with probabilities; the default is ours",
-    accept=ensemble, parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
-    siblings=Siblings.REFUSED, aim=ensemble_distribution, needs_distribution=True,
-)  # fmt: skip
+    accept=ensemble,
+    parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
+    siblings=Siblings.REFUSED,
+    aim=ensemble_distribution,
+    needs_distribution=True,
+)
 CASCADE_TOKEN = Rule(
     name="cascade-token",
     summary="Uses the drafter where its token is nearly as probable as the target's best, and defers to the target elsewhere.",
     formula="π = q·1_A + η·p, A = {p ≥ (1 − α)·max p}, η = 1 − q(A); a = min(1, π/q), R = norm((π − q)₊)",
     source="speculative cascades 2405.19261, token-specific rule",
     accept=cascade_token,
-    parameters=(Parameter("alpha", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),),
+    parameters=(
+        Parameter("alpha", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),
+    ),
     aim=cascade_distribution,
 )

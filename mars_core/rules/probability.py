@@ -22,7 +22,9 @@ def ears(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
-    spread = evidence.place(-torch.xlogy(evidence.distribution, evidence.distribution).sum(-1, keepdim=True))
+    spread = evidence.place(
+        -torch.xlogy(evidence.distribution, evidence.distribution).sum(-1, keepdim=True)
+    )
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (evidence.ratio / bar).clamp(max=1)
 
@@ -31,7 +33,9 @@ def typical(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
-    spread = evidence.place(-(evidence.distribution * (evidence.distribution + 1e-5).log()).sum(-1, keepdim=True))
+    spread = evidence.place(
+        -(evidence.distribution * (evidence.distribution + 1e-5).log()).sum(-1, keepdim=True)
+    )
     bar = (values["delta"] * (-spread).exp()).clamp(max=values["epsilon"])
     return (evidence.p > bar).to(evidence.q.dtype)
 
@@ -50,9 +54,12 @@ def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if p(x) ≥ θ_single. Sampled drafts: p/q for p."""
+    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if p(x) ≥
+    θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
-        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(evidence.q.dtype)
+        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(
+            evidence.q.dtype
+        )
     ratio = evidence.ratio.double()
     taken = (evidence.tried / values["accumulated"]).clamp(max=1)
     share = ((ratio + evidence.tried) / values["accumulated"]).clamp(max=1) - taken
@@ -62,7 +69,9 @@ def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def _among(evidence: Evidence, count: int) -> torch.Tensor:
     """bool [E, C]: fewer than ``count`` tokens have a larger logit than the candidate."""
-    least = evidence.place(evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:])
+    least = evidence.place(
+        evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:]
+    )
     return evidence.of(evidence.logits) >= least
 
 
@@ -71,15 +80,20 @@ LENIENCE = Rule(
     summary="The acceptance test with a smaller q: no token becomes more than 1/ℓ times as likely as under the target.",
     formula="a = min(1, p/(ℓ·q)), R = norm((p − q)₊); temperature 0: p(x) ≥ ℓ·max p with p = softmax(z)",
     source="Leviathan et al. 2211.17192, appendix A.5, which leaves R open",
-    accept=lenience, parameters=(Parameter("lenience", 0.5, 1e-6, 1.0, "ℓ: q is multiplied by it; 1 is strict"),),
-)  # fmt: skip
+    accept=lenience,
+    parameters=(Parameter("lenience", 0.5, 1e-6, 1.0, "ℓ: q is multiplied by it; 1 is strict"),),
+)
 EARS = Rule(
     name="ears",
     summary="The uniform of the acceptance test is lowered where the target is unsure.",
     formula="keep x iff p/q ≥ u − τ₀·(1 − max p) and p > 0; R = norm((p − q)₊); temperature 0: strict",
     source="EARS 2512.13194; vllm-ascend pull requests 5587, 7845 (default there: off)",
     accept=ears,
-    parameters=(Parameter("tolerance", 0.3, 0.0, 1.0, "τ₀: how much the uniform is lowered at most; 0 is strict"),),
+    parameters=(
+        Parameter(
+            "tolerance", 0.3, 0.0, 1.0, "τ₀: how much the uniform is lowered at most; 0 is strict"
+        ),
+    ),
 )
 ENTROPY = Rule(
     name="entropy",
@@ -97,42 +111,65 @@ TYPICAL = Rule(
     summary="Keeps every drafted token that is typical of the target: more likely than a threshold that falls with the entropy.",
     formula="a = 1 iff p(x) > min(ε, δ·e^(−H)), R = p; temperature 0: strict",
     source="Medusa 2401.10774, medusa/model/utils.py; R = p is ours (Medusa's fast mode continues with top-1)",
-    accept=typical, siblings=Siblings.IN_TURN, redraw=everywhere,
+    accept=typical,
+    siblings=Siblings.IN_TURN,
+    redraw=everywhere,
     parameters=(
-        Parameter("epsilon", 0.09, 0.0, 1.0, "ε: upper limit of the threshold; 1 with a large δ keeps nothing"),
+        Parameter(
+            "epsilon",
+            0.09,
+            0.0,
+            1.0,
+            "ε: upper limit of the threshold; 1 with a large δ keeps nothing",
+        ),
         Parameter("delta", 0.3, 0.0, 1000.0, "δ: the threshold is δ·e^(−H)"),
     ),
-)  # fmt: skip
+)
 TOPK_DELTA = Rule(
     name="topk-delta",
     summary="Keeps any of the target's N best tokens that is not much less probable than the best.",
     formula="keep x iff x = top-1, or x among the N best and p₁ − p(x) ≤ δ, p = softmax(z); else emit top-1",
     source="TensorRT-LLM relaxed acceptance (10 and 0.6 are its example; it is made for temperature 0)",
-    accept=topk_delta, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
+    accept=topk_delta,
+    siblings=Siblings.IN_TURN,
+    best_first=True,
+    emits_top1=True,
     parameters=(
         Parameter("n", 10, 1, 1000, "N best tokens; 1 is greedy decoding"),
         Parameter("delta", 0.6, 0.0, 1.0, "δ: maximum distance to the best; 0 is greedy decoding"),
     ),
-)  # fmt: skip
+)
 TOPK_RATIO = Rule(
     name="topk-ratio",
     summary="Keeps any of the target's K best tokens with at least a share ρ of the best token's probability.",
     formula="keep x iff x = top-1, or x among the K best and p(x) ≥ ρ·p₁; else emit top-1",
     source="vLLM pull requests 22238, 43184, 45229 (relaxed thinking; closed, temperature 0 only)",
-    accept=topk_ratio, siblings=Siblings.IN_TURN, best_first=True, emits_top1=True,
+    accept=topk_ratio,
+    siblings=Siblings.IN_TURN,
+    best_first=True,
+    emits_top1=True,
     parameters=(
         Parameter("n", 3, 1, 1000, "K best tokens; 1 is greedy decoding"),
-        Parameter("ratio", 0.5, 0.0, 1.0, "ρ: minimum share of the best token's probability; 1 is greedy decoding"),
+        Parameter(
+            "ratio",
+            0.5,
+            0.0,
+            1.0,
+            "ρ: minimum share of the best token's probability; 1 is greedy decoding",
+        ),
     ),
-)  # fmt: skip
+)
 THRESHOLD = Rule(
     name="threshold",
     summary="Keeps tokens above a probability threshold, and divides p by a threshold in the test of the others.",
     formula="keep x iff u < Σp/θ_acc over the siblings tried, or p(x) ≥ θ_single (sampled: p/q); temperature 0: p(x) ≥ θ_single or top-1",
     source="SGLang speculative_accept_threshold_single, _acc (there greedy drafts at T > 0 only; 1 and 1 are strict)",
-    accept=threshold, siblings=Siblings.IN_TURN,
+    accept=threshold,
+    siblings=Siblings.IN_TURN,
     parameters=(
-        Parameter("single", 1.0, 0.0, 1.0, "θ_single: a token this probable is always kept; 1 is strict"),
+        Parameter(
+            "single", 1.0, 0.0, 1.0, "θ_single: a token this probable is always kept; 1 is strict"
+        ),
         Parameter("accumulated", 1.0, 1e-9, 1.0, "θ_acc: divides the summed p; 1 is strict"),
     ),
-)  # fmt: skip
+)

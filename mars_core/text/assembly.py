@@ -1,4 +1,5 @@
-"""Converts raw steps of the engine to Steps with text: pieces, character spans, outcomes, stop strings."""
+"""Converts raw steps of the engine to Steps with text: pieces, character spans, outcomes, stop
+strings."""
 
 from __future__ import annotations
 
@@ -15,26 +16,36 @@ from mars_core.verification import Values
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character; ``count`` tokens are in it. It begins with
-    the tokens of ``prefix``; a character that they leave incomplete belongs to the new token that completes it."""
+    """Builds one run's text and tokens. ``text`` is complete up to the last whole character;
+    ``count`` tokens are in it. It begins with the tokens of ``prefix``; a character that they leave
+    incomplete belongs to the new token that completes it."""
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, pieces: Pieces, stop: Sequence[str], prefix: Sequence[int] = ()
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        pieces: Pieces,
+        stop: Sequence[str],
+        prefix: Sequence[int] = (),
     ) -> None:
         self._detokenizer = Detokenizer(tokenizer)
         self._pieces = pieces
         self._stop = tuple(stop)
         special = tokenizer.added_tokens_decoder.items()
-        self._stop_ids = {number for number, token in special if token.special and str(token) in stop}
+        self._stop_ids = {
+            number for number, token in special if token.special and str(token) in stop
+        }
         self._measured = tuple(field.name for field in fields(Token))
         self._steps = 0
         self.text = ""
         self.count = 0
         # In this order: a token's end is known once it has been appended.
-        self.given = tuple(Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix)
+        self.given = tuple(
+            Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
+        )
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
-        """The Step, and whether a stop string ended the text in it (the text keeps the token that completes it)."""
+        """The Step, and whether a stop string ended the text in it (the text keeps the token that
+        completes it)."""
         tokens: list[Token] = []
         kept, stopped = 0, False
         for at in range(len(raw.emitted)):
@@ -42,15 +53,24 @@ class Assembler:
             if last:  # the drafted tokens that the recovered one replaces
                 nodes, start = raw.verdict.nodes, len(self.text)
                 children = nodes.children[raw.verdict.path[at]]
-                tokens += [self._token(nodes.drafted(each), each, Outcome.REJECTED, at, start) for each in children]
+                tokens += [
+                    self._token(nodes.drafted(each), each, Outcome.REJECTED, at, start)
+                    for each in children
+                ]
             tokens.append(self._emitted(raw, at, last))
             kept += not last
             if stopped := self._ends(tokens[-1]):
                 break
         step = Step(
-            index=self._steps, drafted=len(raw.verdict.nodes) - 1, kept=kept, draft_s=raw.draft_s, verify_s=raw.verify_s,
-            elapsed_s=elapsed_s, nodes=self._nodes(raw, kept), tokens=tuple(tokens),
-        )  # fmt: skip
+            index=self._steps,
+            drafted=len(raw.verdict.nodes) - 1,
+            kept=kept,
+            draft_s=raw.draft_s,
+            verify_s=raw.verify_s,
+            elapsed_s=elapsed_s,
+            nodes=self._nodes(raw, kept),
+            tokens=tuple(tokens),
+        )
         self._steps += 1
         return step, stopped
 
@@ -69,7 +89,8 @@ class Assembler:
         return start
 
     def _ends(self, token: Token) -> bool:
-        """Whether a stop string ends within the characters of this token, or equals its name: special tokens have no characters."""
+        """Whether a stop string ends within the characters of this token, or equals its name:
+        special tokens have no characters."""
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
@@ -77,12 +98,20 @@ class Assembler:
         """The whole draft; nodes after the end of the text count as rejected."""
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
         depths, drafted = [0], []
-        columns = zip(nodes.parents, *(nodes.column(name) for name in ("id", "p", "q", "strict", "odds")), strict=True)
+        columns = zip(
+            nodes.parents,
+            *(nodes.column(name) for name in ("id", "p", "q", "strict", "odds")),
+            strict=True,
+        )
         for number, (parent, id_, p, q, strict, odds) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
                 outcome = _kept(strict) if number in path else Outcome.REJECTED
-                drafted.append(DraftNode(int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds))
+                drafted.append(
+                    DraftNode(
+                        int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds
+                    )
+                )
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
@@ -97,20 +126,35 @@ class Assembler:
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
     def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
-        """``values`` as read by ``Nodes``: fields of Token with the name of a column take its value. ``number``: of the node,
-        0 if it was not drafted."""
+        """``values`` as read by ``Nodes``: fields of Token with the name of a column take its
+        value. ``number``: of the node, 0 if it was not drafted."""
         rejected = outcome is Outcome.REJECTED
-        z1, top_z, top_ids = values["z1"], values["top_z"] or (math.nan, -math.inf), values["top_ids"] or (-1, -1)
+        z1, top_z, top_ids = (
+            values["z1"],
+            values["top_z"] or (math.nan, -math.inf),
+            values["top_ids"] or (-1, -1),
+        )
         z2 = top_z[1]
         alternatives = zip(values["top_ids"], values["top_p"], strict=True)
         return Token(
             **{name: values[name] for name in self._measured if name in values},
-            position=self.count - (not rejected), step=self._steps, draft_position=at + 1, node=number, outcome=outcome,
-            piece=self._pieces[values["id"]], start=start, end=start if rejected else len(self.text),
-            u=math.nan, z2=z2, id1=int(top_ids[0]), id2=int(top_ids[1]), r=z2 / z1 if z1 > 0 else math.nan, gap=z1 - z2,
+            position=self.count - (not rejected),
+            step=self._steps,
+            draft_position=at + 1,
+            node=number,
+            outcome=outcome,
+            piece=self._pieces[values["id"]],
+            start=start,
+            end=start if rejected else len(self.text),
+            u=math.nan,
+            z2=z2,
+            id1=int(top_ids[0]),
+            id2=int(top_ids[1]),
+            r=z2 / z1 if z1 > 0 else math.nan,
+            gap=z1 - z2,
             own_piece=self._pieces[values["own"]],
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
-        )  # fmt: skip
+        )
 
 
 def _kept(strict: float) -> Outcome:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from transformers import PreTrainedTokenizerBase
 
 _BROKEN = "\ufffd"
-_LONGEST = 8  # tokens of an unfinished character; in a longer row of them all but the last are invalid bytes
+# tokens of an unfinished character; in a longer row of them all but the last are invalid bytes
+_LONGEST = 8
 
 
 class Detokenizer:
-    """The text of one run. The pieces that ``add`` and ``flush`` return, in order, are the whole text."""
+    """The text of one run. The pieces that ``add`` and ``flush`` return, in order, are the whole
+    text."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
@@ -43,12 +45,16 @@ class Detokenizer:
         return piece
 
     def _decode(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        return str(
+            self._tokenizer.decode(
+                ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
 
 
 class Pieces(dict[int, str]):
-    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone bytes as the vocabulary has them. Filled
-    on access; shared by all runs with one tokenizer."""
+    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone
+    bytes as the vocabulary has them. Filled on access; shared by all runs with one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
@@ -56,7 +62,11 @@ class Pieces(dict[int, str]):
 
     def __missing__(self, token: int) -> str:
         raw = self._tokenizer.convert_ids_to_tokens(token)
-        text = str(self._tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        text = str(
+            self._tokenizer.decode(
+                [token], skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
         if raw is None:  # a padded row of the embedding
             text = f"<{token}>"
         elif _BROKEN in text or not text:

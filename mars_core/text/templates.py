@@ -1,7 +1,8 @@
-"""Chat templates are programs of a checkpoint: they are rendered in a process of their own, which is killed where one does not end.
+"""Chat templates are programs of a checkpoint: they are rendered in a process of their own, which
+is killed where one does not end.
 
-That process, this file as a script, renders with transformers' sandbox. Bounded are the time of a rendering, the memory of the process
-(except on macOS and Windows), and the length of the text.
+That process, this file as a script, renders with transformers' sandbox. Bounded are the time of a
+rendering, the memory of the process (except on macOS and Windows), and the length of the text.
 """
 
 from __future__ import annotations
@@ -29,13 +30,20 @@ MEMORY = 1 << 30  # bytes
 LONGEST = 10_000_000  # characters
 
 
-def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], **options: Any) -> str:
-    """The text that ``tokenizer.apply_chat_template`` would encode. Raises TemplateError, also where there is no template."""
+def render(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], **options: Any
+) -> str:
+    """The text that ``tokenizer.apply_chat_template`` would encode. Raises TemplateError, also
+    where there is no template."""
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
         raise TemplateError(str(error)) from error
-    request = {"conversations": [messages], "chat_template": template} | tokenizer.special_tokens_map | options
+    request = (
+        {"conversations": [messages], "chat_template": template}
+        | tokenizer.special_tokens_map
+        | options
+    )
     return _renderer(os.getpid()).render(json.dumps(request, default=str).encode())
 
 
@@ -71,10 +79,16 @@ class _Renderer:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._end()
-            self._process, self._ready = subprocess.Popen(
-                [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that Ctrl-C does not reach it
-            ), False  # fmt: skip
+            self._process, self._ready = (
+                subprocess.Popen(
+                    [sys.executable, "-P", __file__],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # so that Ctrl-C does not reach it
+                ),
+                False,
+            )
         return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> bytes:
@@ -90,7 +104,9 @@ class _Renderer:
                 answer = process.stdout.readline()
         finally:
             late.cancel()
-            if not answer.endswith(b"\n"):  # also where the wait was interrupted: the next answer would be another's
+            if not answer.endswith(
+                b"\n"
+            ):  # also where the wait was interrupted: the next answer would be another's
                 self._end()
         if not answer.endswith(b"\n"):
             raise TemplateError(f"it needs more than {seconds:g} s or {MEMORY >> 20} MiB.")
@@ -110,16 +126,23 @@ def _renderer(_process_id: int) -> _Renderer:
 
 
 def _serve() -> None:
-    """Answers every line of standard input with one, after a first one that says that it is ready."""
+    """Answers every line of standard input with one, after a first one that says that it is
+    ready."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     _limit("RLIMIT_AS", MEMORY)
     _say({})
     for line in sys.stdin.buffer:
-        _limit("RLIMIT_CPU", int(time.process_time() + 2 * SECONDS) + 1)  # where nobody is left to kill it
+        _limit(
+            "RLIMIT_CPU", int(time.process_time() + 2 * SECONDS) + 1
+        )  # where nobody is left to kill it
         try:
             text = render_jinja_template(**json.loads(line))[0][0]
-            _say({"text": text} if len(text) <= LONGEST else {"error": f"it writes more than {LONGEST:,} characters."})
+            _say(
+                {"text": text}
+                if len(text) <= LONGEST
+                else {"error": f"it writes more than {LONGEST:,} characters."}
+            )
         except Exception as error:  # noqa: BLE001  a program may raise anything
             _say({"error": str(error)[:300] or type(error).__name__})
 

@@ -1,7 +1,7 @@
 """Applies a rule to a draft: the target's own draw first, then the relaxation.
 
-``judge`` runs on the device and returns one row of numbers, the only transfer of a step. ``walk`` reads it on the host and follows
-the accepted path.
+``judge`` runs on the device and returns one row of numbers, the only transfer of a step. ``walk``
+reads it on the host and follows the accepted path.
 """
 
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft

@@ -1,4 +1,5 @@
-"""The drafted tokens as children of their nodes: sums and products over siblings, for chains and for trees."""
+"""The drafted tokens as children of their nodes: sums and products over siblings, for chains and
+for trees."""
 
 from __future__ import annotations
 

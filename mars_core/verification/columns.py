@@ -1,8 +1,10 @@
-"""The result row of a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the host.
+"""The result row of a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
+host.
 
-A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node (HEAD numbers), then the columns
-of COLUMNS that belong to these contents, grouped by dtype. A new metric of a token is one line of COLUMNS, its
-values in ``judge``, and a field of the same name in ``types.Token``.
+A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
+(HEAD numbers), then the columns of COLUMNS that belong to these contents, grouped by dtype. A new
+metric of a token is one line of COLUMNS, its values in ``judge``, and a field of the same name in
+``types.Token``.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Contents(IntFlag):
 
 
 class Column(NamedTuple):
-    """``root``: value of DRAFTED and TOKEN columns for the root; ``emitted``: value of DRAFTED ones for tokens that were not drafted."""
+    """``root``: value of DRAFTED and TOKEN columns for the root; ``emitted``: value of DRAFTED ones
+    for tokens that were not drafted."""
 
     name: str
     dtype: torch.dtype
@@ -52,8 +55,12 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("keep", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0),  # the rule keeps the token after its parent
-    Column("strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0),  # strict keeps it too, with the same u
+    Column(
+        "keep", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
+    ),  # the rule keeps the token after its parent
+    Column(
+        "strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
+    ),  # strict keeps it too, with the same u
     Column("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
     Column("id", torch.long, Of.NODE, Contents.ALWAYS),
     Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's own draw after the node
@@ -70,21 +77,32 @@ COLUMNS = (
     Column("top_ids", torch.long, Of.WIDE),
     Column("top_z", torch.float32, Of.WIDE),
     Column("top_p", torch.float32, Of.WIDE),  # of the shown distribution
-    Column("edge", torch.float32, Of.NODE, Contents.DRAWS),  # difference of the two best of ln p + Gumbel noise
+    Column(
+        "edge", torch.float32, Of.NODE, Contents.DRAWS
+    ),  # difference of the two best of ln p + Gumbel noise
     Column("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
     Column("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
-    Column("raw_z1", torch.float32, Of.NODE, Contents.PROCESSED),  # logits of the two best before processors
+    Column(
+        "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
+    ),  # logits of the two best before processors
     Column("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
-    Column("tv", torch.float64, Of.NODE, Contents.DISTANCES),  # between the distribution after the node and p
+    Column(
+        "tv", torch.float64, Of.NODE, Contents.DISTANCES
+    ),  # between the distribution after the node and p
     Column("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
 )
 
 
 def pack(values: Mapping[str, Tensor], contents: Contents, count: int, width: int) -> Tensor:
-    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every column of
-    ``contents``, one-dimensional. Raises KeyError where one is missing."""
+    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every
+    column of ``contents``, one-dimensional. Raises KeyError where one is missing."""
     head = _head(count, contents, width, values["id"].device)
-    return torch.cat([head, *(torch.cat([values[column.name] for column in group]) for group in _groups(contents))])
+    return torch.cat(
+        [
+            head,
+            *(torch.cat([values[column.name] for column in group]) for group in _groups(contents)),
+        ]
+    )
 
 
 @cache
@@ -118,9 +136,14 @@ def layout(count: int, contents: int, width: int) -> Layout:
     for column in (column for group in _groups(contents) for column in group):
         starts[column.of][column.name] = at
         at += lengths[column.of]
-    whole = tuple(column.name for column in COLUMNS if column.dtype is torch.long and column.of is not Of.WIDE)
+    whole = tuple(
+        column.name for column in COLUMNS if column.dtype is torch.long and column.of is not Of.WIDE
+    )
     missing = (column for column in COLUMNS if column.name not in starts[column.of])
-    absent = {each.name: () if each.of is Of.WIDE else 0 if each.name in whole else math.nan for each in missing}
+    absent = {
+        each.name: () if each.of is Of.WIDE else 0 if each.name in whole else math.nan
+        for each in missing
+    }
     root = {column.name: column.root for column in COLUMNS if column.of in (Of.DRAFTED, Of.TOKEN)}
     emitted = {column.name: column.emitted for column in COLUMNS if column.of is Of.DRAFTED}
     return Layout(starts, whole, root, emitted, absent)

@@ -1,8 +1,10 @@
-"""TV and KL of coupled drafts: the drafted token x and the target's own token y are drawn with the same noise.
+"""TV and KL of coupled drafts: the drafted token x and the target's own token y are drawn with the
+same noise.
 
-With exponential noise E, x = argmin E/q and y = argmin E/p. Let w = p/(p + q), N(w) = Σᵢ max(qᵢ·w, pᵢ·(1 − w)) and G(w) = ∫₀ʷ dv/N(v)².
-Then P(x = a, y = b) = qₐ·p_b·(G(w_b) − G(wₐ))₊ for a ≠ b. A rule that keeps x = a with probability fₐ where y ≠ a moves this share
-of the probability from b to a.
+With exponential noise E, x = argmin E/q and y = argmin E/p. Let w = p/(p + q), N(w) = Σᵢ max(qᵢ·w,
+pᵢ·(1 − w)) and G(w) = ∫₀ʷ dv/N(v)². Then P(x = a, y = b) = qₐ·p_b·(G(w_b) − G(wₐ))₊ for a ≠ b. A
+rule that keeps x = a with probability fₐ where y ≠ a moves this share of the probability from b to
+a.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from mars_core.verification.draft import Draft, Places, chain
 from mars_core.verification.sampled import exact, padded, shift_of, whole_vocabulary
 from mars_core.verification.shift import distances, row_sums
 
-CELLS = 1024  # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear too: 2/CELLS² more
+# N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
+# too: 2/CELLS² more
+CELLS = 1024
 READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
-def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> dict[str, Tensor]:
-    """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since what may be relaxed at a place depends
-    on the noise of later ones, and for rules that look ahead. A rule that emits top-1 is bounded there: it emits nothing but what
-    it may keep."""
+def coupled_shift(
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
+) -> dict[str, Tensor]:
+    """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since
+    what may be relaxed at a place depends on the noise of later ones, and for rules that look
+    ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
     # p of the token that always follows a node, 1 if that is drawn from p
     end = places.coin.new_ones(draft.size + 1)
     if rule.emits_top1:
@@ -43,7 +49,9 @@ def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
     if rule.emits_top1:
         evidence = whole_vocabulary(places, draft)
         kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
-        distribution = kept.scatter_add(-1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True))
+        distribution = kept.scatter_add(
+            -1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True)
+        )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
     columns = _relaxed if rule.relaxes == 2 else _bounds
     tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
@@ -53,21 +61,32 @@ def coupled_shift(places: Places, draft: Draft, rule: Rule, values: Mapping[str,
 def _candidates(places: Places, x: Tensor, at: Tensor | None, confidence: Tensor) -> Evidence:
     """Candidates [E, C] as greedy drafts. ``confidence``: the drafter's probability of them."""
     return Evidence(
-        logits=places.logits, distribution=places.p, soft=places.soft, drafter=None, top_z=places.top_z, top_ids=places.top_ids,
-        at=at, x=x, q=torch.ones_like(places.p[:1, :1]).expand(x.shape), confidence=confidence, tried=places.p.new_zeros(len(x), 1),
+        logits=places.logits,
+        distribution=places.p,
+        soft=places.soft,
+        drafter=None,
+        top_z=places.top_z,
+        top_ids=places.top_ids,
+        at=at,
+        x=x,
+        q=torch.ones_like(places.p[:1, :1]).expand(x.shape),
+        confidence=confidence,
+        tried=places.p.new_zeros(len(x), 1),
         greedy=False,
-    )  # fmt: skip
+    )
 
 
 def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y is another."""
+    """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
+    is another."""
     accept, p = rule.accept(evidence, values).double().clamp(0, 1), evidence.p.double()
     return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
 
 
 def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """[N + 1]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted. A distribution over tokens of at least
-    this p has a TV of at most 1 − p and a KL of at most −ln p, since both are convex."""
+    """[N + 1]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
+    A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
+    p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
     evidence = _candidates(places, x, None, places.p)
     emitted = (rule.accept(evidence, values) > 0) | evidence.is_top(1)
@@ -75,10 +94,12 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
 
 
 def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """Upper bounds of TV and KL after each place of a chain, [2, N], under a rule that may relax any token.
+    """Upper bounds of TV and KL after each place of a chain, [2, N], under a rule that may relax
+    any token.
 
-    P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it. So a token gains at most mₐ, which is
-    fₐ times that with these lines in place of N, and TV ≤ Σ mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
+    P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it.
+    So a token gains at most mₐ, which is fₐ times that with these lines in place of N, and TV ≤ Σ
+    mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
     whole = whole_vocabulary(places, draft)
     p, q = whole.distribution, whole.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
@@ -91,11 +112,14 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
 
 
 def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """TV and KL after each place of a chain, [2, N], under a rule that relaxes the two best tokens only."""
+    """TV and KL after each place of a chain, [2, N], under a rule that relaxes the two best tokens
+    only."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
-    weight = _forgiveness(_candidates(places, best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
+    weight = (
+        _forgiveness(_candidates(places, best, None, known), rule, values) * known
+    )  # fₐ·qₐ [N, 2]
     rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
@@ -103,14 +127,17 @@ def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, floa
         return columns
     p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
     integral = joint_integral(p, q)
-    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(min=0)  # [rows, 2, V]
+    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(
+        min=0
+    )  # [rows, 2, V]
     moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
     distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
     return columns.index_copy_(-1, rows, torch.stack(distances(distribution, p)))
 
 
 def joint_integral(p: Tensor, q: Tensor) -> Tensor:
-    """G of every token, [N, V], from p and q [N, V], float64, with an error of less than 6/CELLS²."""
+    """G of every token, [N, V], from p and q [N, V], float64, with an error of less than
+    6/CELLS²."""
     cell, inside, n = _lines(p, q)
     area = torch.zeros_like(n)
     torch.cumsum((n[:, :-1] * n[:, 1:]).reciprocal_().div_(CELLS), -1, out=area[:, 1:])
@@ -118,11 +145,16 @@ def joint_integral(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell of every token's w and its place within, from 0 to 1, [N, V]; N at the edges of the cells, [N, CELLS + 1]."""
+    """The cell of every token's w and its place within, from 0 to 1, [N, V]; N at the edges of the
+    cells, [N, CELLS + 1]."""
     at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)
     both = torch.stack([p, q]).mul_(_FIXED).long()
-    sums = both.new_zeros(2, len(p), CELLS + 1).scatter_add_(-1, (cell + 1).expand_as(both), both).cumsum(-1)
+    sums = (
+        both.new_zeros(2, len(p), CELLS + 1)
+        .scatter_add_(-1, (cell + 1).expand_as(both), both)
+        .cumsum(-1)
+    )
     of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each edge
     edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
     return cell, at.sub_(cell), torch.lerp(of_p[:, -1:] - of_p, of_q, edges)

@@ -1,7 +1,8 @@
-"""Input and output of a verification: draft, target values and the rule's decision, for greedy and sampled drafts.
+"""Input and output of a verification: draft, target values and the rule's decision, for greedy and
+sampled drafts.
 
-Topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1. A chain is the tree with one path.
-Parents come before their children; siblings are in draft order.
+Topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1.
+A chain is the tree with one path. Parents come before their children; siblings are in draft order.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from mars_core.sampling import Draws
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root first; ``parents`` [N] and ``depths``
-    [N + 1] as above; ``q`` [N] the drafter's probability of each drafted token after its parent (1 where it has none); ``distribution``
-    [N, V'] the drafter's whole distribution at the place of each drafted token of a chain, V' ≤ V, None where there is none. ``depth``
-    is an upper bound of the depths; ``is_chain``: there is one path; ``odds`` [N] of a coupled tree: the shares of the sum of
-    q/E after each parent, by whose products along the paths its nodes were chosen."""
+    """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root
+    first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of
+    each drafted token after its parent (1 where it has none); ``distribution`` [N, V'] the
+    drafter's whole distribution at the place of each drafted token of a chain, V' ≤ V, None where
+    there is none. ``depth`` is an upper bound of the depths; ``is_chain``: there is one path;
+    ``odds`` [N] of a coupled tree: the shares of the sum of q/E after each parent, by whose
+    products along the paths its nodes were chosen."""
 
     ids: Tensor
     parents: Tensor
@@ -41,7 +44,8 @@ class Draft:
 
 @cache
 def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Do not write to them."""
+    """Parents [N] and depths [N + 1] of the tree with one path of N drafted tokens. Do not write to
+    them."""
     return torch.arange(length, device=device), torch.arange(length + 1, device=device)
 
 
@@ -53,7 +57,8 @@ def chain_draft(ids: Tensor, q: Tensor, distribution: Tensor | None = None) -> D
 
 
 def ancestors(parents: Tensor, depth: int) -> Tensor:
-    """bool [N + 1, N + 1]: whether the column's node is the row's node or its ancestor. ``depth``: upper bound of the depths."""
+    """bool [N + 1, N + 1]: whether the column's node is the row's node or its ancestor. ``depth``:
+    upper bound of the depths."""
     sees = torch.eye(len(parents) + 1, device=parents.device)
     sees[1:].scatter_(1, parents[:, None], 1.0)
     reach = 1
@@ -95,4 +100,6 @@ class Decision(NamedTuple):
     strict: Tensor  # bool [N]
     emit: Tensor  # [N + 1]
     forgiveness: Tensor  # [N]
-    shift: dict[str, Tensor]  # the ``columns`` from which TV and KL are computed; may be empty without ``meter``
+    shift: dict[
+        str, Tensor
+    ]  # the ``columns`` from which TV and KL are computed; may be empty without ``meter``

@@ -1,10 +1,12 @@
-"""Decisions on greedy and coupled drafts, chains and trees: the distribution over the drafted children of each node, and a draw from it.
+"""Decisions on greedy and coupled drafts, chains and trees: the distribution over the drafted
+children of each node, and a draw from it.
 
-At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ); the rest, 1 − ΣQ, goes to p
-without the children, to p itself, or to top-1. The distances from p follow in closed form (``shift``). Where it goes to p without
-the children, the decision is a maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so that every
-difference from strict is a decision of the rule. On coupled drafts every rule decides so, except that one which emits top-1 does that; the
-distances are those of ``coupled``.
+At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ);
+the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1. The distances from p
+follow in closed form (``shift``). Where it goes to p without the children, the decision is a
+maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so
+that every difference from strict is a decision of the rule. On coupled drafts every rule decides
+so, except that one which emits top-1 does that; the distances are those of ``coupled``.
 """
 
 from __future__ import annotations
@@ -24,9 +26,15 @@ from mars_core.verification.window import window_chance, window_keep, window_sha
 
 
 def decide_greedy(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], coupled: bool, meter: bool
+    places: Places,
+    draft: Draft,
+    rule: Rule,
+    values: Mapping[str, float],
+    coupled: bool,
+    meter: bool,
 ) -> Decision:
-    """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with ``meter``."""
+    """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
+    ``meter``."""
     children = _children(places, draft, rule)
     evidence = _evidence(places, draft, children)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
@@ -35,7 +43,9 @@ def decide_greedy(
     coin, emit, rest = places.coin, places.own, Rest.OTHERS
     in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
-    redraws = ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
+    redraws = (
+        ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
+    )
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
@@ -56,14 +66,23 @@ def decide_greedy(
     if rule.emits_top1:
         emit, rest = places.top_ids[:, 0], Rest.ONE
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        without_children = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
+        without_children = places.p.index_put(
+            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
+        )
         emit = torch.where(redraws, places.own, draw(without_children, places.noise).ids)
     elif rule.aim is not None and places.greedy:
-        emit, rest = places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)), Rest.ONE
+        emit, rest = (
+            places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)),
+            Rest.ONE,
+        )
     if not meter or coupled:
         shift = coupled_shift(places, draft, rule, values) if meter else {}
         return Decision(keep, strict, emit, forgiveness, shift)
-    by_node = redraws.double() if redraws is not None and not rule.emits_top1 else torch.full_like(coin, rest)
+    by_node = (
+        redraws.double()
+        if redraws is not None and not rule.emits_top1
+        else torch.full_like(coin, rest)
+    )
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
 
 
@@ -86,20 +105,31 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     q = draft.q[:, None]
     return Evidence(
-        logits=places.logits, distribution=places.p, soft=places.soft, drafter=draft.distribution,
-        top_z=places.top_z, top_ids=places.top_ids, at=None if draft.is_chain else draft.parents, x=draft.ids[1:, None],
-        q=torch.ones_like(q), confidence=q,
-        tried=children.sum_before(children.p)[:, None], greedy=places.greedy,
-    )  # fmt: skip
+        logits=places.logits,
+        distribution=places.p,
+        soft=places.soft,
+        drafter=draft.distribution,
+        top_z=places.top_z,
+        top_ids=places.top_ids,
+        at=None if draft.is_chain else draft.parents,
+        x=draft.ids[1:, None],
+        q=torch.ones_like(q),
+        confidence=q,
+        tried=children.sum_before(children.p)[:, None],
+        greedy=places.greedy,
+    )
 
 
 def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> Tensor:
-    """keep [N]: y, or instead a child with Q > p, only as often as P requires; own: bool [N], which child is y."""
+    """keep [N]: y, or instead a child with Q > p, only as often as P requires; own: bool [N], which
+    child is y."""
     more, u = shares - children.p, children.place(coin)
     surplus = more.clamp(min=0)
     drawn = children.around(own.double())
     given_up = children.around(own * (1 - shares / children.p).clamp(min=0).nan_to_num(0.0))
-    outside = (children.around(more) / (1 - children.around(children.p))).nan_to_num(0.0).clamp(0, 1)
+    outside = (
+        (children.around(more) / (1 - children.around(children.p))).nan_to_num(0.0).clamp(0, 1)
+    )
     yields = given_up + (1 - drawn) * outside
     goal = u / yields * children.around(surplus)
     low = children.sum_before(surplus)

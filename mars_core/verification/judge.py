@@ -1,4 +1,5 @@
-"""From logits to the result row: the target's own draws, the rule's decision, and the columns of every node and token."""
+"""From logits to the result row: the target's own draws, the rule's decision, and the columns of
+every node and token."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Rule
-from mars_core.sampling import Chance, displayed_distribution, draw, lowest_argmax, target_distribution
+from mars_core.sampling import (
+    Chance,
+    displayed_distribution,
+    draw,
+    lowest_argmax,
+    target_distribution,
+)
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, Places, chain
@@ -21,24 +28,42 @@ _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
 
 
 def judge(
-    logits: Tensor, draft: Draft, rule: Rule, values: Mapping[str, float], sampling: Sampling, mode: DraftMode, chance: Chance,
-    meter: bool = True, raw: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before processors, None
-    where there are none; ``chance``: of draft.depth + 1 positions from this step's on. At temperature 0, and from a drafter without
-    probabilities, every draft is greedy."""
+    logits: Tensor,
+    draft: Draft,
+    rule: Rule,
+    values: Mapping[str, float],
+    sampling: Sampling,
+    mode: DraftMode,
+    chance: Chance,
+    meter: bool = True,
+    raw: Tensor | None = None,
+) -> Tensor:
+    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before
+    processors, None where there are none; ``chance``: of draft.depth + 1 positions from this step's
+    on. At temperature 0, and from a drafter without probabilities, every draft is greedy."""
     places = _places(logits, draft, sampling, chance)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
-    coupled = mode is DraftMode.COUPLED and not places.greedy and (draft.distribution is not None or not draft.is_chain)
+    coupled = (
+        mode is DraftMode.COUPLED
+        and not places.greedy
+        and (draft.distribution is not None or not draft.is_chain)
+    )
     given = places, draft, rule, values
     decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given, coupled, meter)
     columns = {
-        "keep": decision.keep, "strict": decision.strict, "parent": draft.parents, "id": draft.ids, "own": places.own,
-        "emit": decision.emit, "z1": places.top_z[:, 0],
-    }  # fmt: skip
+        "keep": decision.keep,
+        "strict": decision.strict,
+        "parent": draft.parents,
+        "id": draft.ids,
+        "own": places.own,
+        "emit": decision.emit,
+        "z1": places.top_z[:, 0],
+    }
     contents = Contents.ALWAYS
     if meter:
-        contents = Contents.METERED | (Contents.DISTANCES if sampled or coupled else Contents.SHARES)
+        contents = Contents.METERED | (
+            Contents.DISTANCES if sampled or coupled else Contents.SHARES
+        )
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
         columns |= _measures(places, draft, decision, sampling, raw)
         if draft.odds is not None:
@@ -58,12 +83,23 @@ def _places(logits: Tensor, draft: Draft, sampling: Sampling, chance: Chance) ->
     top_z, top_ids = _best(logits)
     drawn = None if chance.noise is None else draw(p, noise)
     own = top_ids[:, 0] if drawn is None else drawn.ids
-    return Places(logits, p, displayed_distribution(logits, p, sampling), top_z, top_ids, own, drawn, coin, noise)
+    return Places(
+        logits,
+        p,
+        displayed_distribution(logits, p, sampling),
+        top_z,
+        top_ids,
+        own,
+        drawn,
+        coin,
+        noise,
+    )
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or second, as for argmax. At least two
-    columns: with a vocabulary of one token the second is -inf."""
+    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or
+    second, as for argmax. At least two columns: with a vocabulary of one token the second is
+    -inf."""
     columns, left = [], logits
     for _ in range(2):
         id_ = lowest_argmax(left)[:, None]
@@ -78,10 +114,19 @@ def _measures(
 ) -> dict[str, Tensor]:
     """The columns that exist only with ``meter``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
-    likelihood, numbers = (logits if raw is None else raw).log_softmax(-1), chain(count, logits.device)[1]
-    # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the flattened [N + 1, V].
-    at = torch.cat([draft.ids[1:], decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
-    z, before = logits.take(at)[:, None], logits[:count] if draft.is_chain else logits[draft.parents]
+    likelihood, numbers = (
+        (logits if raw is None else raw).log_softmax(-1),
+        chain(count, logits.device)[1],
+    )
+    # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the
+    # flattened [N + 1, V].
+    at = torch.cat([draft.ids[1:], decision.emit]).add_(
+        torch.cat([draft.parents, numbers]), alpha=size
+    )
+    z, before = (
+        logits.take(at)[:, None],
+        logits[:count] if draft.is_chain else logits[draft.parents],
+    )
     plain = raw is None and sampling in (Sampling(), Sampling(1.0))  # soft is softmax(z)
     logarithms = likelihood if plain else places.soft.log()
     columns = {

@@ -1,7 +1,8 @@
-"""Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at once.
+"""Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at
+once.
 
-A drafted x ~ q is kept with probability a(x); the first rejected token is replaced by a draw from R. The distribution of the emitted
-token is P = q·a + (1 − Σ q·a)·R, exactly.
+A drafted x ~ q is kept with probability a(x); the first rejected token is replaced by a draw from
+R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, exactly.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import distances
 
 
-def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool) -> Decision:
-    """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with ``meter``."""
+def decide_sampled(
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool
+) -> Decision:
+    """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
+    ``meter``."""
     evidence, x = whole_vocabulary(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, meter)
     count, p, q = len(x), evidence.distribution, evidence.q
-    accept = rule.accept(evidence, values).clamp(0, 1)  # a [N, V], with the whole vocabulary as candidates
+    accept = rule.accept(evidence, values).clamp(
+        0, 1
+    )  # a [N, V], with the whole vocabulary as candidates
     if rule.emits_top1:
         correction = evidence.is_top(1).to(accept.dtype)  # R [N, V]
     else:
@@ -35,26 +41,42 @@ def decide_sampled(places: Places, draft: Draft, rule: Rule, values: Mapping[str
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
     kept = q * accept
-    end = places.p[count:].gather(-1, bonus[:, None])[:, 0].double() if rule.emits_top1 else p.new_ones(1)
+    end = (
+        places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
+        if rule.emits_top1
+        else p.new_ones(1)
+    )
     return Decision(
         keep=coin < chance,
         strict=coin < strict,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=shift_of(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end) if meter else {},
+        shift=shift_of(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end)
+        if meter
+        else {},
     )
 
 
 def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place of a chain, in float64, so that TV is 0 where P is p. Temperature > 0."""
+    """The whole vocabulary at every drafted place of a chain, in float64, so that TV is 0 where P
+    is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
     q, p = exact(padded(draft.distribution, size)), exact(places.p[:count])
     return Evidence(
-        logits=places.logits[:count], distribution=p, soft=p, drafter=q, top_z=places.top_z[:count], top_ids=places.top_ids[:count],
-        at=None, x=torch.arange(size, device=q.device).expand(count, -1), q=q, confidence=q, tried=q.new_zeros(count, 1),
+        logits=places.logits[:count],
+        distribution=p,
+        soft=p,
+        drafter=q,
+        top_z=places.top_z[:count],
+        top_ids=places.top_ids[:count],
+        at=None,
+        x=torch.arange(size, device=q.device).expand(count, -1),
+        q=q,
+        confidence=q,
+        tried=q.new_zeros(count, 1),
         greedy=False,
-    )  # fmt: skip
+    )
 
 
 def padded(drafter: Tensor, size: int) -> Tensor:
@@ -70,7 +92,8 @@ def exact(distribution: Tensor) -> Tensor:
 
 
 def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Decision:
-    """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions. Lossless."""
+    """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
+    Lossless."""
     count, p, q = len(x), evidence.distribution, evidence.q
     ratio = (p.gather(-1, x) / q.gather(-1, x))[:, 0]
     reach = [p.new_ones(())]
@@ -88,18 +111,24 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Dec
         strict=keep,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, places.own[count:]]),
         forgiveness=torch.zeros_like(chance),
-        shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1)) if meter else {},
+        shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1))
+        if meter
+        else {},
     )
 
 
 def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
-    """P after each place, [N, V]; ``before`` [N]: the probability weight of the tokens before it."""
-    kept = torch.minimum(before[:, None] * p, q)  # q times the probability that the prefix up to here is kept
+    """P after each place, [N, V]; ``before`` [N]: the probability weight of the tokens before
+    it."""
+    kept = torch.minimum(
+        before[:, None] * p, q
+    )  # q times the probability that the prefix up to here is kept
     distribution = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
     return torch.where(before[:, None] > 0, distribution, p)
 
 
 def shift_of(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
-    """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 if that is drawn from p."""
+    """TV and KL after all nodes. ``end`` [1]: p of the token that always follows the last one, 1 if
+    that is drawn from p."""
     tv, kl = distances(distribution, p)
     return {"tv": torch.cat([tv, 1 - end]), "kl": torch.cat([kl, 0 - end.log()])}

@@ -1,7 +1,9 @@
-"""Total variation and KL divergence between the distribution P of the token after a node and the target's p.
+"""Total variation and KL divergence between the distribution P of the token after a node and the
+target's p.
 
-``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule decides how much P has of each
-drafted token, and the rest goes where ``Rest`` says: both distances are computed from a few numbers per node, on the host (``shift``).
+``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule
+decides how much P has of each drafted token, and the rest goes where ``Rest`` says: both distances
+are computed from a few numbers per node, on the host (``shift``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ def distances(distribution: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def row_sums(values: Tensor) -> Tensor:
-    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among threads, and so rounded otherwise."""
+    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among
+    threads, and so rounded otherwise."""
     return values.expand(2, -1).sum(-1)[:1] if len(values) == 1 else values.sum(-1)
 
 
@@ -35,9 +38,11 @@ class Rest(IntEnum):
     ONE = 2  # to the token that is emitted
 
 
-def shift(children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float) -> tuple[float, float]:
-    """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id; ``emit``: the token emitted if none is
-    kept, and its p."""
+def shift(
+    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
+) -> tuple[float, float]:
+    """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id;
+    ``emit``: the token emitted if none is kept, and its p."""
     pairs = list(children.values())
     left, missed = _rest(sum(share for share, _ in pairs)), _rest(sum(p for _, p in pairs))
     if rest is Rest.OTHERS:
@@ -51,8 +56,11 @@ def shift(children: Mapping[float, tuple[float, float]], rest: Rest, emit: float
     return _distance(pairs, abs(left - emit_p) + max(0.0, missed - emit_p), _kl(left, emit_p))
 
 
-def _distance(pairs: Sequence[tuple[float, float]], others: float, others_kl: float) -> tuple[float, float]:
-    """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: the contribution of tokens that are not drafted."""
+def _distance(
+    pairs: Sequence[tuple[float, float]], others: float, others_kl: float
+) -> tuple[float, float]:
+    """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: the
+    contribution of tokens that are not drafted."""
     tv = (sum(abs(share - p) for share, p in pairs) + others) / 2
     return tv, max(0.0, sum(_kl(share, p) for share, p in pairs) + others_kl)
 

@@ -13,8 +13,9 @@ Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
 class Nodes:
-    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the draft is needed. Without ``meter``
-    measured columns are nan, 0 for integers, and there are no alternatives."""
+    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
+    draft is needed. Without ``meter`` measured columns are nan, 0 for integers, and there are no
+    alternatives."""
 
     def __init__(self, row: Sequence[float]) -> None:
         self._row = row
@@ -40,7 +41,8 @@ class Nodes:
         return [self._layout.root.get(name, math.nan), *drafts]
 
     def drafted(self, number: int) -> Values:
-        """All values of the drafted token of node 1 … N: its token columns, and those of its position, which is that after its parent."""
+        """All values of the drafted token of node 1 … N: its token columns, and those of its
+        position, which is that after its parent."""
         token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
         return self._whole(self._place(self.parents[number]) | token | own_id)
@@ -48,16 +50,20 @@ class Nodes:
     def emitted(self, number: int) -> Values:
         """The same for the token that is emitted after a node if the step ends there."""
         place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
-        return self._whole(place | self._layout.emitted | token | {"id": place["emit"], "parent": number})
+        return self._whole(
+            place | self._layout.emitted | token | {"id": place["emit"], "parent": number}
+        )
 
     def _place(self, number: int) -> Values:
-        """Columns of the position after a node, values derived from them, and the values of absent columns. ``edge`` at temperature 0:
-        z1 − z2."""
+        """Columns of the position after a node, values derived from them, and the values of absent
+        columns. ``edge`` at temperature 0: z1 − z2."""
         if number in self._places:
             return self._places[number]
         place = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
-            place[name] = tuple(self._row[start + number * self._width : start + (number + 1) * self._width])
+            place[name] = tuple(
+                self._row[start + number * self._width : start + (number + 1) * self._width]
+            )
         if "edge" in self._layout.absent and place["top_z"]:
             place["edge"] = place["top_z"][0] - place["top_z"][1]
         if "share" not in self._layout.absent:
@@ -71,7 +77,9 @@ class Nodes:
         p, share = token["p"], drafted["share"]
         children: dict[float, tuple[float, float]] = {}
         for child in self.children[number]:
-            children.setdefault(row[node["id"] + child], (row[share + child - 1], row[p + child - 1]))
+            children.setdefault(
+                row[node["id"] + child], (row[share + child - 1], row[p + child - 1])
+            )
         return shift(children, rest, emit, row[p + self._count + number])
 
     def _read(self, of: Of, index: int) -> Values:
@@ -84,14 +92,16 @@ class Nodes:
 
 
 class Verdict(NamedTuple):
-    """The accepted path: node numbers from the root (0) on; the step emits the tokens of path[1:] and then ``emit`` of its end."""
+    """The accepted path: node numbers from the root (0) on; the step emits the tokens of path[1:]
+    and then ``emit`` of its end."""
 
     nodes: Nodes
     path: tuple[int, ...]
 
 
 def walk(row: Sequence[float]) -> Verdict:
-    """The accepted path, from each node to the child that is kept after it. ``row``: the result of ``judge``."""
+    """The accepted path, from each node to the child that is kept after it. ``row``: the result of
+    ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while kept := [child for child in nodes.children[path[-1]] if keep[child]]:

@@ -1,7 +1,8 @@
 """Runs, tokens, drafted nodes and votes as CSV (for spreadsheets) and Parquet (lossless).
 
-Both have one row per run, token, node or vote, by creation of the comparisons, and are written in constant memory by
-pyarrow. docs/data.md lists the columns. CSV: UTF-8, a header, texts in quotes; times ISO 8601 in UTC; cells as in cells.py.
+Both have one row per run, token, node or vote, by creation of the comparisons, and are written in
+constant memory by pyarrow. docs/data.md lists the columns. CSV: UTF-8, a header, texts in quotes;
+times ISO 8601 in UTC; cells as in cells.py.
 """
 
 from __future__ import annotations
@@ -27,14 +28,21 @@ from storage.store import RunStore
 
 ROWS_A_GROUP = 20_000  # per row group of a Parquet file
 MAX_ROWS, MAX_BYTES = 2**22, 2**30  # of a row group that is read
-_CODED = ["top.list.element.id", "top.list.element.piece"]  # dictionary-encoded, as all columns except floating point
+_CODED = [
+    "top.list.element.id",
+    "top.list.element.piece",
+]  # dictionary-encoded, as all columns except floating point
 
 
-def write_csv(name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None) -> None:
+def write_csv(
+    name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
+) -> None:
     """All rows of the export ``name``, or those of some comparisons, to a file."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    opened: AbstractContextManager[BinaryIO] = file.open("wb") if isinstance(file, Path) else nullcontext(file)
+    opened: AbstractContextManager[BinaryIO] = (
+        file.open("wb") if isinstance(file, Path) else nullcontext(file)
+    )
     with opened as stream:
         stream.write(_csv(export.schema.empty_table(), header=True))
         for lines in _ahead(tables, _csv):
@@ -44,11 +52,16 @@ def write_csv(name: str, store: RunStore, file: Path | BinaryIO, comparison_ids:
 def write_parquet(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to a file, which is replaced atomically if given by its path."""
+    """All rows of the export ``name``, or those of some comparisons, to a file, which is replaced
+    atomically if given by its path."""
     schema, tables = EXPORTS[name].schema, EXPORTS[name].tables(store, comparison_ids)
     coded = [column.name for column in schema if not pa.types.is_floating(column.type)]
     options = {"compression": "zstd", "use_dictionary": coded + _CODED, "write_statistics": coded}
-    with atomic(file, "The Parquet file was not written") if isinstance(file, Path) else nullcontext(file) as part:
+    with (
+        atomic(file, "The Parquet file was not written")
+        if isinstance(file, Path)
+        else nullcontext(file) as part
+    ):
         groups = _groups(_ahead(tables))
         group = next(groups, schema.empty_table()).replace_schema_metadata()
         # Texts may be dictionary-encoded in ``group``, but not in the schema that readers find.
@@ -56,7 +69,9 @@ def write_parquet(
             while group is not None:
                 writer.write_table(group.replace_schema_metadata())
                 group = next(groups, None)
-            writer.add_key_value_metadata({**schema.metadata, "ARROW:schema": b64encode(schema.serialize())})
+            writer.add_key_value_metadata(
+                {**schema.metadata, "ARROW:schema": b64encode(schema.serialize())}
+            )
 
 
 def check_groups(file: pq.ParquetFile) -> None:
@@ -64,12 +79,15 @@ def check_groups(file: pq.ParquetFile) -> None:
     for group in map(file.metadata.row_group, range(file.num_row_groups)):
         if group.num_rows > MAX_ROWS or group.total_byte_size > MAX_BYTES:
             found = f"{group.num_rows:,} rows and {group.total_byte_size:,} bytes"
-            raise ValueError(f"a row group has {found}; at most {MAX_ROWS:,} and {MAX_BYTES:,} are read")
+            raise ValueError(
+                f"a row group has {found}; at most {MAX_ROWS:,} and {MAX_BYTES:,} are read"
+            )
 
 
 @contextmanager
 def atomic(path: Path, failure: str) -> Iterator[Path]:
-    """A file beside ``path`` that only this user can read and that becomes ``path`` at the end. Raises StorageError."""
+    """A file beside ``path`` that only this user can read and that becomes ``path`` at the end.
+    Raises StorageError."""
     part = path.with_name(f"{path.name}.part")
     with explained(failure, str(path)):
         try:
@@ -80,8 +98,11 @@ def atomic(path: Path, failure: str) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-def _ahead(tables: Iterable[pa.Table], convert: Callable[[pa.Table], Any] | None = None) -> Iterator[Any]:
-    """The tables, or ``convert`` of each, in order; two threads read and convert the following ones meanwhile."""
+def _ahead(
+    tables: Iterable[pa.Table], convert: Callable[[pa.Table], Any] | None = None
+) -> Iterator[Any]:
+    """The tables, or ``convert`` of each, in order; two threads read and convert the following ones
+    meanwhile."""
     source, pending = iter(tables), deque[Future[Any]]()
     with ThreadPoolExecutor(2, "export") as threads:
         following = threads.submit(next, source, None)
@@ -99,7 +120,9 @@ def _ahead(tables: Iterable[pa.Table], convert: Callable[[pa.Table], Any] | None
 def _csv(table: pa.Table, *, header: bool = False) -> pa.Buffer:
     """The lines of a table, or of an empty one its header."""
     sink = pa.BufferOutputStream()
-    pc.write_csv(printable(table), sink, pc.WriteOptions(include_header=header, quoting_header="none"))
+    pc.write_csv(
+        printable(table), sink, pc.WriteOptions(include_header=header, quoting_header="none")
+    )
     return sink.getvalue()
 
 

@@ -1,7 +1,9 @@
-"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are empty, lists are JSON.
+"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are
+empty, lists are JSON.
 
-A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that readers reject are written ``\\uXXXX``.
-A token's piece is a JSON text instead (``" the"``, ``"\\n"``): exact, and never a formula.
+A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that
+readers reject are written ``\\uXXXX``. A token's piece is a JSON text instead (``" the"``,
+``"\\n"``): exact, and never a formula.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from storage.schema.text import decode, mapped, readable
 
 # Characters that start a formula in a spreadsheet (OWASP, CSV injection); U+2212 is minus.
 _FORMULA = frozenset("=+-@\u2212")
-_UNSEEN = "CZM"  # Unicode categories that may be skipped before one: controls and format characters, spaces, marks
+# Unicode categories that may be skipped before one: controls and format characters, spaces, marks
+_UNSEEN = "CZM"
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters and a symbol that show nothing
 PIECES = ("piece", "own_piece")
 
@@ -46,10 +49,14 @@ def cell(value: object) -> str:
 
 
 def guarded(text: str) -> str:
-    """``text`` with a leading apostrophe where a spreadsheet would take it for a formula: it begins with a tab or a line break,
-    or its first visible character, in any width, starts one."""
-    seen = next((c for c in text if unicodedata.category(c)[0] not in _UNSEEN and c not in _FILLERS), "")
-    formula = text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", seen)[:1] in _FORMULA
+    """``text`` with a leading apostrophe where a spreadsheet would take it for a formula: it begins
+    with a tab or a line break, or its first visible character, in any width, starts one."""
+    seen = next(
+        (c for c in text if unicodedata.category(c)[0] not in _UNSEEN and c not in _FILLERS), ""
+    )
+    formula = (
+        text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", seen)[:1] in _FORMULA
+    )
     return f"'{text}" if formula else text
 
 
@@ -66,7 +73,9 @@ def finite(value: Any) -> Any:
 
 def printable(table: pa.Table) -> pa.Table:
     """The columns of an exported table as numbers, booleans and texts for pyarrow's CSV writer."""
-    return pa.table({name: _printable(name, table[name].combine_chunks()) for name in table.column_names})
+    return pa.table(
+        {name: _printable(name, table[name].combine_chunks()) for name in table.column_names}
+    )
 
 
 def _printable(name: str, column: pa.Array) -> pa.Array:
@@ -95,20 +104,33 @@ def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
 def _alternatives(column: pa.Array) -> pa.Array:
     """The column ``top`` as JSON."""
     ids, pieces, p = column.flatten().flatten()
-    known, words, values = ids.dictionary_encode(), pieces.dictionary_encode(), p.dictionary_encode()
+    known, words, values = (
+        ids.dictionary_encode(),
+        pieces.dictionary_encode(),
+        p.dictionary_encode(),
+    )
     count = max(len(words.dictionary), 1)
-    pairs = pa.array(known.indices.to_numpy() * np.int64(count) + words.indices.to_numpy()).dictionary_encode()
+    pairs = pa.array(
+        known.indices.to_numpy() * np.int64(count) + words.indices.to_numpy()
+    ).dictionary_encode()
     id_of, word_of = known.dictionary.to_pylist(), words.dictionary.to_pylist()
-    heads = [_head(id_of[place // count], word_of[place % count]) for place in pairs.dictionary.to_pylist()]
+    heads = [
+        _head(id_of[place // count], word_of[place % count])
+        for place in pairs.dictionary.to_pylist()
+    ]
     numbers, printed = values.dictionary, pc.cast(values.dictionary, pa.string())
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
         quoted = pc.binary_join_element_wise('"', printed, '"', "")
-        printed = pc.if_else(pc.is_nan(numbers), "null", pc.if_else(pc.is_inf(numbers), quoted, printed))
+        printed = pc.if_else(
+            pc.is_nan(numbers), "null", pc.if_else(pc.is_inf(numbers), quoted, printed)
+        )
     items = pc.binary_join_element_wise(
         pa.array(heads, pa.string()).take(pairs.indices), printed.take(values.indices), ""
     )
     joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, items), "}, ")
-    return pc.if_else(pc.equal(joined, ""), "[]", pc.binary_join_element_wise("[", joined, "}]", ""))
+    return pc.if_else(
+        pc.equal(joined, ""), "[]", pc.binary_join_element_wise("[", joined, "}]", "")
+    )
 
 
 def _head(id_: int, piece: str) -> str:

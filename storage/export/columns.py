@@ -1,6 +1,8 @@
-"""Every column of every export: name, type, unit, meaning. The one schema of CSV and Parquet; docs/data.md shows it.
+"""Every column of every export: name, type, unit, meaning. The one schema of CSV and Parquet;
+docs/data.md shows it.
 
-Columns of runs have the names of storage.schema.runs, those of tokens and nodes of the fields of mars_core.types but for a few.
+Columns of runs have the names of storage.schema.runs, those of tokens and nodes of the fields of
+mars_core.types but for a few.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ TYPES: dict[str, pa.DataType] = {
     "JSON": pa.string(),  # an object; maps of Arrow are unknown to the Hub's viewer
     "given tokens": pa.list_(pa.struct(_GIVEN)),
     "turns": pa.list_(pa.struct([("user", pa.string()), ("answer", pa.string())])),
-    "alternatives": pa.list_(pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])),
+    "alternatives": pa.list_(
+        pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])
+    ),
 }
 
 
 class Column(NamedTuple):
-    """``kind``: a key of TYPES; ``unit``: empty for counts, ids, names and dimensionless numbers."""
+    """``kind``: a key of TYPES; ``unit``: empty for counts, ids, names and dimensionless
+    numbers."""
 
     name: str
     kind: str
@@ -38,7 +43,9 @@ class Column(NamedTuple):
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    return tuple(Column(*(part.strip() for part in line.split("|"))) for line in text.strip().splitlines())
+    return tuple(
+        Column(*(part.strip() for part in line.split("|"))) for line in text.strip().splitlines()
+    )
 
 
 _COMPARISON = """\
@@ -207,8 +214,8 @@ prompt | text | | of the comparison
 
 
 def described(*names: str, level: str = "###") -> str:
-    """All columns as Markdown, one list per export (by default all); ``level``: of their headings. A column that a list before describes
-    in the same words is only named."""
+    """All columns as Markdown, one list per export (by default all); ``level``: of their headings.
+    A column that a list before describes in the same words is only named."""
     lists = []
     before: set[Column] = set()
     exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
@@ -219,7 +226,8 @@ def described(*names: str, level: str = "###") -> str:
                 lines += f"* {', '.join(f'`{each.name}`' for each in group)}: as above\n"
             else:
                 lines += "".join(
-                    f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n" for each in group
+                    f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n"
+                    for each in group
                 )
         lists.append(f"{level} {name}\n\n{lines}")
         before.update(exports[name])
@@ -234,5 +242,9 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
     }
     notes = [{"unit": each.unit, "meaning": each.meaning} for each in columns]
     return pa.schema(
-        [pa.field(each.name, TYPES[each.kind], metadata=note) for each, note in zip(columns, notes, strict=True)], about
+        [
+            pa.field(each.name, TYPES[each.kind], metadata=note)
+            for each, note in zip(columns, notes, strict=True)
+        ],
+        about,
     )

@@ -1,7 +1,7 @@
 """All data of a store as one ZIP file, for its owner. Uses constant memory.
 
-Tables are those of storage.export. JSON is ASCII: it can represent every text, including lone surrogates. A non-finite
-number is null or the string inf or -inf.
+Tables are those of storage.export. JSON is ASCII: it can represent every text, including lone
+surrogates. A non-finite number is null or the string inf or -inf.
 """
 
 from __future__ import annotations
@@ -46,14 +46,20 @@ character that cannot be displayed is written as \\uXXXX. Ids are the same in al
 
 def write_everything(store: RunStore, path: Path) -> None:
     """Write all data of ``store`` to the ZIP file ``path``, atomically. Raises StorageError."""
-    with atomic(path, "The export was not written") as part, ZipFile(part, "w", ZIP_DEFLATED) as archive:
+    with (
+        atomic(path, "The export was not written") as part,
+        ZipFile(part, "w", ZIP_DEFLATED) as archive,
+    ):
         archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
         for name, values in (
             ("comparisons", _rows(store, Comparison, *DERIVED, "owner")),
             ("studies", _rows(store, Study, "owner")),
             ("shares", ({key: getattr(share, key) for key in SHARE} for share in store.shares())),
         ):
-            with _member(archive, f"{name}.json") as file, TextIOWrapper(file, encoding="ascii", newline="") as stream:
+            with (
+                _member(archive, f"{name}.json") as file,
+                TextIOWrapper(file, encoding="ascii", newline="") as stream,
+            ):
                 _write_json(stream, values)
         for name in EXPORTS:
             for ending, write in (("csv", write_csv), ("parquet", write_parquet)):
@@ -70,7 +76,9 @@ def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
     """Writes a list with one object per line."""
     before = "[\n"
     for value in values:
-        stream.write(before + json.dumps(finite(value), allow_nan=False, default=datetime.isoformat))
+        stream.write(
+            before + json.dumps(finite(value), allow_nan=False, default=datetime.isoformat)
+        )
         before = ",\n"
     stream.write("[]\n" if before == "[\n" else "\n]\n")
 

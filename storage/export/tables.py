@@ -1,8 +1,10 @@
-"""Runs, tokens, drafted nodes and votes as Arrow tables for export, a bounded number of rows at a time.
+"""Runs, tokens, drafted nodes and votes as Arrow tables for export, a bounded number of rows at a
+time.
 
-Comparisons are in order of creation (or of the requested ids), runs by lane, tokens and nodes in order.
-Deleted comparisons are left out. Each table is read in a separate transaction. Runs never change, so rows are consistent.
-Texts are encoded as in storage.schema.text, because Parquet cannot store every string.
+Comparisons are in order of creation (or of the requested ids), runs by lane, tokens and nodes in
+order. Deleted comparisons are left out. Each table is read in a separate transaction. Runs never
+change, so rows are consistent. Texts are encoded as in storage.schema.text, because Parquet cannot
+store every string.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ _CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
 _KIND = "tv_kind"  # from the environment of the run
-_OF_VOTE = {"vote_id": "id", "left_run_id": "left_run", "right_run_id": "right_run", "winner_run_id": "winner_run"}
+_OF_VOTE = {
+    "vote_id": "id",
+    "left_run_id": "left_run",
+    "right_run_id": "right_run",
+    "winner_run_id": "winner_run",
+}
 Query = Select[*tuple[Any, ...]]
 
 
@@ -50,8 +57,11 @@ class Export:
     def schema(self) -> pa.Schema:
         return arrow_schema(self.columns)
 
-    def tables(self, store: RunStore, comparison_ids: Iterable[str] | None = None) -> Iterator[pa.Table]:
-        """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the first row."""
+    def tables(
+        self, store: RunStore, comparison_ids: Iterable[str] | None = None
+    ) -> Iterator[pa.Table]:
+        """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the
+        first row."""
         return (table for table in self.read(store, _checked(store, comparison_ids)) if len(table))
 
 
@@ -73,33 +83,50 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa
         return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
 
     values = [{name: stored(name, value) for name, value in row.items()} for row in rows]
-    return pa.Table.from_pylist([{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns))
+    return pa.Table.from_pylist(
+        [{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns)
+    )
 
 
 def _trace_values(
     table: str, columns: tuple[Column, ...], of_rows: Callable[[Flat, Shape, Any], dict[str, Any]]
 ) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
-    """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are dictionary-encoded."""
+    """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are
+    dictionary-encoded."""
     schema = arrow_schema(columns)
 
     def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
         for runs in _together(store, wanted):
             ids = [run["run_id"] for run in runs]
-            traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(RunTrace.run_id.in_(ids))
+            traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(
+                RunTrace.run_id.in_(ids)
+            )
             with store.read() as connection:
-                packed = {id_: checked(version, data) for id_, version, data in connection.execute(traces)}
-                runs = [run for run in runs if run["run_id"] in packed]  # the others have been purged
+                packed = {
+                    id_: checked(version, data) for id_, version, data in connection.execute(traces)
+                }
+                runs = [
+                    run for run in runs if run["run_id"] in packed
+                ]  # the others have been purged
             if not runs:
                 continue
             with store._reading():
-                flat = unpack([packed[run["run_id"]] for run in runs], [run["seed"] for run in runs])
+                flat = unpack(
+                    [packed[run["run_id"]] for run in runs], [run["seed"] for run in runs]
+                )
             shape, counts = Shape(flat), flat[f"step.{table}"]
             run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
             values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
             for name in (*_HEAD, *(name for name in (_KIND,) if name in schema.names)):
-                words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
+                words = pa.array(
+                    [mapped(run[name], encode) for run in runs], schema.field(name).type
+                )
                 text = pa.types.is_string(words.type)
-                values[name] = _coded(words.dictionary_encode(), run_of_row) if text else words.to_numpy()[run_of_row]
+                values[name] = (
+                    _coded(words.dictionary_encode(), run_of_row)
+                    if text
+                    else words.to_numpy()[run_of_row]
+                )
             values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
             values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
             yield pa.table({name: values[name] for name in schema.names})
@@ -108,14 +135,22 @@ def _trace_values(
 
 
 def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
-    """The words of ``unique`` at ``index``, dictionary-encoded, with each word once in the dictionary."""
+    """The words of ``unique`` at ``index``, dictionary-encoded, with each word once in the
+    dictionary."""
     return pa.DictionaryArray.from_arrays(unique.indices.to_numpy()[index], unique.dictionary)
 
 
 def _tokens(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token", pieces)
-    values |= {"char_start": values["start"], "char_end": values["end"], "ordinal": places(flat["step.tokens"])}
-    values |= {"own": flat["vocabulary.id"][flat["token.own"]], "own_piece": _coded(pieces, flat["token.own"])}
+    values |= {
+        "char_start": values["start"],
+        "char_end": values["end"],
+        "ordinal": places(flat["step.tokens"]),
+    }
+    values |= {
+        "own": flat["vocabulary.id"][flat["token.own"]],
+        "own_piece": _coded(pieces, flat["token.own"]),
+    }
     at = flat["top.token"]
     top = [pa.array(flat["vocabulary.id"][at]), _coded(pieces, at), pa.array(flat["top.p"])]
     items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
@@ -134,7 +169,9 @@ def _nodes(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
 
 def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     at = flat[f"{table}.token"]
-    outcomes = pa.DictionaryArray.from_arrays(flat[f"{table}.outcome"].astype(np.int32), list(map(str, OUTCOMES)))
+    outcomes = pa.DictionaryArray.from_arrays(
+        flat[f"{table}.outcome"].astype(np.int32), list(map(str, OUTCOMES))
+    )
     return {"token_id": flat["vocabulary.id"][at], "piece": _coded(pieces, at), "outcome": outcomes}
 
 
@@ -144,7 +181,10 @@ def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.T
             found = votes_of(connection, page)
         yield _table(
             VOTES,
-            [{each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]} for vote in found],
+            [
+                {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
+                for vote in found
+            ],
         )
 
 
@@ -157,11 +197,15 @@ EXPORTS = {
 
 
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Mapping[str, Any]]]:
-    """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one run."""
+    """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
+    run."""
     batch: list[Mapping[str, Any]] = []
     for page in _pages(store, wanted):
         for run in _runs(store, page, *_HEAD, _KIND, "seed", "new_tokens"):
-            if batch and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE:
+            if (
+                batch
+                and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE
+            ):
                 yield batch
                 batch = []
             batch.append(run)
@@ -171,7 +215,9 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
 
 def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
-    known = {column.name: column for table in (Comparison, Run) for column in table.__table__.c} | _RENAMED
+    known = {
+        column.name: column for table in (Comparison, Run) for column in table.__table__.c
+    } | _RENAMED
     known[_KIND] = known["environment"]
     named = [known[name].label(name) for name in names]
     statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
@@ -190,14 +236,17 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
     if wanted is not None:
         return map(list, batches(wanted, COMPARISONS_A_READ))
     live = (Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
-    pages = in_order(store, Comparison, (Comparison.created_at, Comparison.id), live, COMPARISONS_A_READ)
+    pages = in_order(
+        store, Comparison, (Comparison.created_at, Comparison.id), live, COMPARISONS_A_READ
+    )
     return ([row.id for row in page] for page in pages)
 
 
 def in_order(
     store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
 ) -> Iterator[Sequence[Any]]:
-    """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and created_at."""
+    """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and
+    created_at."""
     statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
     page = _fetch(store, statement)
     while page:

@@ -1,4 +1,5 @@
-"""Comparisons and their runs: created, read with or without steps and tokens, annotated, deleted and restored."""
+"""Comparisons and their runs: created, read with or without steps and tokens, annotated, deleted
+and restored."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
 from storage.connection import Connected
@@ -32,14 +42,21 @@ ROWS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
 RUNS_A_READ = 500
 TRACES_A_READ = 50
 _TRACE = (RunTrace.version, RunTrace.data)
-_OF_COMPARISON = select(Run.__table__, *OF_PROMPT, *_TRACE).join(RunTrace, RunTrace.run_id == Run.id).join(Comparison)
-_OF_COMPARISON = _OF_COMPARISON.where(Run.comparison_id == bindparam("of")).order_by(Run.execution_order)
+_OF_COMPARISON = (
+    select(Run.__table__, *OF_PROMPT, *_TRACE)
+    .join(RunTrace, RunTrace.run_id == Run.id)
+    .join(Comparison)
+)
+_OF_COMPARISON = _OF_COMPARISON.where(Run.comparison_id == bindparam("of")).order_by(
+    Run.execution_order
+)
 _NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its position in the order of execution."""
+    """A run as it was saved. ``lane``: its column, 0-based; ``order``: its position in the order of
+    execution."""
 
     id: str
     lane: int
@@ -49,7 +66,8 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A later run of a lane with the same configuration, made to measure the time; without its tokens."""
+    """A later run of a lane with the same configuration, made to measure the time; without its
+    tokens."""
 
     lane: int
     order: int
@@ -59,7 +77,8 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its comparison's."""
+    """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its
+    comparison's."""
 
     id: str
     comparison_id: str
@@ -76,7 +95,8 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredComparison:
-    """A comparison with the first run of every lane, by lane, and their ``repeats``, by order. ``created_at`` is aware, in UTC."""
+    """A comparison with the first run of every lane, by lane, and their ``repeats``, by order.
+    ``created_at`` is aware, in UTC."""
 
     id: str
     created_at: datetime
@@ -121,12 +141,16 @@ class Comparisons(Connected):
         own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
         runs = tuple(first[lane] for lane in sorted(first))
         return StoredComparison(
-            **own, prompt=read_prompt(row), runs=runs, repeats=tuple(repeats), tags=tuple(row["tags"])
+            **own,
+            prompt=read_prompt(row),
+            runs=runs,
+            repeats=tuple(repeats),
+            tags=tuple(row["tags"]),
         )
 
     def records(self, run_ids: Sequence[str], *, existing: bool = False) -> tuple[RunRecord, ...]:
-        """Runs without their steps and tokens, in the requested order. Raises StorageError for an unknown id, unless ``existing`` leaves
-        those out."""
+        """Runs without their steps and tokens, in the requested order. Raises StorageError for an
+        unknown id, unless ``existing`` leaves those out."""
         for run_id in run_ids:
             check_id(run_id, "run")
         own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
@@ -139,14 +163,16 @@ class Comparisons(Connected):
         return tuple(found[run_id] for run_id in run_ids if run_id in found)
 
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
-        """Id → trace of existing runs, including those of deleted comparisons, which studies still use."""
+        """Id → trace of existing runs, including those of deleted comparisons, which studies still
+        use."""
         with self.read() as connection:
             rows = list(self._rows(connection, run_ids, Run.__table__, *OF_PROMPT, traces=True))
         with self._reading():
             return {row["id"]: read_trace(row) for row in rows}
 
     def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted comparisons.
+        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted
+        comparisons.
 
         Missing runs and runs without steps are left out.
         """
@@ -161,12 +187,16 @@ class Comparisons(Connected):
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
     ) -> Iterator[RowMapping]:
-        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with their traces, and those of
-        deleted comparisons."""
-        there = select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with
+        their traces, and those of deleted comparisons."""
+        there = (
+            select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+        )
         if traces:
             there = there.add_columns(*_TRACE).join(RunTrace, RunTrace.run_id == Run.id)
-        there = there.where(*() if traces else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison))
+        there = there.where(
+            *() if traces else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison)
+        )
         for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
             yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
 
@@ -178,7 +208,8 @@ class Comparisons(Connected):
         tags: Sequence[str] | None = None,
         comment: str | None = None,
     ) -> None:
-        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None leaves a field unchanged."""
+        """Set the name (200 characters at most), the tags (20 of 40), the comment (10,000); None
+        leaves a field unchanged."""
         with self._write("The comparison was not changed") as connection:
             row = comparison_row(connection, comparison_id)
             name = row["name"] if name is None else checked("name", name.strip())
@@ -187,7 +218,8 @@ class Comparisons(Connected):
             _change(connection, comparison_id, name=name, tags=tags, comment=comment)
 
     def delete(self, comparison_id: str) -> None:
-        """Delete a comparison: it is no longer in lists, exports or votes. ``restore`` undoes it until it is purged."""
+        """Delete a comparison: it is no longer in lists, exports or votes. ``restore`` undoes it
+        until it is purged."""
         with self._write("The comparison was not deleted") as connection:
             comparison_row(connection, comparison_id)
             _change(connection, comparison_id, deleted_at=datetime.now(UTC))
@@ -199,19 +231,26 @@ class Comparisons(Connected):
             _change(connection, comparison_id, deleted_at=None)
 
     def purge(self, before: datetime) -> int:
-        """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes; returns their number."""
-        return self._remove("Deleted comparisons were not all removed", Comparison.deleted_at < before)
+        """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes;
+        returns their number."""
+        return self._remove(
+            "Deleted comparisons were not all removed", Comparison.deleted_at < before
+        )
 
     def remove_unfinished(self, before: datetime) -> int:
-        """Permanently remove comparisons created before that have no run because their process ended; returns their number."""
+        """Permanently remove comparisons created before that have no run because their process
+        ended; returns their number."""
         without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
         failure = "Unfinished comparisons were not all removed"
         return self._remove(failure, Comparison.created_at < before, without_run)
 
     def _remove(self, failure: str, *which: ColumnElement[bool]) -> int:
-        """Permanently remove comparisons in the scope, a few at a time so that others can write; returns their number."""
+        """Permanently remove comparisons in the scope, a few at a time so that others can write;
+        returns their number."""
         few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(ROWS_A_WRITE)
-        removed = self._until_none(failure, lambda connection: remove(connection, connection.scalars(few).all()))
+        removed = self._until_none(
+            failure, lambda connection: remove(connection, connection.scalars(few).all())
+        )
         if removed and self._engine.dialect.name == "sqlite":
             with self._write(failure) as connection:
                 forget_texts(connection, begin=True)
@@ -222,7 +261,12 @@ class Comparisons(Connected):
 def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str) -> str:
     """The id of a new comparison, which belongs to ``owner``."""
     comparison_id = new_id()
-    row = {"id": comparison_id, "created_at": datetime.now(UTC), **prompt_row(prompt), "owner": owner}
+    row = {
+        "id": comparison_id,
+        "created_at": datetime.now(UTC),
+        **prompt_row(prompt),
+        "owner": owner,
+    }
     connection.execute(insert(Comparison), row | {"source": source})
     reindex(connection, [comparison_id])
     return comparison_id
@@ -242,7 +286,8 @@ def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
 
 
 def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
-    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking may differ between runs."""
+    """Raise StorageError unless ``prompt`` is the comparison's; history and thinking may differ
+    between runs."""
     if read_prompt(row) != replace(prompt, history=(), thinking=None):
         raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
 
@@ -250,7 +295,9 @@ def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
 def checked(noun: str, text: str) -> str:
     """``text``. Raises StorageError if it is too long for a name, tag or comment (``noun``)."""
     if len(text) > LENGTHS[noun]:
-        raise StorageError(f"A {noun} may have {LENGTHS[noun]:,} characters at most, not {len(text):,}.")
+        raise StorageError(
+            f"A {noun} may have {LENGTHS[noun]:,} characters at most, not {len(text):,}."
+        )
     return text
 
 
@@ -260,7 +307,8 @@ def _change(connection: Connection, comparison_id: str, **values: Any) -> None:
 
 
 def _checked_tags(tags: Sequence[str]) -> list[str]:
-    """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too long or there are too many."""
+    """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too
+    long or there are too many."""
     found = sorted({tag.strip() for tag in tags} - {""})
     if len(found) > MAX_TAGS:
         raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(found)}.")
@@ -270,11 +318,25 @@ def _checked_tags(tags: Sequence[str]) -> list[str]:
 def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
     for table, row in new.items():
-        connection.execute(insert(table), row | ({"comparison_id": comparison_id} if table is Run else {}))
+        connection.execute(
+            insert(table), row | ({"comparison_id": comparison_id} if table is Run else {})
+        )
     reindex(connection, [comparison_id])
     return str(new[Run]["id"])
 
 
 def _record(row: RowMapping) -> RunRecord:
-    own = ("id", "comparison_id", "lane", "created_at", "status", "stop_reason", "error", "name", "text")
-    return RunRecord(**{name: row[name] for name in own}, config=CONFIG.read(row), summary=SUMMARY.read(row))
+    own = (
+        "id",
+        "comparison_id",
+        "lane",
+        "created_at",
+        "status",
+        "stop_reason",
+        "error",
+        "name",
+        "text",
+    )
+    return RunRecord(
+        **{name: row[name] for name in own}, config=CONFIG.read(row), summary=SUMMARY.read(row)
+    )

@@ -1,8 +1,10 @@
-"""By what lists are searched, filtered and sorted: derived columns and facets of comparisons, and the database's index of their texts.
+"""By what lists are searched, filtered and sorted: derived columns and facets of comparisons, and
+the database's index of their texts.
 
-Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, kept by triggers; its rows have the numbers of
-``comparisons.number``, for VACUUM may change a rowid. It stores no places: what it finds is compared with the text.
-``comparison_trigrams`` lists the trigrams. On PostgreSQL an index by pg_trgm; where that cannot be made, texts are read one by one.
+Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, kept by
+triggers; its rows have the numbers of ``comparisons.number``, for VACUUM may change a rowid. It
+stores no places: what it finds is compared with the text. ``comparison_trigrams`` lists the
+trigrams. On PostgreSQL an index by pg_trgm; where that cannot be made, texts are read one by one.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ PAGES_A_MERGE = 200  # written in one transaction, about
 MAX_TERMS = 16  # of a long text; more terms would hardly reduce the candidates
 MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
 _TEXTS = sa.table("comparison_texts", sa.column("rowid"))
-_TRIGRAMS = sa.text("SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last")
+_TRIGRAMS = sa.text(
+    "SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last"
+)
 _REPLACED = re.compile("[\ufffe\uffff]")  # replaced by FTS5
 _LAST = "\U0010ffff" * 3
-_FORGET_OLD = (
-    "INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search);"
-)
+_FORGET_OLD = "INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search);"
 _ADD_NEW = "INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id;"
 _NUMBER = (
     "UPDATE comparisons SET number = (SELECT coalesce(max(number), 0) + 1 FROM comparisons) "
@@ -85,7 +87,8 @@ def create_index(connection: sa.Connection) -> None:
 
 
 def reindex(connection: sa.Connection, comparison_ids: Iterable[str]) -> None:
-    """Update the derived columns and facets of these comparisons. Call it after every change of them or their runs."""
+    """Update the derived columns and facets of these comparisons. Call it after every change of
+    them or their runs."""
     for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
         rows = connection.execute(_READ, {"some": some}).mappings().all()
         runs: dict[str, list[sa.RowMapping]] = {row["id"]: [] for row in rows}
@@ -103,14 +106,19 @@ def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str,
         return []
     values = {(kind, str(run[kind])[:FACET_LENGTH]) for run in runs for kind in _FACETS}
     values |= {("tag", tag) for tag in row["tags"]}
-    copied = {name: row[name] for name in ("created_at", "source", "owner")} | {"comparison_id": row["id"]}
+    copied = {name: row[name] for name in ("created_at", "source", "owner")} | {
+        "comparison_id": row["id"]
+    }
     return [copied | {"kind": kind, "value": value} for kind, value in sorted(values)]
 
 
 def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
     texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
     found = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
-    found |= {name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1) for name in _BEST}
+    found |= {
+        name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)
+        for name in _BEST
+    }
     found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
     return {"at": row["id"]} | {f"new_{name}": value for name, value in found.items()}
 
@@ -125,8 +133,9 @@ def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]
 
 
 def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates | None:
-    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index cannot be used: for a text of one or
-    two characters on PostgreSQL, and on SQLite if it finds more than ``few`` for such a text."""
+    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index
+    cannot be used: for a text of one or two characters on PostgreSQL, and on SQLite if it finds
+    more than ``few`` for such a text."""
     if connection.dialect.name != "sqlite":
         own = sa.select(Comparison.id).where(containing(connection, wanted))
         return (Comparison.id, own) if len(wanted) >= TRIGRAM else None
@@ -134,7 +143,9 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
     if not terms:
         word, found = " OR ", 0
         first = _REPLACED.sub("\ufffd", wanted)
-        for term, comparisons in connection.execute(_TRIGRAMS, {"first": first, "last": first + _LAST}):
+        for term, comparisons in connection.execute(
+            _TRIGRAMS, {"first": first, "last": first + _LAST}
+        ):
             terms[term] = found = found + comparisons
             if found > few or len(terms) > MAX_ALTERNATIVES:
                 return None
@@ -147,8 +158,11 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
 
 
 def forget_texts(connection: sa.Connection, *, begin: bool = False) -> int:
-    """On SQLite, merge some pages of the full-text index, which removes deleted texts; 0 when there is nothing to merge."""
-    merge = sa.text("INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)")
+    """On SQLite, merge some pages of the full-text index, which removes deleted texts; 0 when there
+    is nothing to merge."""
+    merge = sa.text(
+        "INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)"
+    )
     changes = "SELECT total_changes()"
     before: int = connection.exec_driver_sql(changes).scalar_one()
     connection.execute(merge, {"pages": -PAGES_A_MERGE if begin else PAGES_A_MERGE})

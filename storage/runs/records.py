@@ -23,7 +23,12 @@ NewRun = dict[type[Run | RunTrace], Values]  # table → its row
 
 def prompt_row(prompt: PromptConfig) -> Values:
     """The columns of a prompt, without history and thinking, which are stored per run."""
-    return {"prompt": prompt.text, "system": prompt.system, "chat": prompt.chat, "stop": prompt.stop}
+    return {
+        "prompt": prompt.text,
+        "system": prompt.system,
+        "chat": prompt.chat,
+        "stop": prompt.stop,
+    }
 
 
 def read_prompt(row: RowMapping) -> PromptConfig:
@@ -36,8 +41,8 @@ def run_row(trace: Trace) -> Values:
 
 
 def new_run(trace: Trace, lane: int, order: int) -> NewRun:
-    """The rows of a run that is to be written, by table. Raises StorageError unless steps and their tokens are numbered 0, 1, 2…, which is
-    not stored."""
+    """The rows of a run that is to be written, by table. Raises StorageError unless steps and their
+    tokens are numbered 0, 1, 2…, which is not stored."""
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
@@ -53,14 +58,17 @@ def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
 
 
 def read_flat(row: RowMapping) -> Flat:
-    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError if it is damaged."""
+    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError if
+    it is damaged."""
     return unpack([checked(row["version"], row["data"])], [row["seed"]])
 
 
 def read_trace(row: RowMapping) -> Trace:
     """The trace of a row of runs with OF_PROMPT and the columns of run_traces."""
     values = {each.column: each.read(row) for each in OWN}
-    return Trace(config=CONFIG.read(row), steps=steps_of(read_flat(row)), summary=SUMMARY.read(row), **values)
+    return Trace(
+        config=CONFIG.read(row), steps=steps_of(read_flat(row)), summary=SUMMARY.read(row), **values
+    )
 
 
 def rule_label(rule: str, parameters: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Search for comparisons: criteria, available filter values, and a table of the results.
 
-Texts are searched in the column ``search``, which is folded when it is written, so that case is handled equally in all
-databases and scripts. Few results are read at once and sorted; many are read in index order until the page is full.
+Texts are searched in the column ``search``, which is folded when it is written, so that case is
+handled equally in all databases and scripts. Few results are read at once and sorted; many are read
+in index order until the page is full.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from itertools import starmap
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, exists, func, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    case,
+    exists,
+    func,
+    select,
+    true,
+)
 
 from mars_core.types import Status
 from storage.connection import Connected
@@ -33,7 +44,17 @@ _SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 _OWN = ("id", "created_at", "name", "tags", "comment", "source")
-_OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters", "status", *_NUMBERS, *_SETTINGS)
+_OF_RUNS = (
+    "comparison_id",
+    "lane",
+    "id",
+    "target",
+    "rule",
+    "rule_parameters",
+    "status",
+    *_NUMBERS,
+    *_SETTINGS,
+)
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
@@ -50,12 +71,17 @@ class Sort(StrEnum):
 
 
 LOG = logging.getLogger("mars.storage")
-_UNREADABLE = (LookupError, TypeError, ValueError)  # what columns raise for a value that is not theirs
+_UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+)  # what columns raise for a value that is not theirs
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Search criteria; empty and None match everything. Rule, target and status match if any run does."""
+    """Search criteria; empty and None match everything. Rule, target and status match if any run
+    does."""
 
     text: str = ""  # in prompt, name, comment or a tag, case-insensitive
     rule: str = ""  # RuleConfig.name
@@ -74,8 +100,8 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there are more. ``frame``: as
-    documented in RunStore.find."""
+    """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there
+    are more. ``frame``: as documented in RunStore.find."""
 
     total: int
     frame: pd.DataFrame
@@ -97,30 +123,42 @@ class Lists(Connected):
     def count(self) -> int:
         """The number of comparisons."""
         with self.read() as connection:
-            return _count(connection, select(Comparison.id).where(*self._basic(Comparison, Search())))
+            return _count(
+                connection, select(Comparison.id).where(*self._basic(Comparison, Search()))
+            )
 
-    def comparisons(self, *, limit: int = 200, offset: int = 0, batches: bool = True) -> pd.DataFrame:
-        """One page of the comparisons, latest first, one row each; without ``batches`` none of sweeps and studies.
+    def comparisons(
+        self, *, limit: int = 200, offset: int = 0, batches: bool = True
+    ) -> pd.DataFrame:
+        """One page of the comparisons, latest first, one row each; without ``batches`` none of
+        sweeps and studies.
 
-        Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made ``text.readable``), ``target``
-        (of the first lane; empty where there is no run); and, as tuples with the first run of every lane: ``rules``,
-        ``status``, ``new_tokens``, ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
+        Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made
+        ``text.readable``), ``target`` (of the first lane; empty where there is no run); and, as
+        tuples with the first run of every lane: ``rules``, ``status``, ``new_tokens``, ``tau``,
+        ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
         """
-        return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[COLUMNS]
+        return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[
+            COLUMNS
+        ]
 
     def find(self, search: Search) -> Found:
         """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
 
-        Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``), ``tags`` (a tuple),
-        ``source``; and, each a tuple with one entry a lane: ``run_ids``, ``drafter``, ``k``,
-        ``tree_tokens``, ``temperature``, ``seed``.
+        Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
+        ``tags`` (a tuple), ``source``; and, each a tuple with one entry a lane: ``run_ids``,
+        ``drafter``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             try:
                 return Found(total, _frame(connection, ids), more)
             except _UNREADABLE:
-                return Found(total, _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]), more)
+                return Found(
+                    total,
+                    _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]),
+                    more,
+                )
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
@@ -142,37 +180,67 @@ class Lists(Connected):
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
         basic, text = self._basic(Comparison, search), folded(search.text)
         facets = [facet for facet in _facets(search) if facet[1]]
-        every, having = select(Comparison.id).where(*basic), [self._having(search, *facet) for facet in facets]
+        every, having = (
+            select(Comparison.id).where(*basic),
+            [self._having(search, *facet) for facet in facets],
+        )
         indexed = len(having) == 1 and not text and not isinstance(self.scope, Linked)
         if indexed and search.sort is Sort.CREATED:
-            page = having[0].order_by(*_latest(Facet, search.descending)).limit(search.limit).offset(search.offset)
+            page = (
+                having[0]
+                .order_by(*_latest(Facet, search.descending))
+                .limit(search.limit)
+                .offset(search.offset)
+            )
             return connection.scalars(page).all(), _count(connection, having[0]), False
-        conditions = [*basic, *starmap(_has, facets), *([containing(connection, text)] if text else [])]
+        conditions = [
+            *basic,
+            *starmap(_has, facets),
+            *([containing(connection, text)] if text else []),
+        ]
         if not text and not facets:
             return _page(connection, conditions, search), _count(connection, every), False
         # No index serves such a text: all are read, but once.
         if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
             some = select(Comparison.id).where(*conditions).limit(FEW + 1).subquery()
-            listed = case((func.count() <= FEW, func.array_agg(some.c.id)))  # not sent if there are more
+            listed = case(
+                (func.count() <= FEW, func.array_agg(some.c.id))
+            )  # not sent if there are more
             number, ids = connection.execute(select(func.count(), listed).select_from(some)).one()
             if number <= FEW:
-                ordered = select(Comparison.id).where(Comparison.id.in_(ids or ())).order_by(*_order(search))
-                return connection.scalars(ordered.limit(search.limit).offset(search.offset)).all(), number, False
+                ordered = (
+                    select(Comparison.id)
+                    .where(Comparison.id.in_(ids or ()))
+                    .order_by(*_order(search))
+                )
+                return (
+                    connection.scalars(ordered.limit(search.limit).offset(search.offset)).all(),
+                    number,
+                    False,
+                )
         source: Candidates = (Comparison.id, every)
         fewest = _count(connection, every, FEW + 1)
         if fewest > FEW:
             sources: list[Candidates] = [(Comparison.id, some) for some in having]
             sources += filter(None, [candidates(connection, text, FEW) if text else None])
             sizes = [_count(connection, some, FEW + 1) for _, some in sources]
-            fewest, source = min(zip(sizes, sources, strict=True), key=lambda each: each[0], default=(fewest, source))
+            fewest, source = min(
+                zip(sizes, sources, strict=True), key=lambda each: each[0], default=(fewest, source)
+            )
         if fewest <= FEW:
             column, few = source
-            ordered = select(Comparison.id).where(column.in_(few), *_unindexed(connection, conditions))
+            ordered = select(Comparison.id).where(
+                column.in_(few), *_unindexed(connection, conditions)
+            )
             found = connection.scalars(ordered.order_by(*_order(search))).all()
             return found[search.offset : search.offset + search.limit], len(found), False
         if indexed:
             return _page(connection, conditions, search), _count(connection, having[0]), False
-        counted = _count(connection, select(Comparison.id).where(*_unindexed(connection, conditions)), COUNTED + 1)
+        counted = _count(
+            connection,
+            select(Comparison.id).where(*_unindexed(connection, conditions)),
+            COUNTED + 1,
+        )
         return _page(connection, conditions, search), min(counted, COUNTED), counted > COUNTED
 
     def _basic(self, table: type[Comparison | Facet], search: Search) -> list[ColumnElement[bool]]:
@@ -191,11 +259,18 @@ class Lists(Connected):
         return select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
 
     def _values(self, kind: str) -> Select[str]:
-        """The values of all facets of one kind: each is looked up as the smallest above the previous one."""
+        """The values of all facets of one kind: each is looked up as the smallest above the
+        previous one."""
         if isinstance(self.scope, Linked):
             visible = select(Comparison.id).where(*self._basic(Comparison, Search()))
-            return select(Facet.value).where(Facet.kind == kind, Facet.comparison_id.in_(visible)).distinct()
-        least = select(func.min(Facet.value).label("value")).where(Facet.kind == kind, *self._basic(Facet, Search()))
+            return (
+                select(Facet.value)
+                .where(Facet.kind == kind, Facet.comparison_id.in_(visible))
+                .distinct()
+            )
+        least = select(func.min(Facet.value).label("value")).where(
+            Facet.kind == kind, *self._basic(Facet, Search())
+        )
         values = least.cte("found", recursive=True)
         following = least.where(Facet.value > values.c.value).scalar_subquery()
         values = values.union_all(select(following).where(values.c.value.is_not(None)))
@@ -211,17 +286,27 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     found: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     for some in batches(ids, COMPARISONS_A_READ):
-        found |= {row["id"]: row for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()}
+        found |= {
+            row["id"]: row
+            for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()
+        }
         for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
     lanes = [list(each.values()) for each in first.values()]
-    data: dict[str, list[Any]] = {name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")}
+    data: dict[str, list[Any]] = {
+        name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
+    }
     for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
         data[name] = [readable(found[id_][name]) for id_ in ids]
     data["tags"] = [tuple(found[id_]["tags"]) for id_ in ids]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
-    data["rules"] = [tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes]
-    for name, column in (("run_ids", "id"), *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS))):
+    data["rules"] = [
+        tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes
+    ]
+    for name, column in (
+        ("run_ids", "id"),
+        *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS)),
+    ):
         data[name] = [tuple(run[column] for run in lane) for lane in lanes]
     return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
 
@@ -242,11 +327,17 @@ def _facets(search: Search) -> tuple[tuple[str, str], ...]:
 
 
 def _has(kind: str, value: str) -> ColumnElement[bool]:
-    own = (Facet.comparison_id == Comparison.id, Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
+    own = (
+        Facet.comparison_id == Comparison.id,
+        Facet.kind == kind,
+        Facet.value == value[:FACET_LENGTH],
+    )
     return exists(select(1).where(*own).correlate(Comparison))
 
 
-def _unindexed(connection: Connection, conditions: Iterable[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+def _unindexed(
+    connection: Connection, conditions: Iterable[ColumnElement[bool]]
+) -> list[ColumnElement[bool]]:
     """The same conditions without use of an index: SQLite has too few statistics to choose one."""
     if connection.dialect.name != "sqlite":
         return list(conditions)
@@ -255,26 +346,36 @@ def _unindexed(connection: Connection, conditions: Iterable[ColumnElement[bool]]
 
 def _count(connection: Connection, statement: Select[Any], most: int | None = None) -> int:
     """The number of rows, at most ``most``."""
-    return connection.execute(select(func.count()).select_from(statement.limit(most).subquery())).scalar_one()
+    return connection.execute(
+        select(func.count()).select_from(statement.limit(most).subquery())
+    ).scalar_one()
 
 
-def _page(connection: Connection, conditions: list[ColumnElement[bool]], search: Search) -> Sequence[str]:
+def _page(
+    connection: Connection, conditions: list[ColumnElement[bool]], search: Search
+) -> Sequence[str]:
     """The ids of one page, read in the order of an index."""
 
     def ids(statement: Select[str], before: int) -> Sequence[str]:
         return connection.scalars(statement.limit(search.limit).offset(before)).all()
 
     if search.sort is Sort.CREATED:
-        return ids(select(Comparison.id).where(*conditions).order_by(*_order(search)), search.offset)
+        return ids(
+            select(Comparison.id).where(*conditions).order_by(*_order(search)), search.offset
+        )
     missing, *order = _order(search)
     there = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
-    if search.descending != (search.sort is Sort.NAME):  # MISSING_NUMBER and NAMELESS come last by themselves
+    if search.descending != (
+        search.sort is Sort.NAME
+    ):  # MISSING_NUMBER and NAMELESS come last by themselves
         return ids(there, search.offset)
     valued = there.where(~missing)
     found = ids(valued, search.offset)
     if len(found) == search.limit:
         return found
-    others = ids(there.where(missing), 0 if found else max(0, search.offset - _count(connection, valued)))
+    others = ids(
+        there.where(missing), 0 if found else max(0, search.offset - _count(connection, valued))
+    )
     return [*found, *others][: search.limit]
 
 

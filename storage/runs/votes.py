@@ -7,7 +7,19 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, Text, cast, func, insert, join, null, select, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    Text,
+    cast,
+    func,
+    insert,
+    join,
+    null,
+    select,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from mars_core.types import Status
@@ -30,7 +42,8 @@ _JOINED = (
 
 @dataclass(frozen=True, slots=True)
 class StoredVote:
-    """A vote. ``left_rule``, ``right_rule``: with parameters, as in tables; ``left_run``, ``right_run``: ids."""
+    """A vote. ``left_rule``, ``right_rule``: with parameters, as in tables; ``left_run``,
+    ``right_run``: ids."""
 
     id: str
     comparison_id: str
@@ -51,8 +64,8 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class VoteCount:
-    """Number of votes on two rules (as in StoredVote) with this choice; None: rounds that ended without a vote because
-    both texts were the same."""
+    """Number of votes on two rules (as in StoredVote) with this choice; None: rounds that ended
+    without a vote because both texts were the same."""
 
     left_rule: str
     right_rule: str
@@ -64,18 +77,35 @@ class Votes(Connected):
     """At most one vote per comparison."""
 
     def add_vote(
-        self, comparison_id: str, *, left_lane: int, right_lane: int, choice: Choice, comment: str = ""
+        self,
+        comparison_id: str,
+        *,
+        left_lane: int,
+        right_lane: int,
+        choice: Choice,
+        comment: str = "",
     ) -> str:
-        """Save the vote of a comparison; returns its id. Raises StorageError for a second vote and for an empty lane."""
+        """Save the vote of a comparison; returns its id. Raises StorageError for a second vote and
+        for an empty lane."""
         with self._write("The vote was not saved") as connection:
             comparison_row(connection, comparison_id)
             if left_lane == right_lane:
                 raise StorageError("The vote was not saved: its two sides are one lane.")
-            if connection.execute(select(Vote.id).where(Vote.comparison_id == comparison_id)).first():
+            if connection.execute(
+                select(Vote.id).where(Vote.comparison_id == comparison_id)
+            ).first():
                 raise StorageError("The vote was not saved: this comparison has one already.")
             vote_id = new_id()
-            row = {"id": vote_id, "comparison_id": comparison_id, "created_at": datetime.now(UTC), "choice": choice}
-            row |= {"left_run_id": _run(connection, comparison_id, left_lane), "comment": checked("comment", comment)}
+            row = {
+                "id": vote_id,
+                "comparison_id": comparison_id,
+                "created_at": datetime.now(UTC),
+                "choice": choice,
+            }
+            row |= {
+                "left_run_id": _run(connection, comparison_id, left_lane),
+                "comment": checked("comment", comment),
+            }
             row |= {"right_run_id": _run(connection, comparison_id, right_lane)}
             connection.execute(insert(Vote), row)
             return vote_id
@@ -86,27 +116,46 @@ class Votes(Connected):
             check_id(vote_id, "vote")
             if connection.execute(_votes(connection).where(Vote.id == vote_id)).first() is None:
                 raise unknown(vote_id, "vote")
-            connection.execute(update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment)))
+            connection.execute(
+                update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment))
+            )
 
     def votes(self, limit: int | None = None, offset: int = 0) -> tuple[StoredVote, ...]:
         """One page of the votes, or all, latest first."""
         check_page(limit or 0, offset)
         with self.read() as connection:
-            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc()).limit(limit).offset(offset)
+            latest = (
+                _votes(connection)
+                .order_by(Vote.created_at.desc(), Vote.id.desc())
+                .limit(limit)
+                .offset(offset)
+            )
             return tuple(map(_stored, connection.execute(latest).mappings()))
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
-        rules = [cast(column, Text) for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
+        rules = [
+            cast(column, Text)
+            for run in (_LEFT, _RIGHT)
+            for column in (run.rule, run.rule_parameters)
+        ]
         there = _there(self.scope)
         votes = select(*rules, Vote.choice, func.count()).select_from(_JOINED)
-        same = select(*rules, null(), func.count()).join_from(Comparison, _LEFT, _LEFT.comparison_id == Comparison.id)
-        same = same.join(_RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane))
-        same = same.where(Comparison.source == Source.VOTE, Comparison.runs == 2, _LEFT.text == _RIGHT.text)
+        same = select(*rules, null(), func.count()).join_from(
+            Comparison, _LEFT, _LEFT.comparison_id == Comparison.id
+        )
+        same = same.join(
+            _RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane)
+        )
+        same = same.where(
+            Comparison.source == Source.VOTE, Comparison.runs == 2, _LEFT.text == _RIGHT.text
+        )
         same = same.where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)))
         same = same.where(~select(Vote.id).where(Vote.comparison_id == Comparison.id).exists())
         with self.read() as connection:
-            rows: list[Any] = [*connection.execute(votes.where(*there).group_by(*rules, Vote.choice))]
+            rows: list[Any] = [
+                *connection.execute(votes.where(*there).group_by(*rules, Vote.choice))
+            ]
             rows += connection.execute(same.where(*there).group_by(*rules))
         return tuple(
             VoteCount(_label(left, of_left), _label(right, of_right), choice, count)
@@ -116,14 +165,20 @@ class Votes(Connected):
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
     """In the order of the comparisons."""
-    rows = connection.execute(_votes(connection).where(Vote.comparison_id.in_(comparison_ids))).mappings()
-    return tuple(map(_stored, sorted(rows, key=lambda row: comparison_ids.index(row["comparison_id"]))))
+    rows = connection.execute(
+        _votes(connection).where(Vote.comparison_id.in_(comparison_ids))
+    ).mappings()
+    return tuple(
+        map(_stored, sorted(rows, key=lambda row: comparison_ids.index(row["comparison_id"])))
+    )
 
 
 def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     """The run that a lane shows: its last."""
     statement = select(Run.id).where(Run.comparison_id == comparison_id, Run.lane == lane)
-    found = connection.execute(statement.order_by(Run.execution_order.desc()).limit(1)).scalar_one_or_none()
+    found = connection.execute(
+        statement.order_by(Run.execution_order.desc()).limit(1)
+    ).scalar_one_or_none()
     if found is None:
         raise StorageError(f"The vote was not saved: lane {lane + 1} of the comparison has no run.")
     return found
@@ -139,11 +194,22 @@ def _there(scope: Scope) -> Conditions:
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    own = (Vote.id, Vote.comparison_id, Vote.created_at, Vote.choice, Vote.comment, Comparison.prompt)
+    own = (
+        Vote.id,
+        Vote.comparison_id,
+        Vote.created_at,
+        Vote.choice,
+        Vote.comment,
+        Comparison.prompt,
+    )
     sides = [
         column.label(f"{side}_{name}")
         for side, run in (("left", _LEFT), ("right", _RIGHT))
-        for name, column in (("run", run.id), ("rule", run.rule), ("parameters", run.rule_parameters))
+        for name, column in (
+            ("run", run.id),
+            ("rule", run.rule),
+            ("parameters", run.rule_parameters),
+        )
     ]
     return select(*own, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
 

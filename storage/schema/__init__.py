@@ -1,10 +1,12 @@
-"""The tables: comparison → runs → their traces; comparison → vote, facets; study → tasks → results → judgements; and
-links to what is shared.
+"""The tables: comparison → runs → their traces; comparison → vote, facets; study → tasks → results
+→ judgements; and links to what is shared.
 
-A new database has them as they are here; an older one is changed by a migration, so a change here needs a new file in migrations/versions.
+A new database has them as they are here; an older one is changed by a migration, so a change here
+needs a new file in migrations/versions.
 
-A nan is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCADE).
-Tasks and results store ids of comparisons and runs without foreign keys: either may be deleted without the other.
+A nan is NULL (columns.Real). Children are deleted with their parent (ON DELETE CASCADE). Tasks and
+results store ids of comparisons and runs without foreign keys: either may be deleted without the
+other.
 """
 
 from __future__ import annotations
@@ -65,11 +67,14 @@ _DELETED = sa.text("deleted_at IS NOT NULL")
 
 
 class Comparison(Base):
-    """One prompt that was run in one or more lanes. The last columns are derived from the others and from the runs (runs/index.py)."""
+    """One prompt that was run in one or more lanes. The last columns are derived from the others
+    and from the runs (runs/index.py)."""
 
     __tablename__ = "comparisons"
     __table_args__ = (
-        sa.Index("ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"),  # lists and their filters
+        sa.Index(
+            "ix_comparisons_by_created_at", "created_at", "id", "source", "deleted_at"
+        ),  # lists and their filters
         sa.Index(
             "ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"
         ),  # of one owner
@@ -96,8 +101,12 @@ class Comparison(Base):
     number: Mapped[int | None] = mapped_column(
         sa.BigInteger
     )  # SQLite: its row in the full-text index, set by a trigger
-    search: Mapped[str] = mapped_column(sa.Text, server_default=EMPTY)  # the folded texts above (runs/index.py)
-    name_key: Mapped[bytes] = mapped_column(server_default=ByteDefault(NAMELESS))  # UTF-8, ASCII letters in lower case
+    search: Mapped[str] = mapped_column(
+        sa.Text, server_default=EMPTY
+    )  # the folded texts above (runs/index.py)
+    name_key: Mapped[bytes] = mapped_column(
+        server_default=ByteDefault(NAMELESS)
+    )  # UTF-8, ASCII letters in lower case
     runs: Mapped[int] = mapped_column(server_default=sa.text("0"))  # number of runs
     tokens_per_s: Mapped[float] = mapped_column(
         sa.Double, server_default=MISSING_NUMBER
@@ -107,18 +116,24 @@ class Comparison(Base):
 
 
 class Facet(Base):
-    """A value that lists are filtered by: the rule, target or status of any run, or a tag. A deleted comparison has none.
+    """A value that lists are filtered by: the rule, target or status of any run, or a tag. A
+    deleted comparison has none.
 
-    ``created_at``, ``source`` and ``owner`` are the comparison's. ``value`` is cut to 200 characters.
+    ``created_at``, ``source`` and ``owner`` are the comparison's. ``value`` is cut to 200
+    characters.
     """
 
     __tablename__ = "facets"
     __table_args__ = (
-        sa.Index("ix_facets_by_value", "kind", "value", "created_at", "comparison_id", "source", "owner"),
+        sa.Index(
+            "ix_facets_by_value", "kind", "value", "created_at", "comparison_id", "source", "owner"
+        ),
         sa.Index("ix_facets_by_owner", "owner", "kind", "value"),
     )
 
-    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"), primary_key=True)
+    comparison_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(Comparison.id, ondelete="CASCADE"), primary_key=True
+    )
     kind: Mapped[str] = mapped_column(sa.String(8), primary_key=True)  # rule, target, status or tag
     value: Mapped[str] = mapped_column(primary_key=True)
     created_at: Mapped[datetime]
@@ -154,7 +169,8 @@ for _each in FIELDS:
 
 
 class RunTrace(Base):
-    """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing). ``version``: of its format."""
+    """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing).
+    ``version``: of its format."""
 
     __tablename__ = "run_traces"
 
@@ -173,8 +189,12 @@ class Vote(Base):
     comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
     created_at: Mapped[datetime]
     choice: Mapped[Choice]
-    left_run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run"))
-    right_run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run"))
+    left_run_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run")
+    )
+    right_run_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run")
+    )
     comment: Mapped[str]
 
 
@@ -186,7 +206,10 @@ class Study(Base):
     """A plan of tasks. ``plan`` is defined by evaluation."""
 
     __tablename__ = "studies"
-    __table_args__ = (sa.Index(None, "created_at", "id"), sa.Index(None, "owner", "created_at", "id"))
+    __table_args__ = (
+        sa.Index(None, "created_at", "id"),
+        sa.Index(None, "owner", "created_at", "id"),
+    )
 
     id: Mapped[Id]
     created_at: Mapped[datetime]
@@ -197,14 +220,23 @@ class Study(Base):
 
 
 class StudyTask(Base):
-    """One task: open, under a claim (``token``, ``worker``, ``claimed_until``), or done. The three are NULL without a claim."""
+    """One task: open, under a claim (``token``, ``worker``, ``claimed_until``), or done. The three
+    are NULL without a claim."""
 
     __tablename__ = "study_tasks"
-    __table_args__ = (sa.Index("ix_study_tasks_open", "study_id", "task", sqlite_where=_OPEN, postgresql_where=_OPEN),)
+    __table_args__ = (
+        sa.Index(
+            "ix_study_tasks_open", "study_id", "task", sqlite_where=_OPEN, postgresql_where=_OPEN
+        ),
+    )
 
-    study_id: Mapped[str] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True)
+    study_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True
+    )
     task: Mapped[Part]  # 0-based
-    token: Mapped[str | None] = mapped_column(sa.String(32))  # token of the claim; replaced when the claim is lost
+    token: Mapped[str | None] = mapped_column(
+        sa.String(32)
+    )  # token of the claim; replaced when the claim is lost
     worker: Mapped[str | None]
     claimed_until: Mapped[datetime | None]  # by the database's clock
     done_at: Mapped[datetime | None]
@@ -216,7 +248,9 @@ class StudyResult(Base):
 
     __tablename__ = "study_results"
     __table_args__ = (
-        sa.ForeignKeyConstraint(["study_id", "task"], ["study_tasks.study_id", "study_tasks.task"], ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["study_id", "task"], ["study_tasks.study_id", "study_tasks.task"], ondelete="CASCADE"
+        ),
         sa.Index(None, "study_id", "worker", "created_at"),  # for the progress of a study
     )
 
@@ -228,11 +262,14 @@ class StudyResult(Base):
     execution_order: Mapped[int]  # among the lanes of the task
     run_ids: Mapped[list[Any]]  # one per turn
     data: Mapped[dict[str, Any]]
-    relative: Mapped[Any | None] = mapped_column(SafeJson(none_as_null=True))  # NULL until the task is done
+    relative: Mapped[Any | None] = mapped_column(
+        SafeJson(none_as_null=True)
+    )  # NULL until the task is done
 
 
 class Judgement(Base):
-    """A judge's preference: a rule's text or its baseline's. ``swapped``: the baseline's came first."""
+    """A judge's preference: a rule's text or its baseline's. ``swapped``: the baseline's came
+    first."""
 
     __tablename__ = "judgements"
     __table_args__ = (
@@ -261,7 +298,9 @@ class Link(Base):
 
     __tablename__ = "shares"
     __table_args__ = (
-        sa.CheckConstraint(" + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"),
+        sa.CheckConstraint(
+            " + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"
+        ),
         sa.Index(None, "owner", "created_at"),
         *(sa.UniqueConstraint(name, name=f"uq_shares_{name}") for name in _OBJECTS),
     )
@@ -269,5 +308,7 @@ class Link(Base):
     token_hash: Mapped[str] = mapped_column(sa.String(64), primary_key=True)  # SHA-256, hexadecimal
     owner: Mapped[str] = mapped_column(sa.String(64))  # owner of the object
     created_at: Mapped[datetime]
-    comparison_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    comparison_id: Mapped[str | None] = mapped_column(
+        sa.ForeignKey(Comparison.id, ondelete="CASCADE")
+    )
     study_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"))

@@ -1,10 +1,13 @@
-"""Column types that store values exactly in SQLite and PostgreSQL, and the base class of all tables.
+"""Column types that store values exactly in SQLite and PostgreSQL, and the base class of all
+tables.
 
-``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same way, and whose non-finite numbers are
-the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``ExactJson``: the same, for values of any shape: there a
-non-finite number is ``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which would lose the order
-of object keys and the notation of numbers. ``Real``: a double in which nan is NULL, on both databases, since SQLite has no nan; −0 becomes
-0, as in SQLite. ``UtcTime``: an aware datetime, stored in UTC.
+``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same
+way, and whose non-finite numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()``
+reads both forms). ``ExactJson``: the same, for values of any shape: there a non-finite number is
+``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
+would lose the order of object keys and the notation of numbers. ``Real``: a double in which nan is
+NULL, on both databases, since SQLite has no nan; −0 becomes 0, as in SQLite. ``UtcTime``: an aware
+datetime, stored in UTC.
 """
 
 from __future__ import annotations
@@ -87,7 +90,8 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
-    """``value`` as plain JSON values; ``spell``: encodes a non-finite number. Raises TypeError, alike on all databases."""
+    """``value`` as plain JSON values; ``spell``: encodes a non-finite number. Raises TypeError,
+    alike on all databases."""
 
     def other(value: Any) -> Any:
         if isinstance(value, float):
@@ -130,12 +134,22 @@ class ByteDefault(sa.ColumnElement[bytes]):
 
 @compiles(ByteDefault)
 def _spelled(default: ByteDefault, compiler: SQLCompiler, **_: Any) -> str:
-    return f"x'{default.value.hex()}'" if compiler.dialect.name == "sqlite" else f"'\\x{default.value.hex()}'"
+    return (
+        f"x'{default.value.hex()}'"
+        if compiler.dialect.name == "sqlite"
+        else f"'\\x{default.value.hex()}'"
+    )
 
 
 def enum_column(enum: type[StrEnum]) -> sa.Enum:
-    """A column with the values of ``enum`` as strings, so that new values do not change the database type."""
-    return sa.Enum(enum, native_enum=False, length=16, values_callable=lambda members: [str(item) for item in members])
+    """A column with the values of ``enum`` as strings, so that new values do not change the
+    database type."""
+    return sa.Enum(
+        enum,
+        native_enum=False,
+        length=16,
+        values_callable=lambda members: [str(item) for item in members],
+    )
 
 
 class Base(DeclarativeBase):
@@ -148,9 +162,14 @@ class Base(DeclarativeBase):
         }
     )
     type_annotation_map: ClassVar = {
-        str: SafeText, float: Real, datetime: UtcTime, bytes: sa.LargeBinary, list[Any]: ListJson, dict[str, Any]: SafeJson,
+        str: SafeText,
+        float: Real,
+        datetime: UtcTime,
+        bytes: sa.LargeBinary,
+        list[Any]: ListJson,
+        dict[str, Any]: SafeJson,
         StrEnum: enum_column(StrEnum),
-    }  # fmt: skip
+    }
 
 
 def column_of(field: Field) -> MappedColumn[Any]:
@@ -168,5 +187,7 @@ def column_of(field: Field) -> MappedColumn[Any]:
     # of columns added by later migrations
     default = {"prefix": "[]", "given": "[]", "history": "[]", "processors": "{}"}.get(field.column)
     return mapped_column(
-        types.get(kind) or enum_column(kind), nullable=field.optional or kind is float, server_default=default
+        types.get(kind) or enum_column(kind),
+        nullable=field.optional or kind is float,
+        server_default=default,
     )

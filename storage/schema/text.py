@@ -1,8 +1,10 @@
-"""Encodings of arbitrary Python strings: a lossless one for databases and Parquet, one for searching, one for display.
+"""Encodings of arbitrary Python strings: a lossless one for databases and Parquet, one for
+searching, one for display.
 
-PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates; model output and prompts may contain both. Such a
-character is written as ``␛`` (U+241B, "symbol for escape") and four hexadecimal digits, and so is ``␛`` itself: NUL is
-``␛0000``, U+D800 ``␛d800``, ``␛`` is ``␛241b``. All other text is unchanged.
+PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates; model output and prompts may
+contain both. Such a character is written as ``␛`` (U+241B, "symbol for escape") and four
+hexadecimal digits, and so is ``␛`` itself: NUL is ``␛0000``, U+D800 ``␛d800``, ``␛`` is ``␛241b``.
+All other text is unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def encode(text: str) -> str:
 
 
 def decode(stored: str) -> str:
-    """The string that ``encode`` was given. An escape cut off at the end (by an SQL ``substr``) is dropped."""
+    """The string that ``encode`` was given. An escape cut off at the end (by an SQL ``substr``) is
+    dropped."""
     if ESCAPE not in stored:
         return stored
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), _CUT.sub("", stored))
@@ -36,18 +39,25 @@ def decode(stored: str) -> str:
 def folded(text: str) -> str:
     """For case-insensitive search: storable, without capitals except in escapes.
 
-    NUL and surrogates are ``Y`` and four letters A–P; a text contains another exactly if its folded form does.
+    NUL and surrogates are ``Y`` and four letters A–P; a text contains another exactly if its folded
+    form does.
     """
-    return _UNSTORABLE.sub(lambda match: "Y" + f"{ord(match[0]):04x}".translate(_LETTERS), text.casefold())
+    return _UNSTORABLE.sub(
+        lambda match: "Y" + f"{ord(match[0]):04x}".translate(_LETTERS), text.casefold()
+    )
 
 
 def readable(text: str) -> str:
-    """For tables and CSV: ``text`` with controls and surrogates as ``\\uXXXX``; tab, newlines stay. Not reversible."""
+    """For tables and CSV: ``text`` with controls and surrogates as ``\\uXXXX``; tab, newlines stay.
+    Not reversible."""
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def mapped(value: Any, text: Callable[[str], str], other: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Nested lists and mappings, with ``text`` applied to every string and key and ``other`` to every other value."""
+def mapped(
+    value: Any, text: Callable[[str], str], other: Callable[[Any], Any] = lambda value: value
+) -> Any:
+    """Nested lists and mappings, with ``text`` applied to every string and key and ``other`` to
+    every other value."""
     match value:
         case str():
             return text(value)

@@ -1,5 +1,5 @@
-"""The fields of a Trace as columns of runs: each is in the column of its name, or of its name in COLUMNS. Not its steps, nor its prompt,
-which is the comparison's."""
+"""The fields of a Trace as columns of runs: each is in the column of its name, or of its name in
+COLUMNS. Not its steps, nor its prompt, which is the comparison's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ COLUMNS = {
     "config.rule.name": "rule",
     "config.rule.parameters": "rule_parameters",
 }
-PROMPT = ("prompt", "system", "chat", "stop")  # columns of comparisons; history and thinking may differ between runs
+PROMPT = (
+    "prompt",
+    "system",
+    "chat",
+    "stop",
+)  # columns of comparisons; history and thinking may differ between runs
 _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[str, ...]: tuple,
     tuple[int, ...]: tuple,
@@ -39,23 +44,33 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
 
 
 def processors_of(chosen: Mapping[str, Any]) -> Processors:
-    """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another name."""
+    """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another
+    name."""
     bias = dict(chosen.get("logit_bias", ())).items()
-    return Processors(**{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)})
+    return Processors(
+        **{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)}
+    )
 
 
 class Field:
-    """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own. ``optional``: it may be None, as
-    where the first column of its fields is NULL. ``read``: its value in a row of runs, with the columns of PROMPT."""
+    """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own.
+    ``optional``: it may be None, as where the first column of its fields is NULL. ``read``: its
+    value in a row of runs, with the columns of PROMPT."""
 
     def __init__(self, hint: Any, place: str, optional: bool = False) -> None:
         self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         self.place, self.optional = place.split("."), optional or bool(none)
         self.column = COLUMNS.get(place, self.place[-1])
-        parts = self.kind not in _READ and (is_dataclass(self.kind) or hasattr(self.kind, "_fields"))
+        parts = self.kind not in _READ and (
+            is_dataclass(self.kind) or hasattr(self.kind, "_fields")
+        )
         hints = get_type_hints(self.kind) if parts else {}
-        self._fields = [Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()]
-        self.read: Callable[[Mapping[Any, Any]], Any] = self._read if hints else itemgetter(self.column)
+        self._fields = [
+            Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()
+        ]
+        self.read: Callable[[Mapping[Any, Any]], Any] = (
+            self._read if hints else itemgetter(self.column)
+        )
         if (convert := _READ.get(self.kind)) is not None:
             self.read = lambda row: convert(row[self.column])
 
@@ -83,4 +98,9 @@ OWN = [
     Field(get_type_hints(Trace)[name], name)
     for name in ("status", "stop_reason", "error", "text", "prompt_ids", "given")
 ]
-FIELDS = [each for field in (CONFIG, SUMMARY, *OWN) for each in field.in_columns() if each.column not in PROMPT]
+FIELDS = [
+    each
+    for field in (CONFIG, SUMMARY, *OWN)
+    for each in field.in_columns()
+    if each.column not in PROMPT
+]

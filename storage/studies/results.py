@@ -1,4 +1,5 @@
-"""Results of a study: saved with their runs, read fast, judged by a language model, removed for another try."""
+"""Results of a study: saved with their runs, read fast, judged by a language model, removed for
+another try."""
 
 from __future__ import annotations
 
@@ -8,7 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Text, bindparam, cast, delete, insert, select, type_coerce, update
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
 from mars_core.types import PromptConfig, Status, Trace
 from storage.connection import Connected
@@ -17,7 +29,16 @@ from storage.errors import ClaimLost, StorageError, explained
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
 from storage.runs.index import reindex
 from storage.runs.records import new_run
-from storage.schema import Comparison, Judgement, Preferred, Run, Source, Study, StudyResult, StudyTask
+from storage.schema import (
+    Comparison,
+    Judgement,
+    Preferred,
+    Run,
+    Source,
+    Study,
+    StudyResult,
+    StudyTask,
+)
 from storage.schema.columns import restored
 from storage.schema.text import ESCAPE
 from storage.scope import batches, row_of
@@ -30,9 +51,11 @@ _TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyR
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """The result of one lane of a task. ``run_ids``, ``comparison_ids``: one per turn; the objects may have been deleted.
+    """The result of one lane of a task. ``run_ids``, ``comparison_ids``: one per turn; the objects
+    may have been deleted.
 
-    ``data``, ``relative``: as saved, with non-finite numbers as strings; ``relative`` is None until its baseline has run.
+    ``data``, ``relative``: as saved, with non-finite numbers as strings; ``relative`` is None until
+    its baseline has run.
     """
 
     task: int
@@ -47,7 +70,8 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """A judge's answer on the texts of ``lane`` and its baseline. ``swapped``: the baseline's came first."""
+    """A judge's answer on the texts of ``lane`` and its baseline. ``swapped``: the baseline's came
+    first."""
 
     task: int
     lane: int
@@ -62,13 +86,22 @@ class Results(Connected):
     """Every method is one short transaction, and raises StorageError for an unknown study."""
 
     def save_result(
-        self, claim: Claim, lane: int, traces: Sequence[Trace], data: Mapping[str, Any], *, order: int,
-        relatives: Relatives | None = None, source: Source = Source.STUDY,
-    ) -> tuple[str, ...]:  # fmt: skip
-        """Save the runs of a lane, one per turn, and their result in one transaction; returns the ids of the runs.
+        self,
+        claim: Claim,
+        lane: int,
+        traces: Sequence[Trace],
+        data: Mapping[str, Any],
+        *,
+        order: int,
+        relatives: Relatives | None = None,
+        source: Source = Source.STUDY,
+    ) -> tuple[str, ...]:
+        """Save the runs of a lane, one per turn, and their result in one transaction; returns the
+        ids of the runs.
 
-        The comparison of each turn is created with its first run and has this ``source``. ``relatives``: values of saved lanes of this
-        task relative to their baselines. Raises ClaimLost if the claim is lost or the lane has a result already.
+        The comparison of each turn is created with its first run and has this ``source``.
+        ``relatives``: values of saved lanes of this task relative to their baselines. Raises
+        ClaimLost if the claim is lost or the lane has a result already.
         """
         with explained("The result was not saved", self.location):
             new = [new_run(trace, lane, order) for trace in traces]
@@ -77,15 +110,26 @@ class Results(Connected):
         with self._write("The result was not saved", PATIENCE_S) as connection:
             task = claimed_task(connection, claim)
             if connection.execute(select(StudyResult.lane).filter_by(**of_task, lane=lane)).first():
-                raise ClaimLost(f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved.")
-            comparison_ids = _comparisons(connection, claim.study_id, task["comparison_ids"], prompts, source)
+                raise ClaimLost(
+                    f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved."
+                )
+            comparison_ids = _comparisons(
+                connection, claim.study_id, task["comparison_ids"], prompts, source
+            )
             pairs = zip(comparison_ids, new, strict=False)
             run_ids = tuple(add_run(connection, comparison_id, run) for comparison_id, run in pairs)
             if comparison_ids != task["comparison_ids"]:
                 change = update(StudyTask).filter_by(**of_task)
                 connection.execute(change.values(comparison_ids=comparison_ids))
-            row = of_task | {"lane": lane, "created_at": clock(connection), "worker": task["worker"]}
-            connection.execute(insert(StudyResult), row | {"execution_order": order, "run_ids": run_ids, "data": data})
+            row = of_task | {
+                "lane": lane,
+                "created_at": clock(connection),
+                "worker": task["worker"],
+            }
+            connection.execute(
+                insert(StudyResult),
+                row | {"execution_order": order, "run_ids": run_ids, "data": data},
+            )
             _save_relatives(connection, claim, relatives)
             return run_ids
 
@@ -99,14 +143,18 @@ class Results(Connected):
             claimed_task(connection, claim)
             _save_relatives(connection, claim, relatives)
             done = UNCLAIMED | {"done_at": clock(connection)}
-            connection.execute(update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done))
+            connection.execute(
+                update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done)
+            )
 
     def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
-        """The results of all done tasks, by task, then lane; with ``unfinished`` also of the others."""
+        """The results of all done tasks, by task, then lane; with ``unfinished`` also of the
+        others."""
         return self._results(study_id, *() if unfinished else (StudyTask.done_at.is_not(None),))
 
     def reopen_failed(self, study_id: str) -> int:
-        """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their tasks; returns the number of tasks.
+        """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
+        tasks; returns the number of tasks.
 
         Tasks with a valid claim are not changed.
         """
@@ -116,8 +164,12 @@ class Results(Connected):
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
-            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(StudyTask, _TASK)
-            found = found.where(StudyResult.study_id == study_id, status == Status.FAILED.value, idle)
+            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
+                StudyTask, _TASK
+            )
+            found = found.where(
+                StudyResult.study_id == study_id, status == Status.FAILED.value, idle
+            )
             failed = connection.execute(found.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
                 of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
@@ -127,15 +179,30 @@ class Results(Connected):
             opened = [{"of": task} for task in {row.task for row in failed}]
             if opened:
                 each = [{"of": row.task, "at": row.lane} for row in failed]
-                connection.execute(delete(StudyResult).where(*of_task, StudyResult.lane == bindparam("at")), each)
-                connection.execute(update(StudyResult).where(*of_task).values(relative=None), opened)
-                connection.execute(update(StudyTask).where(*in_study).values(UNCLAIMED | {"done_at": None}), opened)
+                connection.execute(
+                    delete(StudyResult).where(*of_task, StudyResult.lane == bindparam("at")), each
+                )
+                connection.execute(
+                    update(StudyResult).where(*of_task).values(relative=None), opened
+                )
+                connection.execute(
+                    update(StudyTask).where(*in_study).values(UNCLAIMED | {"done_at": None}), opened
+                )
             return len(opened)
 
     def add_judgement(
-        self, study_id: str, task: int, lane: int, *, swapped: bool, judge: str, choice: Preferred, text: str = ""
+        self,
+        study_id: str,
+        task: int,
+        lane: int,
+        *,
+        swapped: bool,
+        judge: str,
+        choice: Preferred,
+        text: str = "",
     ) -> None:
-        """Save a judge's preference; ``swapped``: the baseline's text came first. Replaces an earlier one in the same order.
+        """Save a judge's preference; ``swapped``: the baseline's text came first. Replaces an
+        earlier one in the same order.
 
         Raises StorageError if the lane has no result.
         """
@@ -149,7 +216,12 @@ class Results(Connected):
                 )
             place |= {"swapped": swapped}
             connection.execute(delete(Judgement).filter_by(**place))
-            row = place | {"created_at": clock(connection), "judge": judge, "choice": choice, "text": text}
+            row = place | {
+                "created_at": clock(connection),
+                "judge": judge,
+                "choice": choice,
+                "text": text,
+            }
             connection.execute(insert(Judgement), row)
 
     def judgements(self, study_id: str) -> tuple[StoredJudgement, ...]:
@@ -158,12 +230,20 @@ class Results(Connected):
         statement = select(*columns).where(Judgement.study_id == study_id)
         with self.read() as connection:
             row_of(connection, Study, study_id)
-            rows = connection.execute(statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped))
+            rows = connection.execute(
+                statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
+            )
             return tuple(StoredJudgement(*row) for row in rows)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
-        """By task, then lane. JSON is read as text and parsed after the transaction, one column at a time."""
-        objects = (StudyResult.run_ids, StudyResult.data, StudyResult.relative, StudyTask.comparison_ids)
+        """By task, then lane. JSON is read as text and parsed after the transaction, one column at
+        a time."""
+        objects = (
+            StudyResult.run_ids,
+            StudyResult.data,
+            StudyResult.relative,
+            StudyTask.comparison_ids,
+        )
         own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
         statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
         statement = statement.where(StudyResult.study_id == study_id, *which)
@@ -175,7 +255,17 @@ class Results(Connected):
         tasks, lanes, workers, times, *texts = zip(*rows, strict=True)
         run_ids, data, relatives, comparison_ids = map(_parsed, texts)
         comparisons = map(tuple, comparison_ids)
-        columns = zip(tasks, lanes, map(tuple, run_ids), workers, times, data, relatives, comparisons, strict=True)
+        columns = zip(
+            tasks,
+            lanes,
+            map(tuple, run_ids),
+            workers,
+            times,
+            data,
+            relatives,
+            comparisons,
+            strict=True,
+        )
         return tuple(StoredResult(*values) for values in columns)
 
 
@@ -185,13 +275,20 @@ def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives |
     same = (StudyResult.study_id == claim.study_id, StudyResult.task == claim.task)
     change = update(StudyResult).where(*same, StudyResult.lane == bindparam("at"))
     values = [{"at": lane, "value": relative} for lane, relative in relatives.items()]
-    connection.execute(change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values)
+    connection.execute(
+        change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values
+    )
 
 
 def _comparisons(
-    connection: Connection, study_id: str, known: Sequence[str], prompts: Sequence[PromptConfig], source: Source
+    connection: Connection,
+    study_id: str,
+    known: Sequence[str],
+    prompts: Sequence[PromptConfig],
+    source: Source,
 ) -> list[str]:
-    """The comparison of each turn: the existing one, even if deleted, else a new one of the study's owner."""
+    """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
+    owner."""
     found = list(known)
     for turn, prompt in enumerate(prompts):
         there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))

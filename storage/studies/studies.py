@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, delete, func, insert, literal, not_, select, type_coerce, update
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    delete,
+    func,
+    insert,
+    literal,
+    not_,
+    select,
+    type_coerce,
+    update,
+)
 
 from storage.connection import Connected
 from storage.database import clock
@@ -47,7 +58,8 @@ class StoredStudy:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """Progress of one worker. ``results``: lanes of tasks; ``claimed``: whether it has a valid claim on a task."""
+    """Progress of one worker. ``results``: lanes of tasks; ``claimed``: whether it has a valid
+    claim on a task."""
 
     worker: str
     results: int
@@ -58,7 +70,8 @@ class WorkerProgress:
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """Progress of a study. ``results``: saved lanes, including those of unfinished tasks; ``workers``: by name."""
+    """Progress of a study. ``results``: saved lanes, including those of unfinished tasks;
+    ``workers``: by name."""
 
     tasks: int
     done: int
@@ -70,7 +83,8 @@ class Studies(Connected):
     """Every method is one short transaction, and raises StorageError for an unknown study."""
 
     def new_study(self, name: str, plan: Mapping[str, Any], tasks: int) -> str:
-        """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name has at most 200 characters."""
+        """Save a plan of 1 to 1,000,000 tasks, all open; returns its id. The name has at most 200
+        characters."""
         with self._write("The study was not saved") as connection:
             if not 1 <= tasks <= MAX_TASKS:
                 raise StorageError(f"tasks is {tasks}; it must be 1 to {MAX_TASKS:,}.")
@@ -83,7 +97,9 @@ class Studies(Connected):
             }
             connection.execute(insert(Study), row | {"plan": plan, "owner": self.scope.owner})
             numbers = select(literal(0).label("task")).cte("numbers", recursive=True)
-            numbers = numbers.union_all(select(numbers.c.task + 1).where(numbers.c.task + 1 < tasks))
+            numbers = numbers.union_all(
+                select(numbers.c.task + 1).where(numbers.c.task + 1 < tasks)
+            )
             each = select(literal(study_id), numbers.c.task)
             connection.execute(insert(StudyTask).from_select(["study_id", "task"], each))
             return study_id
@@ -95,12 +111,17 @@ class Studies(Connected):
             return StoredStudy(**row_of(connection, Study, study_id, *own))
 
     def studies(self, limit: int = 50, *, sweeps: bool = False) -> tuple[StudyHead, ...]:
-        """The latest studies, latest first, without their plans; either sweeps only or all others."""
+        """The latest studies, latest first, without their plans; either sweeps only or all
+        others."""
         check_page(limit)
         statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
-        statement = statement.where(is_sweep() if sweeps else not_(is_sweep()), *self.scope.of(Study))
+        statement = statement.where(
+            is_sweep() if sweeps else not_(is_sweep()), *self.scope.of(Study)
+        )
         with self.read() as connection:
-            rows = connection.execute(statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit))
+            rows = connection.execute(
+                statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit)
+            )
             return tuple(StudyHead(*row) for row in rows)
 
     def study_progress(self, study_id: str) -> StudyProgress:
@@ -108,24 +129,38 @@ class Studies(Connected):
         saved = StudyResult.created_at
         counted = select(StudyResult.worker, func.count(), func.min(saved), func.max(saved))
         counted = counted.where(StudyResult.study_id == study_id).group_by(StudyResult.worker)
-        working = select(StudyTask.worker).where(StudyTask.study_id == study_id, StudyTask.done_at.is_(None))
+        working = select(StudyTask.worker).where(
+            StudyTask.study_id == study_id, StudyTask.done_at.is_(None)
+        )
         with self.read() as connection:
             study = row_of(connection, Study, study_id, Study.tasks, _done())
             rows = connection.execute(counted).all()
             live = connection.scalars(working.where(StudyTask.claimed_until >= clock(connection)))
             busy = {worker for worker in live if worker is not None}
         workers = [WorkerProgress(*row, row[0] in busy) for row in rows]
-        workers += [WorkerProgress(worker, 0, None, None, True) for worker in busy - {row[0] for row in rows}]
+        workers += [
+            WorkerProgress(worker, 0, None, None, True)
+            for worker in busy - {row[0] for row in rows}
+        ]
         workers.sort(key=lambda each: each.worker)
-        return StudyProgress(**study, results=sum(worker.results for worker in workers), workers=tuple(workers))
+        return StudyProgress(
+            **study, results=sum(worker.results for worker in workers), workers=tuple(workers)
+        )
 
     def delete_study(self, study_id: str) -> None:
-        """Permanently remove a study; its comparisons are deleted and can be restored. Its workers lose their claims."""
+        """Permanently remove a study; its comparisons are deleted and can be restored. Its workers
+        lose their claims."""
         with self._write("The study was not deleted") as connection:
             lock_study(connection, study_id)
             tasks = select(StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
-            ids_of_study = [id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids]
-            mark = update(Comparison).where(Comparison.deleted_at.is_(None)).values(deleted_at=clock(connection))
+            ids_of_study = [
+                id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids
+            ]
+            mark = (
+                update(Comparison)
+                .where(Comparison.deleted_at.is_(None))
+                .values(deleted_at=clock(connection))
+            )
             for some in batches(ids_of_study, COMPARISONS_A_WRITE):
                 connection.execute(mark.where(Comparison.id.in_(some)))
                 reindex(connection, some)
@@ -133,7 +168,8 @@ class Studies(Connected):
 
 
 def is_sweep() -> ColumnElement[bool]:
-    """The condition that a study is a sweep: its plan names the varied parameter, which may be empty."""
+    """The condition that a study is a sweep: its plan names the varied parameter, which may be
+    empty."""
     named: ColumnElement[bool] = type_coerce(Study.plan, JSON)["varied"].as_string().is_not(None)
     return named
 

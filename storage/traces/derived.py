@@ -19,22 +19,29 @@ _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
 class Shape:
-    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens``, ``step.nodes`` and ``token.parent``.
+    """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens``, ``step.nodes``
+    and ``token.parent``.
 
-    ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row of its run; ``first``: bool [rows],
-    whether a row is the first of its place, that is, after its node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
+    ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row
+    of its run; ``first``: bool [rows], whether a row is the first of its place, that is, after its
+    node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
     ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
     def __init__(self, flat: Flat) -> None:
         """Raises OverflowError for counts that no run has."""
         steps, parent = flat["run.steps"], flat["token.parent"]
-        self.counts, self.nodes = _per_run(flat["step.tokens"], steps), _per_run(flat["step.nodes"], steps)
+        self.counts, self.nodes = (
+            _per_run(flat["step.tokens"], steps),
+            _per_run(flat["step.nodes"], steps),
+        )
         self.step_of_row, self.run_of_row = numbered(flat["step.tokens"]), numbered(self.counts)
         self.row_start = starts(self.counts)[self.run_of_row]
         self.vocabulary_start = starts(flat["run.vocabulary"])
         self.first = np.ones(len(parent), bool)
-        self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (parent[1:] != parent[:-1])
+        self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (
+            parent[1:] != parent[:-1]
+        )
         self.place_of_row = np.cumsum(self.first) - 1
 
     def sums(self, values: Any) -> Any:
@@ -46,15 +53,20 @@ class Shape:
 def _per_run(counts: Any, steps: Any) -> Any:
     """The sum of the ``counts`` [steps] of each run. Raises OverflowError."""
     check_counts(counts, counts)
-    sums = np.diff(np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])])
+    sums = np.diff(
+        np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], np.cumsum(steps)])]
+    )
     check_counts(counts, sums)
     return sums
 
 
 def check_counts(counts: Any, sums: Any) -> None:
-    """Raise OverflowError unless ``counts`` are counts and none of their ``sums`` is more than a run has."""
+    """Raise OverflowError unless ``counts`` are counts and none of their ``sums`` is more than a
+    run has."""
     if counts.min(initial=0) < 0 or sums.max(initial=0) > MAX_ROWS:
-        raise OverflowError(f"a run may have {MAX_ROWS:,} tokens, drafted tokens or alternatives at most")
+        raise OverflowError(
+            f"a run may have {MAX_ROWS:,} tokens, drafted tokens or alternatives at most"
+        )
 
 
 def _position(flat: Flat, shape: Shape) -> Any:
@@ -63,7 +75,9 @@ def _position(flat: Flat, shape: Shape) -> Any:
 
 def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
     """Start or end of the piece of each row, if the text is the concatenation of all pieces."""
-    lengths = pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = (
+        pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     emitted = lengths[flat["token.token"]] * _EMITTED[flat["token.outcome"]]
     return shape.sums(emitted) + (emitted if end else 0)
 
@@ -91,7 +105,9 @@ def _gap(flat: Flat, _: Shape) -> Any:
 def _uniforms(flat: Flat, shape: Shape) -> Any:
     """Uniforms by output position, of runs that drew by inverse CDF; later runs have none."""
     u = np.full(len(flat["token.position"]), np.nan)
-    for seed, start, count in zip(flat["run.seed"], starts(shape.counts), shape.counts, strict=True):
+    for seed, start, count in zip(
+        flat["run.seed"], starts(shape.counts), shape.counts, strict=True
+    ):
         rows = slice(start, start + count)
         position = flat["token.position"][rows]
         if position.min(initial=0) >= 0 and position.max(initial=0) < MAX_UNIFORMS:

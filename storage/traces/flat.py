@@ -36,7 +36,9 @@ KINDS = {"int": np.int64, "float": np.float64}
 def numbers(kind: type, *without: str) -> dict[str, Any]:
     """Field → numpy type of the fields that are plain numbers."""
     return {
-        each.name: KINDS[str(each.type)] for each in fields(kind) if each.type in KINDS and each.name not in without
+        each.name: KINDS[str(each.type)]
+        for each in fields(kind)
+        if each.type in KINDS and each.name not in without
     }
 
 
@@ -94,11 +96,14 @@ def _values(rows: Iterable[Any], width: int) -> Iterable[Any]:
 
 def _columns(table: str, names: Mapping[str, Any], rows: Sequence[Any]) -> Flat:
     return {
-        f"{table}.{name}": np.fromiter(map(attrgetter(name), rows), kind, len(rows)) for name, kind in names.items()
+        f"{table}.{name}": np.fromiter(map(attrgetter(name), rows), kind, len(rows))
+        for name, kind in names.items()
     }
 
 
-def _token_columns(table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary) -> Flat:
+def _token_columns(
+    table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary
+) -> Flat:
     ids, pieces, outcomes = _values(map(attrgetter("id", "piece", "outcome"), rows), 3)
     return {
         f"{table}.token": known.indices(ids, pieces),
@@ -108,7 +113,10 @@ def _token_columns(table: str, rows: Sequence[Token] | Sequence[DraftNode], know
 
 def steps_of(flat: Flat) -> tuple[Step, ...]:
     """The steps of the one run of ``flat``."""
-    ids, pieces = flat["vocabulary.id"].tolist(), [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()]
+    ids, pieces = (
+        flat["vocabulary.id"].tolist(),
+        [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()],
+    )
 
     def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
         table = kind.__name__.lower().removeprefix("draft")
@@ -125,12 +133,19 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
         return {"id": id_, "piece": piece, "outcome": outcomes}
 
     alternative = partial(tuple.__new__, Alternative)  # avoids a Python call for each
-    alternatives = list(map(alternative, zip(*words("top.token"), flat["top.p"].tolist(), strict=True)))
+    alternatives = list(
+        map(alternative, zip(*words("top.token"), flat["top.p"].tolist(), strict=True))
+    )
     own, own_piece = words("token.own")
     tops, number = _parts(alternatives, flat["token.top"]), numbered(flat["step.tokens"]).tolist()
-    tokens = group(Token, TOKEN, **texts("token"), own=own, own_piece=own_piece, step=number, top=tops)
+    tokens = group(
+        Token, TOKEN, **texts("token"), own=own, own_piece=own_piece, step=number, top=tops
+    )
     nodes = group(DraftNode, NODE, **texts("node"))
-    parts = {"nodes": _parts(nodes, flat["step.nodes"]), "tokens": _parts(tokens, flat["step.tokens"])}
+    parts = {
+        "nodes": _parts(nodes, flat["step.nodes"]),
+        "tokens": _parts(tokens, flat["step.tokens"]),
+    }
     return tuple(group(Step, STEP, index=range(len(flat["step.tokens"])), **parts))
 
 
@@ -144,7 +159,8 @@ def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
 
 
 def _build(kind: type, count: int, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
-    """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast as its constructor."""
+    """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast
+    as its constructor."""
     rows: list[Any] = list(map(object.__new__, repeat(kind, count)))
     for each in fields(kind):
         deque(map(getattr(kind, each.name).__set__, rows, columns[each.name]), maxlen=0)
@@ -153,7 +169,9 @@ def _build(kind: type, count: int, columns: Mapping[str, Iterable[Any]]) -> list
 
 def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:
     """``items`` in order, split into parts of these lengths."""
-    return (tuple(items[start:end]) for start, end in pairwise(accumulate(counts.tolist(), initial=0)))
+    return (
+        tuple(items[start:end]) for start, end in pairwise(accumulate(counts.tolist(), initial=0))
+    )
 
 
 def starts(counts: Any) -> Any:

@@ -1,9 +1,11 @@
-"""The steps of a run as bytes: one row of an Arrow record batch (its columns are lists), compressed with zstd. Lossless.
+"""The steps of a run as bytes: one row of an Arrow record batch (its columns are lists), compressed
+with zstd. Lossless.
 
-Numbers are stored in the smallest type that is exact for all: most were computed in float32. Columns that follow from others are left
-out and computed when read (derived.py). Values that differ from the derived ones are stored: all differences for integers, for
-others the differing values, with their indices in a column ``NAME@``. The target's values at a place (PLACE, TOP) are stored once, though
-a rejected token and the one emitted instead both have them.
+Numbers are stored in the smallest type that is exact for all: most were computed in float32.
+Columns that follow from others are left out and computed when read (derived.py). Values that differ
+from the derived ones are stored: all differences for integers, for others the differing values,
+with their indices in a column ``NAME@``. The target's values at a place (PLACE, TOP) are stored
+once, though a rejected token and the one emitted instead both have them.
 """
 
 from __future__ import annotations
@@ -23,9 +25,15 @@ VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
 MAX_BYTES = 2**27  # of an uncompressed batch
 PIECE = "vocabulary.piece"
-PLACE = tuple(f"token.{name}" for name in ("z1", "z2", "raw_z1", "raw_z2", "entropy", "coin", "edge", "u"))
+PLACE = tuple(
+    f"token.{name}" for name in ("z1", "z2", "raw_z1", "raw_z2", "entropy", "coin", "edge", "u")
+)
 TOP = ("top.token", "top.p")
-_ALWAYS = {"step": ("tokens", "nodes"), "token": ("token", "outcome"), "node": ("outcome",)}  # beside the numbers
+_ALWAYS = {
+    "step": ("tokens", "nodes"),
+    "token": ("token", "outcome"),
+    "node": ("outcome",),
+}  # beside the numbers
 _FIELDS: Mapping[str, Mapping[str, Any]] = {"step": STEP, "token": TOKEN, "node": NODE}
 _KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 
@@ -33,26 +41,43 @@ _KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, n
 def pack(flat: Flat) -> bytes:
     """``flat``: of one run."""
     shape = Shape(flat)
-    kept = {name: column for name, column in flat.items() if not name.startswith("run.") and name not in DERIVED}
+    kept = {
+        name: column
+        for name, column in flat.items()
+        if not name.startswith("run.") and name not in DERIVED
+    }
     for name, derive in DERIVED.items():
         kept |= _rest(name, flat[name], derive(flat, shape))
     if not shape.first.all():
         for name in PLACE:
             if name in kept and f"{name}@" not in kept:
                 short = kept[name][shape.first]
-                kept[name] = short if _alike(short[shape.place_of_row], kept[name]).all() else kept[name]
+                kept[name] = (
+                    short if _alike(short[shape.place_of_row], kept[name]).all() else kept[name]
+                )
         here = np.repeat(shape.first, flat["token.top"])
-        short = {"token.top": flat["token.top"][shape.first]} | {name: flat[name][here] for name in TOP}
+        short = {"token.top": flat["token.top"][shape.first]} | {
+            name: flat[name][here] for name in TOP
+        }
         again = _repeated_tops(short, shape.place_of_row, shape.run_of_row)
-        if all(len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all() for name in again):
+        if all(
+            len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all()
+            for name in again
+        ):
             kept |= short
-    arrays = {name: column if name == PIECE else pa.array(_small(column)) for name, column in kept.items()}
-    lists = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in arrays.values()]
+    arrays = {
+        name: column if name == PIECE else pa.array(_small(column)) for name, column in kept.items()
+    }
+    lists = [
+        pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        for values in arrays.values()
+    ]
     return sealed(pa.record_batch(lists, names=list(arrays)))
 
 
 def sealed(batch: pa.RecordBatch) -> bytes:
-    """CRC-32 and the compressed batch. Raises OverflowError for one that could not be read again."""
+    """CRC-32 and the compressed batch. Raises OverflowError for one that could not be read
+    again."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -64,8 +89,9 @@ def sealed(batch: pa.RecordBatch) -> bytes:
 
 
 def opened(data: bytes) -> pa.RecordBatch:
-    """The batch of ``sealed``. Raises ValueError for other bytes, which may come from another instance: sizes are checked before anything
-    of that size is read, and so is what Arrow expands (compressed buffers) or takes on trust (offsets)."""
+    """The batch of ``sealed``. Raises ValueError for other bytes, which may come from another
+    instance: sizes are checked before anything of that size is read, and so is what Arrow expands
+    (compressed buffers) or takes on trust (offsets)."""
     packed = memoryview(data)[CRC:]
     if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
         raise ValueError("the checksum does not match")
@@ -78,7 +104,9 @@ def opened(data: bytes) -> pa.RecordBatch:
     if len(plain) > MAX_BYTES or message.type != "record batch" or _is_compressed(message.metadata):
         raise ValueError("it is larger than any run")
     fields = pa.ipc.read_schema(schema)
-    if not all(pa.types.is_list(field.type) and _is_plain(field.type.value_type) for field in fields):
+    if not all(
+        pa.types.is_list(field.type) and _is_plain(field.type.value_type) for field in fields
+    ):
         raise ValueError("its columns are not those of a run")
     batch = pa.ipc.read_record_batch(message, fields)
     batch.validate(full=True)
@@ -92,8 +120,8 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _is_compressed(metadata: pa.Buffer) -> bool:
-    """Whether the buffers of a record batch are compressed, by its FlatBuffer, which Arrow has verified: whether field 2 of the root table
-    (Message), the table RecordBatch, has field 3."""
+    """Whether the buffers of a record batch are compressed, by its FlatBuffer, which Arrow has
+    verified: whether field 2 of the root table (Message), the table RecordBatch, has field 3."""
 
     def field(table: int, number: int) -> int:
         """The place of a field; 0 if it is absent."""
@@ -110,9 +138,12 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
 
 
 def checked(version: int, data: bytes) -> bytes:
-    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the format."""
+    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the
+    format."""
     if version != VERSION:
-        raise LookupError(f"the steps of a run have a format ({version}) that this version does not know")
+        raise LookupError(
+            f"the steps of a run have a format ({version}) that this version does not know"
+        )
     return data
 
 
@@ -135,7 +166,8 @@ def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
 
 
 class _Column:
-    """A stored column of several runs: ``values``: of all; ``start``, ``counts``: [runs], the values of each; 0 where it has none."""
+    """A stored column of several runs: ``values``: of all; ``start``, ``counts``: [runs], the
+    values of each; 0 where it has none."""
 
     def __init__(self, table: pa.Table, name: str) -> None:
         column = table[name].chunk(0) if len(table) == 1 else table[name].combine_chunks()
@@ -144,31 +176,40 @@ class _Column:
         self.values = column.values
         if name != PIECE:
             values = self.values.to_numpy()
-            self.values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
+            self.values = values.astype(
+                np.float64 if values.dtype.kind == "f" else np.int64, copy=False
+            )
 
 
 def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
     """The flat columns of the runs in the rows of ``table``."""
     stored = {name: _Column(table, name) for name in table.column_names}
     flat: Flat = {"run.seed": np.array(seeds, object), "run.steps": stored["step.tokens"].counts}
-    flat |= {"run.vocabulary": stored[PIECE].counts} | {name: stored[name].values for name in (PIECE, "vocabulary.id")}
+    flat |= {"run.vocabulary": stored[PIECE].counts} | {
+        name: stored[name].values for name in (PIECE, "vocabulary.id")
+    }
     flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
     shape = Shape(flat)
     lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
     found: dict[bytes, Any] = {}
 
     def index(column: _Column, there: Any) -> Any:
-        """Where the value of each token is, of runs that are ``there``: with fewer values than rows they have one per place."""
+        """Where the value of each token is, of runs that are ``there``: with fewer values than rows
+        they have one per place."""
         key = column.counts.tobytes() + there.tobytes()
         if key not in found:
             short = there & (column.counts != shape.counts)
             place = shape.place_of_row - shape.place_of_row[shape.row_start]
-            row = np.where(short[shape.run_of_row], place, places(shape.counts)) + column.start[shape.run_of_row]
+            row = (
+                np.where(short[shape.run_of_row], place, places(shape.counts))
+                + column.start[shape.run_of_row]
+            )
             found[key] = row[there[shape.run_of_row]]
         return found[key]
 
     def whole(name: str, derived: Any = None) -> Any:
-        """The column, from stored values and derived ones; of derived integers the differences are stored."""
+        """The column, from stored values and derived ones; of derived integers the differences are
+        stored."""
         group, _, field = name.partition(".")
         column, some, counts = stored.get(name), stored.get(f"{name}@"), lengths[group]
         if derived is None and (column is None or len(column.values) < counts.sum()):
@@ -187,7 +228,9 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
             values[rows] = column.values[column.start[run] + places(some.counts)]
             there = there & (some.counts == 0)
         rows = there[numbered(counts)]
-        new = column.values[index(column, there) if group == "token" else there[numbered(column.counts)]]
+        new = column.values[
+            index(column, there) if group == "token" else there[numbered(column.counts)]
+        ]
         values[rows] = values[rows] + new if add else new
         return values
 
@@ -211,7 +254,9 @@ def _small(column: Any) -> Any:
             short = column.astype(np.float32)
         return short if ((short == column) | (column != column)).all() else column
     low, high = (column.min(), column.max()) if column.size else (0, 0)
-    return column.astype(next((kind for kind, least, most in _KINDS if least <= low and high <= most), np.int64))
+    return column.astype(
+        next((kind for kind, least, most in _KINDS if least <= low and high <= most), np.int64)
+    )
 
 
 def _alike(one: Any, other: Any) -> Any:
@@ -231,7 +276,8 @@ def _rest(name: str, column: Any, derived: Any) -> Flat:
 
 
 def _repeated_tops(tops: Mapping[str, Any], index: Any, run_of_row: Any) -> Flat:
-    """The alternatives of every row, from those at ``index`` [rows] in ``tops``. Raises OverflowError."""
+    """The alternatives of every row, from those at ``index`` [rows] in ``tops``. Raises
+    OverflowError."""
     counts = tops["token.top"]
     full = counts[index]
     check_counts(counts, np.bincount(run_of_row, full))

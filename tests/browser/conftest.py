@@ -14,9 +14,15 @@ from tests.serving import Server
 
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
 ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP *.example 127.0.0.1",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
+]
 
 
 @dataclass
@@ -30,9 +36,13 @@ class Window:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    path = (
+        os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+    )
     if path is None:
-        pytest.fail("No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path.")
+        pytest.fail(
+            "No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path."
+        )
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -43,7 +53,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """One for all windows, so that the scripts of a page are fetched and compiled once."""
-    context = browser.new_context(color_scheme="light", reduced_motion="reduce", accept_downloads=True)
+    context = browser.new_context(
+        color_scheme="light", reduced_motion="reduce", accept_downloads=True
+    )
     context.set_default_timeout(PATIENCE_MS)
     yield context
     context.close()
@@ -62,8 +74,11 @@ def start() -> tuple[str, str]:
 
 
 @pytest.fixture
-def window(server: Server, context: BrowserContext, size: ViewportSize, start: tuple[str, str]) -> Iterator[Window]:
-    """A window of a visitor who was never there before. Afterwards: nothing left this machine, and no script failed."""
+def window(
+    server: Server, context: BrowserContext, size: ViewportSize, start: tuple[str, str]
+) -> Iterator[Window]:
+    """A window of a visitor who was never there before. Afterwards: nothing left this machine, and
+    no script failed."""
     context.clear_cookies()
     window = Window(context.new_page())
     origin = {"origin": server.url.rstrip("/"), "storageTypes": "local_storage"}

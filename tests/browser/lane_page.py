@@ -1,4 +1,5 @@
-"""Lanes and their bar on a bare page: the scripts of the components with what Gradio would give them, and nothing else."""
+"""Lanes and their bar on a bare page: the scripts of the components with what Gradio would give
+them, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,18 +28,27 @@ GROUND = (
 )
 
 
-def open_lanes(browser: Browser, views: Sequence[LaneView], *, width: int = 1280, continues: bool = False) -> Page:
-    """A page with a lane for each view, column by column, and the bar above them; scope ``test``."""
+def open_lanes(
+    browser: Browser, views: Sequence[LaneView], *, width: int = 1280, continues: bool = False
+) -> Page:
+    """A page with a lane for each view, column by column, and the bar above them; scope
+    ``test``."""
     page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     cards = "".join(
-        f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html", FOLDER)}</div>' for i in range(len(views))
+        f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html", FOLDER)}</div>'
+        for i in range(len(views))
     )
     body = f'<div id="reader">{asset("reader/reader.html", FOLDER)}</div><div class="mars-lanes">{cards}</div>'
     page.set_content(
         f'<html lang="en"><head><title>Lanes</title><style>{GROUND}{page_css()}</style></head><body>{body}</body></html>'
     )
     for lane, view in enumerate(views):
-        props: dict[str, Any] = {"scope": "test", "lane": lane, "value": view.json(), "continues": continues}
+        props: dict[str, Any] = {
+            "scope": "test",
+            "lane": lane,
+            "value": view.json(),
+            "continues": continues,
+        }
         page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
     page.evaluate(MOUNT, ["reader", script(READER), {"scope": "test", "value": ""} | row_props()])
     return page

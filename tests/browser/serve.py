@@ -1,4 +1,5 @@
-"""Serves the real page over small random pairs and a database of its own: ``python -m tests.browser.serve FOLDER PORT``."""
+"""Serves the real page over small random pairs and a database of its own: ``python -m
+tests.browser.serve FOLDER PORT``."""
 
 from __future__ import annotations
 
@@ -14,9 +15,13 @@ from ui.tabs.compare import handlers
 
 
 def main(folder: Path, port: int) -> int:
-    settings = Settings(port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32")
+    settings = Settings(
+        port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32"
+    )
     app.Local = SlowLocal  # type: ignore[misc]
-    handlers.AUTO_S = 0.0  # whether a run is short enough to be repeated unasked would depend on the machine
+    handlers.AUTO_S = (
+        0.0  # whether a run is short enough to be repeated unasked would depend on the machine
+    )
     return app.serve(settings, (tiny_pair(folder), eagle_pair(folder)))
 
 

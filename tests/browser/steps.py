@@ -11,7 +11,8 @@ STRIP = "#compare-strip .mars-strip"
 # What a stock gradio 6.31 page violates by itself, and the marks of what is ours.
 BASELINE = {"aria-prohibited-attr", "color-contrast", "image-redundant-alt"}
 OURS = ("mars-", "mq-", "tok")
-SLOW = "Once upon a time, slowly"  # a prompt whose run cannot end before it is stopped: tests/slow_runs.py
+# a prompt whose run cannot end before it is stopped: tests/slow_runs.py
+SLOW = "Once upon a time, slowly"
 
 
 def open_settings(page: Page) -> None:
@@ -41,7 +42,8 @@ def pick(page: Page, label: str, option: str) -> None:
 
 
 def press_compare(page: Page) -> None:
-    """The line above the lanes loses its state until the page writes it anew, so that an earlier run's is not taken for this one's."""
+    """The line above the lanes loses its state until the page writes it anew, so that an earlier
+    run's is not taken for this one's."""
     page.eval_on_selector(STRIP, "strip => { strip.dataset.state = 'pressed'; }")
     page.click("#compare")
 
@@ -82,8 +84,13 @@ def reopen_latest(page: Page) -> None:
 
 
 def axe_problems(page: Page, **options: Any) -> dict[str, list[str]]:
-    """What axe finds beyond gradio's own, and where our own text cannot be read: HTML by the name of axe's rule."""
-    violations = Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    """What axe finds beyond gradio's own, and where our own text cannot be read: HTML by the name
+    of axe's rule."""
+    violations = (
+        Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
+    )
     found = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
     hard = [html for html in found.get("color-contrast", ()) if any(mark in html for mark in OURS)]
-    return {name: found[name] for name in found.keys() - BASELINE} | ({"color-contrast": hard} if hard else {})
+    return {name: found[name] for name in found.keys() - BASELINE} | (
+        {"color-contrast": hard} if hard else {}
+    )

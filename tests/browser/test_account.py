@@ -1,4 +1,5 @@
-"""The public page: two browsers see their own runs and what is shared; pages of other hosts neither read nor share nor delete anything."""
+"""The public page: two browsers see their own runs and what is shared; pages of other hosts neither
+read nor share nor delete anything."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     page = window.page
     expect(page.locator(".mars-consent")).to_contain_text("stored for 30 days")
     open_settings(page)
-    expect(page.locator(".mars-limits").first).to_contain_text("at most: prompts of 8,000 characters")
+    expect(page.locator(".mars-limits").first).to_contain_text(
+        "at most: prompts of 8,000 characters"
+    )
     expect(page.locator("#pair")).to_be_visible()
     expect(page.locator("#pair option", has_text="Own folders")).to_have_count(0)
     (cookie,) = (each for each in page.context.cookies() if each.get("name") == COOKIE)
@@ -59,7 +62,9 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     reopen_latest(page)
     expect(page).to_have_url(re.compile("comparison=[0-9a-f]{32}"))
     other.goto(page.url)
-    expect(other.locator("#history-strip p")).to_contain_text("or it is not yours; its owner can share it.")
+    expect(other.locator("#history-strip p")).to_contain_text(
+        "or it is not yours; its owner can share it."
+    )
     expect(other.locator(".mars-history-row")).to_have_count(0)
 
     page.locator("#history-share").get_by_role("button", name="Share …").click()
@@ -102,7 +107,9 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     expect(sure).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
-    expect(page.locator(".mars-account-said")).to_contain_text("Deleted for good: 1 comparison with 2 runs.")
+    expect(page.locator(".mars-account-said")).to_contain_text(
+        "Deleted for good: 1 comparison with 2 runs."
+    )
     expect(page.locator(".mars-history-row")).to_have_count(0)
     expect(page.locator("#history-open")).to_be_hidden()
 
@@ -186,11 +193,15 @@ def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, p
     store = served.store.of(browser_owner(known))
     comparison = compared(store)
     config = httpx.get(f"{served.url}/config", timeout=60).json()
-    ids = {event["api_name"]: event["id"] for event in reversed(config["dependencies"])}  # of several the first
+    ids = {
+        event["api_name"]: event["id"] for event in reversed(config["dependencies"])
+    }  # of several the first
     opened = [ids["go"], [None], {"tab": "history", "comparison": comparison}]
     asked = {"action": "share", "kind": "comparison", "id": comparison}
     actions = [
-        each for each in config["dependencies"] if not each["inputs"] and str(each["api_name"]).startswith("press")
+        each
+        for each in config["dependencies"]
+        if not each["inputs"] and str(each["api_name"]).startswith("press")
     ]
     share = [[each["id"], [], asked] for each in actions]
     delete = [ids["delete"], [None], None]

@@ -1,4 +1,5 @@
-"""The main road on the real page: compare, lanes, trees, reopen, download; stop; close; bad values; hostile text; History."""
+"""The main road on the real page: compare, lanes, trees, reopen, download; stop; close; bad values;
+hostile text; History."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     figures = {"Steps": 2, "Acceptance": 1, "Ratio": 1, "Shift": 2, "Tree": 1}
     for tab, count in figures.items():
         details_tab(page, tab)
-        expect(page.locator("#compare-details .mars-figure[data-state=drawn]:visible")).to_have_count(count)
+        expect(
+            page.locator("#compare-details .mars-figure[data-state=drawn]:visible")
+        ).to_have_count(count)
     details_tab(page, "Shift")
     for place in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
         expect(page.locator(place)).to_contain_text("Self-check: Strict shifted nothing")
@@ -101,7 +104,10 @@ def test_a_long_prompt_leaves_sentence_texts_and_margin_maps_in_sight(window: Wi
     page.fill("#prompt textarea", "one two three\n" * 6)
     press_compare(page)
     wait_for(page, "done")
-    for place in (STRIP, *(f".mars-card-{lane} {part}" for lane in (0, 1) for part in (".tok", ".heatmaplayer"))):
+    for place in (
+        STRIP,
+        *(f".mars-card-{lane} {part}" for lane in (0, 1) for part in (".tok", ".heatmaplayer")),
+    ):
         expect(page.locator(place).first).to_be_in_viewport(ratio=1)
 
 
@@ -109,7 +115,11 @@ def begin_slow_run(page: Page) -> None:
     """One that ends only when it is stopped; its first token is there."""
     page.wait_for_selector("#compare")
     page.fill("#prompt textarea", SLOW)
-    for label, value in (("Temperature", "0"), ("K, drafted tokens", "1"), ("Max new tokens", "3000")):
+    for label, value in (
+        ("Temperature", "0"),
+        ("K, drafted tokens", "1"),
+        ("Max new tokens", "3000"),
+    ):
         fill(page, label, value)
     press_compare(page)
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
@@ -123,7 +133,9 @@ def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_c
     begin_slow_run(page)
     expect(page.locator("#compare")).to_be_hidden()
     expect(page.locator("#again")).to_be_hidden()
-    expect(page.locator(".mars-card .mars-figure:visible")).to_have_count(0)  # those of the example are gone
+    expect(page.locator(".mars-card .mars-figure:visible")).to_have_count(
+        0
+    )  # those of the example are gone
     page.click("#stop")
     assert "Stopped" in wait_for(page, "cancelled")
     expect(page.locator("#stop")).to_be_hidden()
@@ -173,7 +185,10 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
     compare(page, tokens=24)
     open_history(page)
     row = page.locator(".mars-history-prompt").first
-    assert "<script>window.ran=1</script>" in row.inner_text() and "{{7*7}}${window.ran=1}" in row.inner_text()
+    assert (
+        "<script>window.ran=1</script>" in row.inner_text()
+        and "{{7*7}}${window.ran=1}" in row.inner_text()
+    )
     reopen_latest(page)
     expect(page.locator("#history-prompt textarea")).to_have_value(
         HOSTILE.replace("\u202e", "⟨U+202E⟩").replace("\x1b", "␛") + "⟨U+D800⟩"
@@ -187,7 +202,10 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
     page.on("request", lambda request: requested.append(request.url))
     page.goto(report.as_uri())
     expect(page.locator(".mars-lane .tok").first).to_be_visible()
-    assert "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}" in page.inner_text("body")
+    assert (
+        "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}"
+        in page.inner_text("body")
+    )
     assert page.evaluate("window.ran") is None
     assert [url for url in requested if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
     window.outside.clear()  # the file itself
@@ -227,7 +245,9 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
 
     # three at once, of which the first is answered last: none is lost while the list is drawn anew
     page.route("**/gradio_api/run/predict*", last_first, times=3)
-    page.evaluate("[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())")
+    page.evaluate(
+        "[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())"
+    )
     expect(heads).to_have_count(4)
     expect(page.locator(".mars-history-run input:checked")).to_have_count(4)
     compared = page.locator(".mars-runs tbody tr:visible")
@@ -268,7 +288,10 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
     expect(card.get_by_label("ε", exact=False).first).to_be_visible()
     expect(card.get_by_text("θ", exact=True)).to_have_count(0)
     card.locator(".mars-rule summary").click()
-    assert card.locator(".mars-rule code").inner_text() and card.locator(".mars-rule small").inner_text()
+    assert (
+        card.locator(".mars-rule code").inner_text()
+        and card.locator(".mars-rule small").inner_text()
+    )
     assert "Typical acceptance" in compare(page, tokens=16)
     page.click("#remove-lane-1")
     expect(page.locator("#rule-1")).to_be_hidden()
@@ -290,7 +313,8 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
 
 
 def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window: Window) -> None:
-    """Under the field, as it is typed and once another pair is loaded, and under the slider. What is typed is left as it is."""
+    """Under the field, as it is typed and once another pair is loaded, and under the slider. What
+    is typed is left as it is."""
     page = window.page
     open_settings(page)
     card = page.locator('.mars-lane-settings [data-lane="1"]')
@@ -299,7 +323,9 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
         card.locator(".mars-threshold"),
         page.locator("#rule-note-1"),
     )
-    expect(note).to_have_text(re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties"))
+    expect(note).to_have_text(
+        re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties")
+    )
     place = below.evaluate(PLACE)
     theta.press("End")
     for typed, said in (("5", "0.95"), ("0", "0.95")):
@@ -327,7 +353,10 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
 
-    slider, meaning = page.locator("#compare-reader .mars-r-theta"), page.locator("#compare-reader .mars-r-meaning")
+    slider, meaning = (
+        page.locator("#compare-reader .mars-r-theta"),
+        page.locator("#compare-reader .mars-r-meaning"),
+    )
     expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
     text = page.locator("#compare-lane-0 .mars-text")
     slider.fill("0.5")  # the text is now coloured by what would be kept
@@ -388,4 +417,6 @@ def test_an_eagle_run_shows_the_tree_of_the_step_of_a_clicked_token(window: Wind
     expect(panel.locator("figcaption")).to_contain_text(f"Step {int(last) - 1}:")
     reopen_latest(page)
     details_tab(page, "Tree", "history")
-    expect(page.locator("#history-tree .js-plotly-plot .scatterlayer .trace").first).to_be_attached()
+    expect(
+        page.locator("#history-tree .js-plotly-plot .scatterlayer .trace").first
+    ).to_be_attached()

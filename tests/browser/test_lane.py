@@ -1,4 +1,5 @@
-"""A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep, replay, keyboard, numbers."""
+"""A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep,
+replay, keyboard, numbers."""
 
 from __future__ import annotations
 
@@ -27,8 +28,15 @@ from ui.token_view.view import QUANTITIES, LaneView, ended_view
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
-    "<img src=x onerror=window.ran=1>", "</script>", "{{7*7}}", "${window.ran=1}", "\u202eabc", "\x1b[31m", "`", "'\"",
-)  # fmt: skip
+    "<img src=x onerror=window.ran=1>",
+    "</script>",
+    "{{7*7}}",
+    "${window.ran=1}",
+    "\u202eabc",
+    "\x1b[31m",
+    "`",
+    "'\"",
+)
 MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict", new_tokens=90)
 TREE = make_tree_trace(new_tokens=90)
 
@@ -44,7 +52,9 @@ def shown(browser: Browser) -> Iterator[Shown]:
 
     def show(*views: LaneView, continues: bool = False) -> Page:
         page = open_lanes(browser, views, continues=continues)
-        page.evaluate("window.failures = []; addEventListener('error', (event) => window.failures.push(event.message))")
+        page.evaluate(
+            "window.failures = []; addEventListener('error', (event) => window.failures.push(event.message))"
+        )
         opened.append(page)
         return page
 
@@ -57,11 +67,13 @@ def shown(browser: Browser) -> Iterator[Shown]:
 
 def whole_text(page: Page, lane: int) -> str:
     """The text as it is marked up: hollow tokens and signs of line ends are ours."""
-    return str(page.evaluate(
-        "(id) => [...document.querySelectorAll(`#${id} .tok:not(.hollow)`)].map((tok) => [...tok.childNodes]"
-        ".filter((node) => node.className !== 'newline').map((node) => node.textContent).join('')).join('')",
-        f"lane-{lane}",
-    ))  # fmt: skip
+    return str(
+        page.evaluate(
+            "(id) => [...document.querySelectorAll(`#${id} .tok:not(.hollow)`)].map((tok) => [...tok.childNodes]"
+            ".filter((node) => node.className !== 'newline').map((node) => node.textContent).join('')).join('')",
+            f"lane-{lane}",
+        )
+    )
 
 
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) -> None:
@@ -75,12 +87,20 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
             continue  # lost
         before = max(0, at - 8)
         rows = end.rows[before : at + 8]
-        send(page, 0, LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False))
+        send(
+            page,
+            0,
+            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False),
+        )
     assert whole_text(page, 0) == displayable(MARS.text)
-    page.evaluate("document.querySelectorAll('#lane-0 .tok').forEach((tok) => { tok.stayed = true; })")
+    page.evaluate(
+        "document.querySelectorAll('#lane-0 .tok').forEach((tok) => { tok.stayed = true; })"
+    )
     send(page, 0, end)
     assert whole_text(page, 0) == displayable(MARS.text)
-    assert page.evaluate("[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)"
+    )
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
     expect(page.locator(".mars-r-replay")).to_be_visible()
     after = page.locator("#lane-0").bounding_box()
@@ -94,7 +114,9 @@ def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(show
     page.set_viewport_size({"width": 390, "height": 844})
     running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
     send(page, 0, running)
-    page.wait_for_function("() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }")
+    page.wait_for_function(
+        "() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }"
+    )
     send(page, 0, end)
     assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 0
     # who went back to read is left there
@@ -123,7 +145,10 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     expect(page.locator("#lane-1 .mars-text")).not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
-    for place in ("start", "end"):  # what is said of a token neither leaves the window nor covers it
+    for place in (
+        "start",
+        "end",
+    ):  # what is said of a token neither leaves the window nor covers it
         token = page.locator("#lane-1 .tok").nth(30)
         token.evaluate("(token, block) => token.scrollIntoView({ block })", place)
         token.click()
@@ -137,14 +162,18 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     page.locator(".mars-lanes").evaluate("(row) => row.scrollTo(0, 0)")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "false")
-    send(page, 1, LaneView("MARS θ = 0.9", state="running", run="y/1"))  # the one that runs comes into sight
+    send(
+        page, 1, LaneView("MARS θ = 0.9", state="running", run="y/1")
+    )  # the one that runs comes into sight
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
 
 
 def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
-    page = shown(ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>"))
+    page = shown(
+        ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>")
+    )
     assert whole_text(page, 0) == displayable(trace.text)
     for token in page.locator("#lane-0 .tok").all()[:12]:
         token.hover()
@@ -158,12 +187,16 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
         page.locator(".mars-r-theta").fill(theta)
         found = page.locator(".mars-r-count").all_inner_texts()
-        assert [re.sub(r"\s+", " ", text) for text in found] == [said(trace, float(theta)) for trace in traces]
+        assert [re.sub(r"\s+", " ", text) for text in found] == [
+            said(trace, float(theta)) for trace in traces
+        ]
         margins = finite((token.z1, token.z2) for trace in traces for token in trace.tokens)
         means = sentence(RuleConfig("mars", {"theta": float(theta)}), margins, "In these runs")
         assert page.inner_text(".mars-r-meaning") == means
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
-    changed = [draft.token.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)]
+    changed = [
+        draft.token.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)
+    ]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
     page.get_by_role("button", name="Run with this θ").click()
@@ -203,7 +236,9 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown
     page.get_by_role("button", name="Reset").click()
     expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
     # the first token of each step has a border that can be switched off
-    ticked = page.eval_on_selector_all("#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))")
+    ticked = page.eval_on_selector_all(
+        "#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))"
+    )
     assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
     box = page.locator("#lane-0 .mars-text").bounding_box()
     page.get_by_label("Step borders").uncheck()
@@ -213,7 +248,10 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown
 
 def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -> None:
     """A near tie has another than a sure token, and a word has one."""
-    page, style = shown(ended_view(MARS, "x/0")), "(all) => all.map((tok) => tok.getAttribute('style') || '')"
+    page, style = (
+        shown(ended_view(MARS, "x/0")),
+        "(all) => all.map((tok) => tok.getAttribute('style') || '')",
+    )
     page.select_option(".mars-r-quantity", "r")
     styles = page.eval_on_selector_all("#lane-0 .tok", style)
     assert ["hue-near" in style for style in styles] == [token.r > 0.9 for token in MARS.tokens]
@@ -221,7 +259,9 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -
     page.select_option(".mars-r-granularity", "word")
     styles = page.eval_on_selector_all("#lane-0 .tok", style)
     for at, (before, token) in enumerate(pairwise(MARS.tokens), start=1):
-        assert styles[at] == styles[at - 1] or token.piece[0].isspace() or before.piece[-1].isspace()
+        assert (
+            styles[at] == styles[at - 1] or token.piece[0].isspace() or before.piece[-1].isspace()
+        )
     page.select_option(".mars-r-granularity", "token")
     page.select_option(".mars-r-quantity", "p")
     read = "(all) => all.map((tok) => parseFloat(tok.style.getPropertyValue('--mars-share')) || 0)"
@@ -236,7 +276,9 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -
         found = page.eval_on_selector_all("#lane-0 .tok", read)
         borders = sorted({0, *ends[granularity], len(alone)})
         for first, after in pairwise(borders):
-            assert found[first:after] == pytest.approx([pooled(alone[first:after])] * (after - first), abs=0.2)
+            assert found[first:after] == pytest.approx(
+                [pooled(alone[first:after])] * (after - first), abs=0.2
+            )
 
 
 def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) -> None:
@@ -280,10 +322,16 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
         for lane, trace in enumerate((MARS, STRICT)):
             ended = sum(len(step.emitted) for step in trace.steps if step.elapsed_s <= seconds)
             assert page.locator(f"#lane-{lane} .tok:not(.later)").count() == ended
-            assert page.inner_text(f"#lane-{lane} .mars-lane-state") == f"{ended} of {len(trace.tokens)} tokens"
+            assert (
+                page.inner_text(f"#lane-{lane} .mars-lane-state")
+                == f"{ended} of {len(trace.tokens)} tokens"
+            )
         assert page.locator("#lane-0 .mars-text").bounding_box() == box
     tell(page, "mars:clock", {"t": None})
-    assert page.locator(".tok.later").count() == 0 and page.locator("#lane-0 .tok").last.bounding_box() == last
+    assert (
+        page.locator(".tok.later").count() == 0
+        and page.locator("#lane-0 .tok").last.bounding_box() == last
+    )
     assert "reached the token limit" in page.inner_text("#lane-0 .mars-lane-state")
     # it is played, paused, scrubbed and ends with everything
     page.select_option(".mars-r-speed", "0.25")
@@ -305,7 +353,9 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> 
     page = shown(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     page.get_by_role("button", name="First difference, position 7").click()
-    expect(page.locator("#lane-0 .mars-pop")).to_contain_text("First difference: kept a where the target drew b")
+    expect(page.locator("#lane-0 .mars-pop")).to_contain_text(
+        "First difference: kept a where the target drew b"
+    )
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
 
 
@@ -313,7 +363,10 @@ def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None
     page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()
-    assert "given" in page.inner_text("#lane-0 .mars-pop") and page.locator("#lane-0 .mars-pop-numbers").count() == 0
+    assert (
+        "given" in page.inner_text("#lane-0 .mars-pop")
+        and page.locator("#lane-0 .mars-pop-numbers").count() == 0
+    )
     page.locator("#lane-0 .tok").nth(5).click()
     assert page.evaluate("window.triggered") == [["lane-0", "select", {"lane": 0, "index": 5}]]
 
@@ -330,18 +383,51 @@ def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser, tmp_path:
 
 
 HARD = [
-    0.0, 1.0, -1.0, 0.5, 1.125, 1.135, 12.45, 99.95, 999.5, 999.4999, 1235.0, 1245.0, 9995.0, 123456.0, 1234567.0, 9999999.0, 9994999.0,
-    9995000.0, 1e7, 1e300, 5e-324, 1e-4, 9.999e-5, 9.9999e-5, -1e-9, 0.9995, 0.99949999, 0.9994, math.nan, math.inf, -math.inf,
-]  # fmt: skip
+    0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.125,
+    1.135,
+    12.45,
+    99.95,
+    999.5,
+    999.4999,
+    1235.0,
+    1245.0,
+    9995.0,
+    123456.0,
+    1234567.0,
+    9999999.0,
+    9994999.0,
+    9995000.0,
+    1e7,
+    1e300,
+    5e-324,
+    1e-4,
+    9.999e-5,
+    9.9999e-5,
+    -1e-9,
+    0.9995,
+    0.99949999,
+    0.9994,
+    math.nan,
+    math.inf,
+    -math.inf,
+]
 
 
 def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None:
     rng = random.Random(0)
     values = [*HARD, *(rng.uniform(-1, 1) * 10 ** rng.randint(-8, 9) for _ in range(1500))]
-    values += [rng.randint(-(10**6), 10**6) / 2 ** rng.randint(0, 12) for _ in range(1500)]  # ties among them
+    values += [
+        rng.randint(-(10**6), 10**6) / 2 ** rng.randint(0, 12) for _ in range(1500)
+    ]  # ties among them
     page = browser.new_page()
     write = "v.map((x) => [number(x), number(x, 4), share(x), duration(x), count(Math.trunc(x))])"
-    found = page.evaluate(f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values)
+    found = page.evaluate(
+        f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values
+    )
     page.close()
     for value, texts in zip(values, found, strict=True):
         assert texts[:4] == [number(value), number(value, 4), share(value), duration(value)], value

@@ -1,4 +1,5 @@
-"""Panels on a bare page: what their attributes do, that updates keep what a visitor did, and that hostile text stays text."""
+"""Panels on a bare page: what their attributes do, that updates keep what a visitor did, and that
+hostile text stays text."""
 
 from __future__ import annotations
 
@@ -23,13 +24,17 @@ HOSTILE = "<img src=x onerror=window.ran=1>\"'{{7*7}}${7*7}</script>\u202eabc\ud
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(reduced_motion="reduce")
-    page.set_content('<div id="outer"><div id="panel"><div class="box"></div></div></div><input id="elsewhere">')
+    page.set_content(
+        '<div id="outer"><div id="panel"><div class="box"></div></div></div><input id="elsewhere">'
+    )
     yield page
     page.close()
 
 
 def mount(page: Page, html: str) -> None:
-    page.evaluate(MOUNT, ["panel", script("morph.js", "panel.js"), {"scope": "test", "value": html}])
+    page.evaluate(
+        MOUNT, ["panel", script("morph.js", "panel.js"), {"scope": "test", "value": html}]
+    )
 
 
 def send(page: Page, html: str) -> None:
@@ -106,7 +111,10 @@ def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) ->
     page.focus("[data-key=b]")
     send(page, content(["new", "a", "b", "c"], "given"))
     expect(page.locator("[data-key=b]")).to_be_focused()
-    assert page.locator("details").get_attribute("open") is not None and page.inner_text("details p") == "4"
+    assert (
+        page.locator("details").get_attribute("open") is not None
+        and page.inner_text("details p") == "4"
+    )
     assert page.evaluate("document.querySelector('.scroll').scrollTop") == 100
     assert page.input_value(".kept") == "typed" and page.input_value(".given") == "given"
     page.focus("#elsewhere")
@@ -114,7 +122,9 @@ def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) ->
     expect(page.locator("#elsewhere")).to_be_focused()
 
 
-def test_hostile_text_is_inert_in_content_attributes_and_values(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_text_is_inert_in_content_attributes_and_values(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     template = """<p title="{{ text }}">{{ text }}</p><button data-event="select" data-value='{{ {"text": text} | tojson }}'>x</button>"""
     monkeypatch.setattr(panel._TEMPLATES, "loader", DictLoader({"hostile.html.jinja": template}))
     html = panel.render("hostile.html.jinja", text=HOSTILE)
@@ -128,7 +138,9 @@ def test_hostile_text_is_inert_in_content_attributes_and_values(page: Page, monk
     assert data["text"].startswith("<img src=x") and "\u202e" in data["text"]
 
 
-def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again(page: Page) -> None:
+def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again(
+    page: Page,
+) -> None:
     first = Fields({})
     first.choice("rule", "Rule", [("Strict", "strict"), ("MARS", "mars")], redraws=True)
     first.number("seed", "Seed", 3)
@@ -136,15 +148,26 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
 
     def value(seed: float | None, at: int | None) -> str:
         fields = {**first.by_name, "seed": replace(first.by_name["seed"], value=seed)}
-        macros = (
-            '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, ["rule", "seed", "rules"]) }}'
+        macros = '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, ["rule", "seed", "rules"]) }}'
+        return json.dumps(
+            {
+                "html": panel._TEMPLATES.from_string(macros).render(fields=fields),
+                "values": {},
+                "at": at,
+            }
         )
-        return json.dumps({"html": panel._TEMPLATES.from_string(macros).render(fields=fields), "values": {}, "at": at})
 
     def kept() -> Any:
         return json.loads(page.evaluate("window.parts.panel.props.value"))["values"]
 
-    page.evaluate(MOUNT, ["panel", f"{asset('morph.js')}\n{asset('settings.js', 'settings')}", {"value": value(3, 0)}])
+    page.evaluate(
+        MOUNT,
+        [
+            "panel",
+            f"{asset('morph.js')}\n{asset('settings.js', 'settings')}",
+            {"value": value(3, 0)},
+        ],
+    )
     page.select_option("select", "mars")
     assert events(page) == [["select", {"changed": "rule"}]] and kept() == {
         "rule": "mars",

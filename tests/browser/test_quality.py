@@ -1,4 +1,5 @@
-"""Studies, sweeps and votes on the real page: run, stopped, resumed, read, opened in History; blind until the vote; hostile texts."""
+"""Studies, sweeps and votes on the real page: run, stopped, resumed, read, opened in History; blind
+until the vote; hostile texts."""
 
 from __future__ import annotations
 
@@ -26,22 +27,31 @@ def study(server: Server) -> str:
 
 
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_window(window: Window, study: str) -> None:
+def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_window(
+    window: Window, study: str
+) -> None:
     page = window.page
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
     expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
     chart = page.locator("#quality-charts [data-name=tradeoff]")
-    expect(chart.get_by_role("img", name=re.compile("Speed-up over none against recovery"))).to_be_visible()
+    expect(
+        chart.get_by_role("img", name=re.compile("Speed-up over none against recovery"))
+    ).to_be_visible()
     for format, beginning in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group,rule")):
         with page.expect_download() as download:
             chart.get_by_role("button", name=format.upper(), exact=True).click()
         assert download.value.suggested_filename == f"mars-tradeoff.{format}"
         assert download.value.path().read_bytes().startswith(beginning)
-    page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role("button").click()
+    page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role(
+        "button"
+    ).click()
     for lane in range(2):
         expect(page.locator(f"#quality-lane-{lane} .tok").first).to_be_visible()
-    assert page.locator("#quality-texts script, #quality-prompts script, #quality-texts img").count() == 0
+    assert (
+        page.locator("#quality-texts script, #quality-prompts script, #quality-texts img").count()
+        == 0
+    )
     page.locator("#quality-rest summary", has_text="How to repeat it").click()
     expect(page.locator("#quality-rest .mq-code")).to_contain_text("python -m evaluation run")
     assert axe_problems(page) == {}
@@ -56,7 +66,9 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     expect(page.locator("#quality-first table").first).to_be_visible()
     expect(page.locator("#quality-strip .mars-strip")).to_have_attribute("data-state", "done")
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
-    widths = page.locator("#quality-charts figure").first.evaluate("node => [node.clientWidth, node.scrollWidth]")
+    widths = page.locator("#quality-charts figure").first.evaluate(
+        "node => [node.clientWidth, node.scrollWidth]"
+    )
     assert widths[0] < 360 < widths[1]  # the chart scrolls within its box
 
 
@@ -72,13 +84,17 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
         "40 problems × 3 lanes = 120 runs"
     )
     page.click("#study-run")
-    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run ([2-9]|[1-9][0-9]+) of 120"))
+    expect(page.locator(f"{strip} p").first).to_contain_text(
+        re.compile("Run ([2-9]|[1-9][0-9]+) of 120")
+    )
     page.click("#quality-stop")
     assert "nobody works on it" in wait_for(page, "cancelled", strip)
     expect(page).to_have_url(re.compile("tab=quality&study=[0-9a-f]{32}"))
     page.reload()  # what is open and unfinished can be resumed from its address
     page.click("#quality-resume")
-    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run ([3-9]|[1-9][0-9]+) of 120"))
+    expect(page.locator(f"{strip} p").first).to_contain_text(
+        re.compile("Run ([3-9]|[1-9][0-9]+) of 120")
+    )
     page.click("#quality-stop")
     wait_for(page, "cancelled", strip)
     expect(page.locator("#quality-resume")).to_be_visible()
@@ -98,7 +114,8 @@ def fill(page: Page, **values: str) -> None:
 
 @pytest.mark.parametrize("start", [("?tab=sweep", SWEEP_STRIP)])
 def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> None:
-    """After an absurd one, which is refused in one sentence; one that is stopped keeps what it has."""
+    """After an absurd one, which is refused in one sentence; one that is stopped keeps what it
+    has."""
     page = window.page
     run = page.get_by_role("button", name="Run the sweep")
     rows = page.locator("#sweep-table tbody tr")
@@ -150,7 +167,12 @@ def test_a_round_by_keyboard_names_the_answers_only_after_the_vote(window: Windo
     page = window.page
     page.uncheck("#votes-fresh input")
     # with a seed at which the two rules write different texts
-    fields = {"#votes-max": "24", "#votes-rule-1-parameter-theta": "0.2", "#votes-seed": "7", "#votes-k": "4"}
+    fields = {
+        "#votes-max": "24",
+        "#votes-rule-1-parameter-theta": "0.2",
+        "#votes-seed": "7",
+        "#votes-k": "4",
+    }
     for field, value in fields.items():
         page.fill(f"{field} input", value)
         page.locator(f"{field} input").blur()
@@ -168,8 +190,13 @@ def test_a_round_by_keyboard_names_the_answers_only_after_the_vote(window: Windo
     page.keyboard.press("2")
     page.wait_for_selector(f'{ROUND}[data-state="revealed"]')
     titles = page.locator("#votes-lane-0 h2, #votes-lane-1 h2").all_inner_texts()
-    assert [title[:10] for title in titles] == ["Answer A: ", "Answer B: "] and titles[1].endswith(", your choice")
-    assert {title[10:].removesuffix(", your choice") for title in titles} == {"Strict", "MARS θ = 0.2"}
+    assert [title[:10] for title in titles] == ["Answer A: ", "Answer B: "] and titles[1].endswith(
+        ", your choice"
+    )
+    assert {title[10:].removesuffix(", your choice") for title in titles} == {
+        "Strict",
+        "MARS θ = 0.2",
+    }
     expect(page.locator("#votes-lane-1 .tok").first).to_be_visible()
     assert wait_for(page, "done", VOTES_STRIP).startswith("You preferred ")
     page.fill("#votes-comment textarea", "<b>clearer</b>")

@@ -1,4 +1,5 @@
-"""Reading a result on the real page: the example, another θ, files, keyboard only; light and dark, narrow and wide, axe."""
+"""Reading a result on the real page: the example, another θ, files, keyboard only; light and dark,
+narrow and wide, axe."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Wi
           const drawn = document.querySelectorAll(".mars-figure[data-state=drawn]").length;
           if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
           return send(address, ...more);
-        };""")  # fmt: skip
+        };""")
     page.reload()
     expect(page.locator(".mars-chip")).to_have_text("cpu, float32")
     assert page.evaluate("window.asked")[0] > 0
 
 
 def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window: Window) -> None:
-    """Nor does reading it: another θ, an alternative and figures as files are then had by the mouse."""
+    """Nor does reading it: another θ, an alternative and figures as files are then had by the
+    mouse."""
     page = window.page
     expect(page.locator(".mars-chip")).to_have_text("cpu, float32")  # the page is drawn
     page.keyboard.press("Tab")
@@ -40,7 +42,10 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     expect(page.locator("#compare")).to_be_focused()
 
     fill(page, "Max new tokens", "24")
-    text, popover = page.locator("#compare-lane-1 .mars-text"), page.locator("#compare-lane-1 .mars-pop")
+    text, popover = (
+        page.locator("#compare-lane-1 .mars-text"),
+        page.locator("#compare-lane-1 .mars-pop"),
+    )
     before = text.evaluate(PLACE)
     page.locator("#compare").focus()
     page.keyboard.press("Enter")
@@ -73,9 +78,12 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     reader.get_by_role("button", name="Run with this θ").click()
     expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
     wait_for(page, "done")
-    assert [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)] == TITLES
+    assert [
+        page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
+    ] == TITLES
 
-    # both clicks before the server has answered the first, and before Gradio has seen the end of the run
+    # both clicks before the server has answered the first, and before Gradio has seen the end of
+    # the run
     choose = "lane => { lane.querySelectorAll('.tok')[5].click(); lane.querySelector('.mars-pop-top .mars-continue').click(); }"
     page.locator("#compare-lane-0").evaluate(choose)
     expect(page.locator("#compare-lane-3 .mars-lane")).to_have_attribute("data-state", "completed")
@@ -88,7 +96,10 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
 
 def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window: Window) -> None:
     page = window.page
-    plot, text = page.locator("#compare-margins-2 .mars-plot"), page.locator("#compare-lane-1 .mars-text")
+    plot, text = (
+        page.locator("#compare-margins-2 .mars-plot"),
+        page.locator("#compare-lane-1 .mars-text"),
+    )
     expect(page.locator("#compare-margins-2 .mars-figure[data-state=drawn]")).to_be_visible()
     shapes = "node => (node.layout.shapes || []).map(({ x0, y0 }) => [x0 + 0.5, y0 + 0.5])"
     framed = plot.evaluate(shapes)
@@ -122,7 +133,9 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     page.locator("#compare-reader").get_by_role("slider", name="What would θ change").fill("0.5")
     page.get_by_role("button", name="Run with this θ").click()
     wait_for(page, "done")
-    assert [page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)] == TITLES
+    assert [
+        page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
+    ] == TITLES
 
 
 def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Window) -> None:
@@ -132,21 +145,32 @@ def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Windo
     browser.start_tracing(page=page, categories=["devtools.timeline"])
     compare(page, tokens=300)
     events = json.loads(browser.stop_tracing())["traceEvents"]
-    restyled = [event["args"]["elementCount"] for event in events if event["name"] == "UpdateLayoutTree"]
+    restyled = [
+        event["args"]["elementCount"] for event in events if event["name"] == "UpdateLayoutTree"
+    ]
     assert sum(restyled) > 600, "every token of two lanes was styled"
-    assert sum(count > 500 for count in restyled) <= 4, "what begins and ends a comparison, of some twenty frames"
+    assert sum(count > 500 for count in restyled) <= 4, (
+        "what begins and ends a comparison, of some twenty frames"
+    )
 
 
 # All that a theme changes.
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 TABS = {
-    "Compare": "#compare-lane-0 .tok", "Sweep": "#sweep-run", "Quality": "#study-list", "History": ".mars-history-item",
-    "Votes": "#votes-write", "About": ".mars-about",
-}  # fmt: skip
+    "Compare": "#compare-lane-0 .tok",
+    "Sweep": "#sweep-run",
+    "Quality": "#study-list",
+    "History": ".mars-history-item",
+    "Votes": "#votes-write",
+    "About": ".mars-about",
+}
 
 
-def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(window: Window) -> None:
-    """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the lanes side by side."""
+def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
+    window: Window,
+) -> None:
+    """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the
+    lanes side by side."""
     page = window.page
     opener, tour = page.locator(".mars-tour-open"), page.get_by_role("dialog", name="Tour")
     expect(opener).to_have_text("New here?")

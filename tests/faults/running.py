@@ -1,4 +1,5 @@
-"""The real page in a process of its own, with the bundled pair, and a program that asks it for comparisons over plain HTTP."""
+"""The real page in a process of its own, with the bundled pair, and a program that asks it for
+comparisons over plain HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class Running(Serving):
 
     client: httpx.Client
 
-    def call(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> Iterator[tuple[str, Any]]:
+    def call(
+        self, name: str, body: Mapping[str, Any], owner: str = OWNER
+    ) -> Iterator[tuple[str, Any]]:
         """Events of an endpoint, as (name, data)."""
         headers = {"x-mars-visitor": owner}
         answer = self.client.post(f"/gradio_api/call/v2/{name}", json=dict(body), headers=headers)
@@ -51,7 +54,12 @@ class Running(Serving):
         """A comparison that has written its first tokens; what comes next."""
         events = self.call("compare", body)
         for event, data in events:
-            if event == "generating" and data and data[0].get("id") and data[0].get("progress", 0) > 0:
+            if (
+                event == "generating"
+                and data
+                and data[0].get("id")
+                and data[0].get("progress", 0) > 0
+            ):
                 return events
         raise AssertionError(f"The comparison did not begin; the page's log:\n{self.log}")
 
@@ -61,24 +69,31 @@ class Running(Serving):
         return self.process.wait(timeout=PATIENCE_S)
 
     def limit_files(self, most: int) -> None:
-        """From now on no file may pass so many bytes: a write fails with an error, as on a full disk."""
+        """From now on no file may pass so many bytes: a write fails with an error, as on a full
+        disk."""
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 @contextmanager
 def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[Running]:
-    """A public page over ``folder``/runs.db, once its pair is in memory. ``unready``: the one reason for which it may not be ready."""
+    """A public page over ``folder``/runs.db, once its pair is in memory. ``unready``: the one
+    reason for which it may not be ready."""
     said = {
-        "HOST": "127.0.0.1", "MARS_PUBLIC": "on", "MARS_DEVICE": "cpu", "MARS_PAIRS": "bundled",
+        "HOST": "127.0.0.1",
+        "MARS_PUBLIC": "on",
+        "MARS_DEVICE": "cpu",
+        "MARS_PAIRS": "bundled",
         "MARS_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}",
-    }  # fmt: skip
+    }
 
     def ready(url: str) -> bool:
         try:
             answer = httpx.get(f"{url}/ready", timeout=PATIENCE_S)
         except httpx.TransportError:
             return False
-        assert answer.status_code in (200, 503) and answer.json()["ready"] is (answer.status_code == 200)
+        assert answer.status_code in (200, 503) and answer.json()["ready"] is (
+            answer.status_code == 200
+        )
         return bool(answer.json()["reasons"] == ([unready] if unready else []))
 
     with (

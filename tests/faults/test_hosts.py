@@ -1,6 +1,8 @@
-"""A study over two hosts with one PostgreSQL: network namespaces, one of which is cut off and comes back.
+"""A study over two hosts with one PostgreSQL: network namespaces, one of which is cut off and comes
+back.
 
-The database is in a namespace as well: an interface that changes in this machine's own would end the requests of every Chromium here.
+The database is in a namespace as well: an interface that changes in this machine's own would end
+the requests of every Chromium here.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture
 def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a command on a host, which reaches the database at 10.77.N.1. Needs the right to make network namespaces."""
+    """Starts a command on a host, which reaches the database at 10.77.N.1. Needs the right to make
+    network namespaces."""
     made: list[str] = []
     try:
         for name in (DATABASE, *(f"mars-{number}" for number in HOSTS)):
@@ -37,7 +40,20 @@ def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             made.append(name)
         for number in HOSTS:
             link, host = f"mars{number}", f"mars-{number}"
-            ip("-n", DATABASE, "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip(
+                "-n",
+                DATABASE,
+                "link",
+                "add",
+                link,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                host,
+            )
             for where, device, address in (
                 (DATABASE, link, f"10.77.{number}.1/24"),
                 (host, "eth0", f"10.77.{number}.2/24"),
@@ -47,14 +63,29 @@ def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     except (OSError, subprocess.CalledProcessError) as error:
         for name in made:
             ip("netns", "delete", name)
-        pytest.skip(f"network namespaces cannot be made here: {getattr(error, 'stderr', '') or error}")
+        pytest.skip(
+            f"network namespaces cannot be made here: {getattr(error, 'stderr', '') or error}"
+        )
     started: list[subprocess.Popen[str]] = []
 
     def start(number: int, *arguments: str) -> subprocess.Popen[str]:
-        command = ["ip", "netns", "exec", f"mars-{number}", sys.executable, "-m", "evaluation", *arguments]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            f"mars-{number}",
+            sys.executable,
+            "-m",
+            "evaluation",
+            *arguments,
+        ]
         url = f"postgresql://mars:secret@10.77.{number}.1:{PORT}/postgres"
         process = subprocess.Popen(
-            [*command, "--db", url], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [*command, "--db", url],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         started.append(process)
         return process
@@ -70,7 +101,16 @@ def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
     hosts: Callable[..., subprocess.Popen[str]],
 ) -> None:
-    plan = ("--suite", "demo_arithmetic", "--limit", str(TASKS), "--rules", "strict,mars", "--max-new-tokens", "96")
+    plan = (
+        "--suite",
+        "demo_arithmetic",
+        "--limit",
+        str(TASKS),
+        "--rules",
+        "strict,mars",
+        "--max-new-tokens",
+        "96",
+    )
     with cluster("10.77.0.0/16", PORT, ("ip", "netns", "exec", DATABASE)) as folder:
         url = f"postgresql://mars:secret@/postgres?host={folder}&port={PORT}"
         assert main(["run", *plan, "--plan-only", "--db", url]) == 0
@@ -80,7 +120,9 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             def done() -> int:
                 return len(store.results(study, unfinished=True))
 
-            working = [hosts(number, "resume", study, "--threads", "1", "--quiet") for number in HOSTS]
+            working = [
+                hosts(number, "resume", study, "--threads", "1", "--quiet") for number in HOSTS
+            ]
             _until(lambda: done() >= 3 and len(store.study_progress(study).workers) == 2, working)
             ip("-n", DATABASE, "link", "set", "mars2", "down")
             wanted = min(done() + 5, 2 * TASKS)
@@ -94,7 +136,10 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             run_ids = [run_id for result in results for run_id in result.run_ids]
             assert len(set(run_ids)) == len(run_ids) == 2 * TASKS
             with store.read() as connection:
-                assert connection.execute(select(func.count()).select_from(Run)).scalar_one() == 2 * TASKS
+                assert (
+                    connection.execute(select(func.count()).select_from(Run)).scalar_one()
+                    == 2 * TASKS
+                )
             assert working[0].returncode == 0, ended
 
 

@@ -1,4 +1,5 @@
-"""Bad days of the running page: it is stopped, killed, left, its disk is full, its database is damaged. Real processes, real files."""
+"""Bad days of the running page: it is stopped, killed, left, its disk is full, its database is
+damaged. Real processes, real files."""
 
 from __future__ import annotations
 
@@ -31,19 +32,29 @@ def statuses(folder: Path) -> list[Status]:
         return [status for row in store.comparisons()["status"] for status in row]
 
 
-def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_kill(tmp_path: Path) -> None:
+def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_kill(
+    tmp_path: Path,
+) -> None:
     garbage, nowhere = b"SQLite format 3\0" + os.urandom(50_000), "http://127.0.0.1:9"
     (tmp_path / "runs.db").write_bytes(garbage)
     space = {
-        "SPACE_ID": "someone/mars", "SYSTEM": "spaces", "SPACE_HOST": "someone-mars.hf.space", "HOME": str(tmp_path),
-        "HF_HOME": str(tmp_path / "empty"), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": "127.0.0.1",
-    }  # fmt: skip
+        "SPACE_ID": "someone/mars",
+        "SYSTEM": "spaces",
+        "SPACE_HOST": "someone-mars.hf.space",
+        "HOME": str(tmp_path),
+        "HF_HOME": str(tmp_path / "empty"),
+        "HTTP_PROXY": nowhere,
+        "HTTPS_PROXY": nowhere,
+        "NO_PROXY": "127.0.0.1",
+    }
     with running(tmp_path, **space) as page:
         assert "runs.db.damaged" in page.log
         assert "The database was damaged; it was moved" in page.client.get("/").text
         event, first = page.ask("compare", SHORT)
         assert event == "complete" and first["runs"][0]["text"]
-        assert not (tmp_path / "empty").exists() or not any((tmp_path / "empty").rglob("*.safetensors"))
+        assert not (tmp_path / "empty").exists() or not any(
+            (tmp_path / "empty").rglob("*.safetensors")
+        )
         page.limit_files(max(path.stat().st_size for path in tmp_path.glob("runs.db*")) + 16_000)
         saved, event = 0, "complete"
         while event == "complete" and saved < 20:
@@ -70,21 +81,29 @@ def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path
         page.process.send_signal(signal.SIGTERM)
         while (unready := page.client.get("/ready")).status_code == 200:
             time.sleep(0.01)
-        assert unready.status_code == 503 and "The page is shutting down." in unready.json()["reasons"]
+        assert (
+            unready.status_code == 503 and "The page is shutting down." in unready.json()["reasons"]
+        )
         assert page.client.get("/health").json() == {"alive": True}
         endings = [list(first)[-1], list(second)[-1]]
         assert page.stop() == 0  # of an impatient host
         log = [json.loads(line) for line in page.log.splitlines()]
     assert [event for event, _ in endings] == ["complete", "error"], endings
     assert endings[0][1][0]["runs"][0]["status"] == "cancelled" and endings[1][1]
-    bad = [line for line in log if line["level"] != "info" and line["logger"] not in ("mars.health", "printed")]
+    bad = [
+        line
+        for line in log
+        if line["level"] != "info" and line["logger"] not in ("mars.health", "printed")
+    ]
     assert not bad, bad
     assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
 
 
 def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Path) -> None:
     with running(tmp_path) as page:
-        page.client.post("/gradio_api/call/v2/compare", json=SHORT | {"prompt": "endlessly"}).raise_for_status()
+        page.client.post(
+            "/gradio_api/call/v2/compare", json=SHORT | {"prompt": "endlessly"}
+        ).raise_for_status()
         while "computing endlessly" not in page.log:
             time.sleep(0.1)
         assert page.stop() == 1  # by itself: else the wait for it fails
@@ -92,7 +111,9 @@ def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Pat
     assert whole(tmp_path)
 
 
-def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(tmp_path: Path) -> None:
+def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(
+    tmp_path: Path,
+) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
         pass
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
@@ -104,7 +125,10 @@ def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_lo
         assert "Runs are stored only until the page stops" in shown and str(tmp_path) not in shown
         event, result = page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
         assert event == "complete" and result["prompt"] == "a secret that only I know"
-        assert page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0] == "error"
+        assert (
+            page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
+            == "error"
+        )
         page.client.get("/downloads/runs.csv", params={"text": "a secret that only I know"})
         page.stop()
         said = page.log.replace(page.url, "")

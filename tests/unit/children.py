@@ -1,6 +1,8 @@
-"""Processes forked from this one, so that they begin at once; they may be killed, or kill themselves in the middle of a transaction.
+"""Processes forked from this one, so that they begin at once; they may be killed, or kill
+themselves in the middle of a transaction.
 
-Nothing that a process opens may be open here when it is forked: its SQLite would take the locks of this one for its own.
+Nothing that a process opens may be open here when it is forked: its SQLite would take the locks of
+this one for its own.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Child:
 
 
 def dies_at(statement: str, number: int, moment: str = "after_cursor_execute") -> None:
-    """Kill this process at the ``number``-th statement with this beginning; its cache is small, so that pages reach the file before."""
+    """Kill this process at the ``number``-th statement with this beginning; its cache is small, so
+    that pages reach the file before."""
     seen = 0
 
     def count(_connection: object, _cursor: object, executed: str, *_rest: object) -> None:

@@ -1,4 +1,5 @@
-"""Every command of the pages and docstrings runs as it stands, or is in ``NOT_RUN`` with the reason; its options are read in any case."""
+"""Every command of the pages and docstrings runs as it stands, or is in ``NOT_RUN`` with the
+reason; its options are read in any case."""
 
 from __future__ import annotations
 
@@ -37,11 +38,10 @@ PAGES = (
 SOURCES = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if not {"tests", "build", "dist"} & {*path.parts} and not any(part.startswith(".") for part in path.parts)
+    if not {"tests", "build", "dist"} & {*path.parts}
+    and not any(part.startswith(".") for part in path.parts)
 ]
-PROGRAMS = (
-    r"mars|mars-playground|python3?|make|pip|lm_eval|accelerate|vllm|docker|git|curl|createdb|systemctl|\.ci/[\w-]+"
-)
+PROGRAMS = r"mars|mars-playground|python3?|make|pip|lm_eval|accelerate|vllm|docker|git|curl|createdb|systemctl|\.ci/[\w-]+"
 COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(?:{PROGRAMS}) \S")
 Main = Callable[[list[str]], Any]
 
@@ -115,10 +115,13 @@ VARIABLES = re.compile(r"^(?:[A-Z_]+=(?:\"[^\"]*\"|\$\([^)]*\)|\S+) +)+")
 
 
 def commands(page: Path) -> list[str]:
-    """Simple commands: of the blocks of shell, in their order, then those within sentences, where | separates alternatives."""
+    """Simple commands: of the blocks of shell, in their order, then those within sentences, where |
+    separates alternatives."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = [line.strip() for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()]
+    lines = [
+        line.strip() for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()
+    ]
     code = [re.sub(r"(^|\s+)# .*", "", line) for line in lines]
     found = [part for line in code if line for part in re.split(r" && | \| |; ", line)]
     return [*found, *spans(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
@@ -128,7 +131,9 @@ def spans(text: str) -> list[str]:
     found = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
     several = [span.split(" | ") for span in found if COMMAND.match(span)]
     return [
-        one for first, *more in several for one in (first, *(f"{first.rpartition(' ')[0]} {each}" for each in more))
+        one
+        for first, *more in several
+        for one in (first, *(f"{first.rpartition(' ')[0]} {each}" for each in more))
     ]
 
 
@@ -150,16 +155,21 @@ def everything() -> dict[str, set[str]]:
 def words(command: str, **places: str) -> list[str]:
     """With what stands for a reader's own names replaced."""
     told = {
-        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet", " …": "",
-        "[": "", "]": "", "STUDY": "latest", "--server-model MODEL": f"--server-model {MODEL}",
-    }  # fmt: skip
+        "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
+        " …": "",
+        "[": "",
+        "]": "",
+        "STUDY": "latest",
+        "--server-model MODEL": f"--server-model {MODEL}",
+    }
     for name, meant in (told | places).items():
         command = command.replace(name, meant)
     return shlex.split(command)
 
 
 def main_of(given: list[str]) -> tuple[Main | None, list[str]]:
-    """What a command of this program calls, and with what; None: a module without a command line."""
+    """What a command of this program calls, and with what; None: a module without a command
+    line."""
     match given:
         case ["mars", *rest]:
             return mars.main, rest
@@ -173,7 +183,9 @@ def main_of(given: list[str]) -> tuple[Main | None, list[str]]:
             spec = importlib.util.find_spec(module)
             assert spec, f"there is no module {module}"
             return getattr(
-                import_module(f"{module}.__main__" if spec.submodule_search_locations else module), "main", None
+                import_module(f"{module}.__main__" if spec.submodule_search_locations else module),
+                "main",
+                None,
             ), rest
     return None, []
 
@@ -184,9 +196,13 @@ class Read(BaseException):
 
 def test_every_command_is_run_or_has_a_reason() -> None:
     found = everything()
-    reasons = {name: [each for each in NOT_RUN if re.fullmatch(each, name)] for name in found.keys() - RUN}
+    reasons = {
+        name: [each for each in NOT_RUN if re.fullmatch(each, name)] for name in found.keys() - RUN
+    }
     assert not [
-        f"{name!r} of {found[name]} is neither in RUN nor in NOT_RUN" for name, each in reasons.items() if not each
+        f"{name!r} of {found[name]} is neither in RUN nor in NOT_RUN"
+        for name, each in reasons.items()
+        if not each
     ]
     assert not RUN.keys() - found, "no page names these any more"
     assert not NOT_RUN.keys() - {each for several in reasons.values() for each in several}, (
@@ -203,7 +219,9 @@ def test_every_command_is_run_or_has_a_reason() -> None:
 
 
 def test_every_page_with_examples_in_python_has_a_test_that_runs_them() -> None:
-    assert {page.stem for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")} == EXAMPLES.keys()
+    assert {
+        page.stem for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")
+    } == EXAMPLES.keys()
     for page, file in EXAMPLES.items():
         text = (ROOT / "tests/unit" / file).read_text(encoding="utf-8")
         assert f"{page}.md" in text and "exec(" in text, file
@@ -226,7 +244,9 @@ def test_the_options_of_every_command_are_read(
     monkeypatch.setattr("sys.argv", ["a program"])  # lm-eval's command changes it
     with pytest.raises((Read, SystemExit)) as ended:
         main(rest)
-    if isinstance(ended.value, SystemExit) and ended.value.code:  # a name alone may leave out what it needs
+    if (
+        isinstance(ended.value, SystemExit) and ended.value.code
+    ):  # a name alone may leave out what it needs
         assert re.search(r"arguments .*(?:are|is) required", capsys.readouterr().err)
 
 
@@ -234,7 +254,11 @@ def test_make_knows_every_target() -> None:
     targets = {command for command in everything() if command.startswith("make ")}
     for command in sorted(targets):
         done = subprocess.run(
-            ["make", "-n", *shlex.split(command)[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+            ["make", "-n", *shlex.split(command)[1:]],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
@@ -250,14 +274,22 @@ def test_every_file_that_a_command_reads_exists() -> None:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     session = Session(ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR))
-    with serve_models(session) as one, serve_models(session, drafter=DrafterConfig("none")) as other:
+    with (
+        serve_models(session) as one,
+        serve_models(session, drafter=DrafterConfig("none")) as other,
+    ):
         yield {"http://localhost:8000": one.url, "http://localhost:8001": other.url}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with the files that a reader has, and a database of its own."""
-    problem = {"question_id": 1, "category": "math", "turns": ["What is 17 + 25?"], "reference": ["42"]}
+    problem = {
+        "question_id": 1,
+        "category": "math",
+        "turns": ["What is 17 + 25?"],
+        "reference": ["42"],
+    }
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps(problem), encoding="utf-8")
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
     (tmp_path / "prompts.txt").write_text("What is 17 + 25?\nTell me a story.\n", encoding="utf-8")
@@ -266,9 +298,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if RUN.keys() & {*commands(page)}], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if RUN.keys() & {*commands(page)}], ids=lambda page: page.stem
+)
 def test_the_commands_of_a_page_run(
-    page: Path, folder: Path, servers: dict[str, str], make_commands: Path, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    folder: Path,
+    servers: dict[str, str],
+    make_commands: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     places = servers | {
         "postgresql://…": os.environ["MARS_DATABASE_URL"],
@@ -278,7 +316,11 @@ def test_the_commands_of_a_page_run(
         if command not in RUN:
             continue
         if ">>" in command:  # the command that make wrote, as a shell finds it
-            environment = {**os.environ, "PATH": f"{make_commands}:{os.environ['PATH']}", "HOME": str(folder)}
+            environment = {
+                **os.environ,
+                "PATH": f"{make_commands}:{os.environ['PATH']}",
+                "HOME": str(folder),
+            }
             subprocess.run(["bash", "-c", command], env=environment, check=True)
             assert "_shtab_mars" in (folder / ".bash_completion").read_text(encoding="utf-8")
             continue

@@ -19,7 +19,9 @@ from ui.result import details, view
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SOURCES = re.compile(r"(?<![\w/.-])(?:ui|evaluation|storage|mars_core|hosting|bench|tests|training)/[\w./-]*")
+SOURCES = re.compile(
+    r"(?<![\w/.-])(?:ui|evaluation|storage|mars_core|hosting|bench|tests|training)/[\w./-]*"
+)
 PLACEHOLDER = re.compile(r"\bNAME\b")
 PAGES = (*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md")
 DRAFTING = [rule for rule in RULES.values() if rule.modes]
@@ -33,7 +35,9 @@ def drawing() -> SimpleNamespace:
 def test_every_rule_has_a_paragraph_and_no_other_has() -> None:
     text = (DOCS / "verification.md").read_text(encoding="utf-8")
     assert re.findall(r"^### `(.+)`$", text, re.MULTILINE) == list(RULES)
-    assert re.findall(r"^!\[.+\]\(figures/(.+)\.svg\)$", text, re.MULTILINE) == [rule.name for rule in DRAFTING]
+    assert re.findall(r"^!\[.+\]\(figures/(.+)\.svg\)$", text, re.MULTILINE) == [
+        rule.name for rule in DRAFTING
+    ]
 
 
 @pytest.mark.parametrize("rule", DRAFTING, ids=lambda rule: rule.name)
@@ -49,7 +53,10 @@ def examples(name: str) -> list[dict[str, object]]:
     found = []
     for number, block in enumerate(text.split("```python\n")[1:]):
         defined: dict[str, object] = {"__name__": f"example{number}"}
-        exec(compile(block.split("```")[0], f"{name}, example {number}", "exec", dont_inherit=True), defined)
+        exec(
+            compile(block.split("```")[0], f"{name}, example {number}", "exec", dont_inherit=True),
+            defined,
+        )
         found.append(defined)
     return found
 
@@ -57,13 +64,17 @@ def examples(name: str) -> list[dict[str, object]]:
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = examples("contributing.md")[1]["DRAFTED"]
     assert isinstance(figure, details.Figure)
-    assert view.FIGURES is page.FIGURES is details.FIGURES  # all that shows figures shows those of this table
+    assert (
+        view.FIGURES is page.FIGURES is details.FIGURES
+    )  # all that shows figures shows those of this table
     monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, figure))
     trace = make_trace()
     shown = details.details_of({0: trace}, ["a"], {})
     assert shown is not None
     plot = shown.plots[figure.name]
-    assert plot is not None and [row[3] for row in plot.data.rows] == [step.drafted for step in trace.steps]
+    assert plot is not None and [row[3] for row in plot.data.rows] == [
+        step.drafted for step in trace.steps
+    ]
 
 
 def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
@@ -90,7 +101,8 @@ def test_every_test_of_the_invariants_exists() -> None:
 
 @cache
 def named_tests(path: Path) -> set[str]:
-    """The names of the functions of a file, those of classes among them; empty where there is no such file."""
+    """The names of the functions of a file, those of classes among them; empty where there is no
+    such file."""
     if not path.is_file():
         return set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -104,12 +116,17 @@ def test_every_invariant_names_a_test() -> None:
 
 
 def test_every_path_of_the_documentation_exists() -> None:
-    """A module may be named without its suffix; a name with NAME in it stands for a file that a reader makes."""
+    """A module may be named without its suffix; a name with NAME in it stands for a file that a
+    reader makes."""
     missing = [
         f"{page.relative_to(ROOT)}: {path}"
         for page in PAGES
-        for path in (found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8")))
-        if not PLACEHOLDER.search(path) and not (ROOT / path).exists() and not (ROOT / f"{path}.py").is_file()
+        for path in (
+            found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8"))
+        )
+        if not PLACEHOLDER.search(path)
+        and not (ROOT / path).exists()
+        and not (ROOT / f"{path}.py").is_file()
     ]
     assert not missing, missing
 
@@ -117,7 +134,9 @@ def test_every_path_of_the_documentation_exists() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_link_leads_somewhere(page: Path) -> None:
     """Links to files of the repository, and to headings of its pages."""
-    for target, heading in re.findall(r"\]\(([A-Za-z0-9_./-]*)(?:#([a-z0-9-]+))?\)", page.read_text(encoding="utf-8")):
+    for target, heading in re.findall(
+        r"\]\(([A-Za-z0-9_./-]*)(?:#([a-z0-9-]+))?\)", page.read_text(encoding="utf-8")
+    ):
         linked = page.parent / target if target else page
         assert linked.exists(), target
         assert not heading or heading in anchors(linked), f"{target}#{heading}"
@@ -130,5 +149,7 @@ def anchors(page: Path) -> list[str]:
 
 
 def test_the_command_line_lists_every_rule() -> None:
-    (row,) = re.findall(r"^\| `--rule` .+$", (DOCS / "command-line.md").read_text(encoding="utf-8"), re.MULTILINE)
+    (row,) = re.findall(
+        r"^\| `--rule` .+$", (DOCS / "command-line.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert set(re.findall(r"`([\w-]+)`", row)) - {"--rule"} == set(RULES)

@@ -8,11 +8,40 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("mars_core", "evaluation", "storage", "hosting", "ui", "bench", "training", "integrations/vllm/mars_vllm")
-BANNED = frozenset({
-    "asked", "beware", "deed", "deeds", "door", "doors", "forgave", "forgive", "forgiven", "forgives",
-    "house", "law", "laws", "made", "mine", "ruler", "said", "told", "untold", "workplace",
-})  # fmt: skip
+SOURCES = (
+    "mars_core",
+    "evaluation",
+    "storage",
+    "hosting",
+    "ui",
+    "bench",
+    "training",
+    "integrations/vllm/mars_vllm",
+)
+BANNED = frozenset(
+    {
+        "asked",
+        "beware",
+        "deed",
+        "deeds",
+        "door",
+        "doors",
+        "forgave",
+        "forgive",
+        "forgiven",
+        "forgives",
+        "house",
+        "law",
+        "laws",
+        "made",
+        "mine",
+        "ruler",
+        "said",
+        "told",
+        "untold",
+        "workplace",
+    }
+)
 ALLOWED = frozenset(
     {
         "connection_made",  # asyncio.Protocol
@@ -41,9 +70,14 @@ def names(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def banned(source: str, path: str) -> list[str]:
-    """``path:line name`` of every identifier of a file with a banned word, and ``path`` if its own name has one."""
+    """``path:line name`` of every identifier of a file with a banned word, and ``path`` if its own
+    name has one."""
     found = [(path, 0) for part in Path(path).with_suffix("").parts if BANNED & set(words(part))]
-    found += [each for each in names(ast.parse(source)) if BANNED & set(words(each[0])) and each[0] not in ALLOWED]
+    found += [
+        each
+        for each in names(ast.parse(source))
+        if BANNED & set(words(each[0])) and each[0] not in ALLOWED
+    ]
     return [f"{path}:{line} {name}" for name, line in found]
 
 
@@ -52,15 +86,24 @@ def test_no_identifier_has_a_banned_word(folder: str) -> None:
     root = ROOT / folder
     files = [root] if root.is_file() else sorted(root.rglob("*.py"))
     assert files
-    assert not [name for file in files for name in banned(file.read_text("utf-8"), str(file.relative_to(ROOT)))]
+    assert not [
+        name
+        for file in files
+        for name in banned(file.read_text("utf-8"), str(file.relative_to(ROOT)))
+    ]
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "target_law = 1", "def said(): ...", "class TheHouse: ...", "lambda mine: 0", "self.told = 1", "for made in (): ...",
+        "target_law = 1",
+        "def said(): ...",
+        "class TheHouse: ...",
+        "lambda mine: 0",
+        "self.told = 1",
+        "for made in (): ...",
     ],
-)  # fmt: skip
+)
 def test_banned_words_are_found(source: str) -> None:
     assert banned(source, "mars_core/rules.py")
 

@@ -1,4 +1,5 @@
-"""The metadata agrees with the requirements, and ``mars`` gives every command line of the packages. ``make wheel`` installs the package."""
+"""The metadata agrees with the requirements, and ``mars`` gives every command line of the packages.
+``make wheel`` installs the package."""
 
 from __future__ import annotations
 
@@ -43,14 +44,20 @@ def test_the_metadata_has_an_extra_for_each_file_of_requirements() -> None:
 def test_each_pin_is_within_the_range_that_the_metadata_declares(extra: str) -> None:
     pinned = requirements((ROOT / FILES[extra]).read_text(encoding="utf-8").splitlines())
     declared = requirements(DECLARED[extra])
-    own = declared.pop(PROJECT["name"], None)  # dev has the other extras, as its file has the other files
+    own = declared.pop(
+        PROJECT["name"], None
+    )  # dev has the other extras, as its file has the other files
     assert (own.extras if own else set()) == ({*FILES} - {"", "dev"} if extra == "dev" else set())
     assert set(declared) == set(pinned)
     for name, requirement in declared.items():
         (pin,) = pinned[name].specifier
-        assert requirement.specifier.contains(pin.version), f"{requirement} does not allow {pin.version}"
+        assert requirement.specifier.contains(pin.version), (
+            f"{requirement} does not allow {pin.version}"
+        )
         assert requirement.extras == pinned[name].extras
-        assert {each.operator for each in requirement.specifier} in ({">=", "<"}, {"=="}), f"{requirement} is open"
+        assert {each.operator for each in requirement.specifier} in ({">=", "<"}, {"=="}), (
+            f"{requirement} is open"
+        )
 
 
 @pytest.mark.parametrize("name", PROJECT["scripts"])
@@ -65,7 +72,12 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
         script = make_commands / command[0]
         assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
         done = subprocess.run(
-            [script, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+            [script, *command[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
         )
         assert done.stdout.startswith(("### runs", __version__))
     assert PROJECT["scripts"].keys() <= {path.name for path in make_commands.iterdir()}
@@ -77,7 +89,12 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
 def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
     file = PROJECT["scripts"][name].partition(":")[0] + ".py"
     done = subprocess.run(
-        [sys.executable, file, "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, file, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.startswith(f"usage: {'mars ' if name == 'mars' else 'app.py '}")
 
@@ -93,7 +110,10 @@ def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
     ],
 )
 def test_the_page_reads_its_arguments_before_the_environment(
-    arguments: list[str], expected: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    expected: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     done: list[object] = []
     monkeypatch.setattr(app, "serve", done.append)
@@ -124,7 +144,10 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        *((f"{name} --help", 0, rf"\Ausage: mars {name} ") for name in (*COMMANDS, "eval report", "eval delete")),
+        *(
+            (f"{name} --help", 0, rf"\Ausage: mars {name} ")
+            for name in (*COMMANDS, "eval report", "eval delete")
+        ),
         *(
             (wrong, 2, r"(?s)\Ausage: mars.*error: ")
             for wrong in ("", "nonsense", "eval", "eval nonsense", "run --nonsense", "import")
@@ -135,7 +158,11 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         ("run --prompt x --pair mine", 2, "pair is 'mine'"),
         ("compare --prompt x --pair mine", 2, "pair is 'mine'"),
         ("columns", 0, "### runs"),
-        ("import missing.parquet --database mysql://x", 2, r"The database 'mysql' is not supported\."),
+        (
+            "import missing.parquet --database mysql://x",
+            2,
+            r"The database 'mysql' is not supported\.",
+        ),
         ("eval list --db mysql://x", 1, r"The database 'mysql' is not supported\."),
     ],
 )
@@ -147,7 +174,9 @@ def test_a_command_runs_the_command_line_of_its_package_under_its_name(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_has_the_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_completion_has_the_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, script = outcome(["--print-completion", shell], capsys)
     assert code == 0
     for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "database", "skip-long"):
@@ -158,10 +187,10 @@ def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixtu
     _, script = outcome(["--print-completion", "bash"], capsys)
 
     def completed(*words: str) -> set[str]:
-        line = (
-            f'COMP_WORDS=({" ".join(words)} ""); COMP_WORDS[{len(words) - 1}]={words[-1]}; COMP_CWORD={len(words) - 1}'
+        line = f'COMP_WORDS=({" ".join(words)} ""); COMP_WORDS[{len(words) - 1}]={words[-1]}; COMP_CWORD={len(words) - 1}'
+        program = (
+            f'{script}\n{line}; _shtab_mars mars "{words[-1]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
         )
-        program = f'{script}\n{line}; _shtab_mars mars "{words[-1]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
         done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
         return set(done.stdout.split())
 

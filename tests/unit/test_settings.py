@@ -1,4 +1,5 @@
-"""What the environment may say: defaults of a laptop and of a Space, and one sentence for what is no value."""
+"""What the environment may say: defaults of a laptop and of a Space, and one sentence for what is
+no value."""
 
 from __future__ import annotations
 
@@ -9,8 +10,13 @@ import pytest
 from hosting.settings import Settings, json_log, read_settings
 
 SPACE = {"SPACE_ID": "someone/mars"}
-OAUTH = {"OAUTH_CLIENT_ID": "x", "OAUTH_CLIENT_SECRET": "y"}  # without the secret anybody could sign a session
-IN_A_SPACE = Settings(public=True, json_log=True, host="0.0.0.0", proxy=True)  # the container's only address
+OAUTH = {
+    "OAUTH_CLIENT_ID": "x",
+    "OAUTH_CLIENT_SECRET": "y",
+}  # without the secret anybody could sign a session
+IN_A_SPACE = Settings(
+    public=True, json_log=True, host="0.0.0.0", proxy=True
+)  # the container's only address
 
 
 @pytest.mark.parametrize(
@@ -31,28 +37,54 @@ IN_A_SPACE = Settings(public=True, json_log=True, host="0.0.0.0", proxy=True)  #
         ({"HF_TOKEN": "hf_a", "MARS_BACKUP_TOKEN": "hf_b"}, Settings(backup_token="hf_b")),
         (
             {
-                "HOST": "::1", "PORT": "80", "MARS_ROOT_PATH": "/lab/mars/", "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
-                "MARS_RETENTION_DAYS": "30", "MARS_BACKUP_REPO": "someone/runs", "MARS_BACKUP_MINUTES": "5",
-                "MARS_HOSTS": "lab.example, *.lab.example", "SPACE_HOST": "a-b.hf.space",
-                "HF_TOKEN": "hf_a", "MARS_METRICS": "on", "MARS_DATABASE_URL": "", "MARS_LIMITS": "k=4",
+                "HOST": "::1",
+                "PORT": "80",
+                "MARS_ROOT_PATH": "/lab/mars/",
+                "MARS_PAIRS": "bundled, smollm2-135m-1.7b,",
+                "MARS_RETENTION_DAYS": "30",
+                "MARS_BACKUP_REPO": "someone/runs",
+                "MARS_BACKUP_MINUTES": "5",
+                "MARS_HOSTS": "lab.example, *.lab.example",
+                "SPACE_HOST": "a-b.hf.space",
+                "HF_TOKEN": "hf_a",
+                "MARS_METRICS": "on",
+                "MARS_DATABASE_URL": "",
+                "MARS_LIMITS": "k=4",
             },
             Settings(
-                host="::1", port=80, root_path="/lab/mars", proxy=True, pairs=("bundled", "smollm2-135m-1.7b"),
-                retention_days=30, backup_repo="someone/runs", backup_minutes=5, backup_token="hf_a", metrics=True,
-                database=None, limits="k=4", hosts=("lab.example", "*.lab.example", "a-b.hf.space"),
+                host="::1",
+                port=80,
+                root_path="/lab/mars",
+                proxy=True,
+                pairs=("bundled", "smollm2-135m-1.7b"),
+                retention_days=30,
+                backup_repo="someone/runs",
+                backup_minutes=5,
+                backup_token="hf_a",
+                metrics=True,
+                database=None,
+                limits="k=4",
+                hosts=("lab.example", "*.lab.example", "a-b.hf.space"),
             ),
         ),
     ],
-)  # fmt: skip
-def test_settings_are_those_of_the_environment(environment: dict[str, str], expected: Settings) -> None:
+)
+def test_settings_are_those_of_the_environment(
+    environment: dict[str, str], expected: Settings
+) -> None:
     assert read_settings(environment) == expected
 
 
 @pytest.mark.parametrize(
     ("environment", "expected"),
-    [({}, False), (SPACE, True), ({"MARS_JSON_LOG": "on"}, True), (SPACE | {"MARS_JSON_LOG": "off"}, False),
-     ({"MARS_JSON_LOG": "perhaps"}, True)],
-)  # fmt: skip
+    [
+        ({}, False),
+        (SPACE, True),
+        ({"MARS_JSON_LOG": "on"}, True),
+        (SPACE | {"MARS_JSON_LOG": "off"}, False),
+        ({"MARS_JSON_LOG": "perhaps"}, True),
+    ],
+)
 def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
     environment: dict[str, str], expected: bool
 ) -> None:
@@ -60,7 +92,9 @@ def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
 
 
 def test_no_secret_is_shown() -> None:
-    found = read_settings({"HF_TOKEN": "hf_secret", "MARS_DATABASE_URL": "postgresql://me:secret@host/db"})
+    found = read_settings(
+        {"HF_TOKEN": "hf_secret", "MARS_DATABASE_URL": "postgresql://me:secret@host/db"}
+    )
     assert "secret" not in repr(found) and "secret" not in str(found)
 
 

@@ -1,7 +1,8 @@
-"""Trains an EAGLE-3 head for any target on texts that the target writes itself: ``python -m training.head --target TARGET --out FOLDER``.
+"""Trains an EAGLE-3 head for any target on texts that the target writes itself: ``python -m
+training.head --target TARGET --out FOLDER``.
 
-The same command goes on where it was stopped. One process a core on a CPU (``--processes``), or ``accelerate launch -m
-training.head …`` on GPUs. 2503.01840 for the head; no data set is read.
+The same command goes on where it was stopped. One process a core on a CPU (``--processes``), or
+``accelerate launch -m training.head …`` on GPUs. 2503.01840 for the head; no data set is read.
 """
 
 from __future__ import annotations
@@ -20,14 +21,27 @@ from training.head.rounds import member, process
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.head", description=__doc__)
-    parser.add_argument("--target", required=True, help="folder or Hub name of the model that the head serves")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the head, its state and its curve")
-    parser.add_argument("--tokens", type=int, default=8_000_000, help="fresh tokens in all (default 8000000)")
     parser.add_argument(
-        "--shard", type=int, default=500_000, help="tokens of a round, of all processes (default 500000)"
+        "--target", required=True, help="folder or Hub name of the model that the head serves"
     )
-    parser.add_argument("--vocabulary", type=int, default=8_192, help="ids that the head can draft (default 8192)")
-    parser.add_argument("--processes", type=int, default=1, help="on a CPU: one a core is fastest (default 1)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for the head, its state and its curve"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=8_000_000, help="fresh tokens in all (default 8000000)"
+    )
+    parser.add_argument(
+        "--shard",
+        type=int,
+        default=500_000,
+        help="tokens of a round, of all processes (default 500000)",
+    )
+    parser.add_argument(
+        "--vocabulary", type=int, default=8_192, help="ids that the head can draft (default 8192)"
+    )
+    parser.add_argument(
+        "--processes", type=int, default=1, help="on a CPU: one a core is fastest (default 1)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

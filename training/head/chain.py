@@ -1,4 +1,5 @@
-"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's own output back.
+"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's own output
+back.
 
 Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size.
 """
@@ -12,8 +13,11 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from mars_core.eagle3.head import Eagle3Head
 
 
-def project(head: Eagle3Head, ids: Tensor, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Entries ids [B, N], hidden [B, N, H], positions [B or 1, N] → residual [B, N, H]; queries, keys, values [B, heads, N, d]."""
+def project(
+    head: Eagle3Head, ids: Tensor, hidden: Tensor, positions: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Entries ids [B, N], hidden [B, N, H], positions [B or 1, N] → residual [B, N, H]; queries,
+    keys, values [B, heads, N, d]."""
     layer = head.layer
     normed = layer.hidden_norm(hidden)
     both = torch.cat([layer.input_layernorm(head.embed_tokens(ids)), normed], -1)
@@ -28,7 +32,8 @@ def project(head: Eagle3Head, ids: Tensor, hidden: Tensor, positions: Tensor) ->
 
 
 def finish(head: Eagle3Head, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention output [B, heads, N, d] → hidden states to feed back and normed ones, which ``lm_head`` reads, both [B, N, H]."""
+    """Attention output [B, heads, N, d] → hidden states to feed back and normed ones, which
+    ``lm_head`` reads, both [B, N, H]."""
     layer = head.layer
     hidden = residual + layer.o_proj(attended.transpose(1, 2).flatten(-2))
     hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
@@ -36,17 +41,22 @@ def finish(head: Eagle3Head, residual: Tensor, attended: Tensor) -> tuple[Tensor
     return (normed if head.config.norm_output else hidden), normed
 
 
-def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, steps: int) -> list[Tensor]:
-    """Normed states of each step, for ``lm_head``: [B, N, H] from the target's features, then [B, R, H] with the head's own output
-    fed back.
+def unroll(
+    head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, steps: int
+) -> list[Tensor]:
+    """Normed states of each step, for ``lm_head``: [B, N, H] from the target's features, then [B,
+    R, H] with the head's own output fed back.
 
-    ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B, R]: entries that a chain
-    continues, < N − steps + 1. Step s of anchor t reads token ids[t + s], at position t + s, and sees the entries of the
-    prefix up to t and those of its own chain, as drafting does.
+    ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B,
+    R]: entries that a chain continues, < N − steps + 1. Step s of anchor t reads token ids[t + s],
+    at position t + s, and sees the entries of the prefix up to t and those of its own chain, as
+    drafting does.
     """
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
     residual, queries, keys, values = project(head, ids, head.fuse(features), positions)
-    attended = nn.functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
+    attended = nn.functional.scaled_dot_product_attention(
+        queries, keys, values, is_causal=True, enable_gqa=True
+    )
     hidden, normed = finish(head, residual, attended)
     hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
     outputs, own_keys, own_values = [normed], list[Tensor](), list[Tensor]()
@@ -56,22 +66,36 @@ def unroll(head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, ste
         residual, queries, key, value = project(head, ids.gather(1, places), hidden, places)
         own_keys.append(key)
         own_values.append(value)
-        attended = _attend(queries, keys, values, seen, torch.stack(own_keys, -2), torch.stack(own_values, -2))
+        attended = _attend(
+            queries, keys, values, seen, torch.stack(own_keys, -2), torch.stack(own_values, -2)
+        )
         hidden, normed = finish(head, residual, attended)
         outputs.append(normed)
     return outputs
 
 
 def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor, own_keys: Tensor, own_values: Tensor
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    seen: Tensor,
+    own_keys: Tensor,
+    own_values: Tensor,
 ) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where seen [B, R, N], and over own_keys [B, kv, R, s, d]."""
-    groups = queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5  # [B, kv, g, R, d]
-    prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(2, groups.shape[2:4])  # [B, kv, g, R, N]
+    """queries [B, heads, R, d] over keys [B, kv, N, d] where seen [B, R, N], and over own_keys [B,
+    kv, R, s, d]."""
+    groups = (
+        queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5
+    )  # [B, kv, g, R, d]
+    prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(
+        2, groups.shape[2:4]
+    )  # [B, kv, g, R, N]
     prefix = prefix.float().masked_fill(~seen[:, None, None], float("-inf"))
     own = (groups[..., None, :] * own_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
     shares = torch.cat([prefix, own.float()], -1).softmax(-1).to(values.dtype)
     length = keys.shape[2]
     summed = (shares[..., :length].flatten(2, 3) @ values).unflatten(2, groups.shape[2:4])
-    output: Tensor = (summed + (shares[..., length:, None] * own_values[:, :, None]).sum(-2)).flatten(1, 2)
+    output: Tensor = (
+        summed + (shares[..., length:, None] * own_values[:, :, None]).sum(-2)
+    ).flatten(1, 2)
     return output

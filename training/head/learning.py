@@ -1,4 +1,5 @@
-"""One update of a head from samples: chains of draft steps, and the forward KL of each to the target's own distribution.
+"""One update of a head from samples: chains of draft steps, and the forward KL of each to the
+target's own distribution.
 
 Shapes: B samples, N entries, R chains, M rows of the loss, H width, D draft vocabulary.
 """
@@ -22,7 +23,8 @@ _ROWS = 256  # of the loss at a time
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """``steps``: unrolled steps of a chain; ``decay``: loss weight of a step, relative to the one before."""
+    """``steps``: unrolled steps of a chain; ``decay``: loss weight of a step, relative to the one
+    before."""
 
     steps: int = 6
     decay: float = 0.9
@@ -37,7 +39,8 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose best id is the target's own."""
+    """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose
+    best id is the target's own."""
 
     loss: float
     tokens: int
@@ -45,7 +48,8 @@ class Result:
 
 
 def batches(samples: Sequence[Sample], size: int, rng: random.Random) -> Iterator[list[Sample]]:
-    """Every sample once, those of similar length together, at most ``size`` entries with padding; in random order."""
+    """Every sample once, those of similar length together, at most ``size`` entries with padding;
+    in random order."""
     groups: list[list[Sample]] = [[]]
     for sample in sorted(samples, key=lambda sample: len(sample.ids) + 40 * rng.random()):
         longest = max([len(sample.ids), *(len(each.ids) for each in groups[-1])])
@@ -57,7 +61,8 @@ def batches(samples: Sequence[Sample], size: int, rng: random.Random) -> Iterato
 
 
 class Learner:
-    """A head with its optimisers. ``prefix``: tokens of the template before the user's words, which are not learnt."""
+    """A head with its optimisers. ``prefix``: tokens of the template before the user's words, which
+    are not learnt."""
 
     def __init__(self, head: Eagle3Head, how: Learning, prefix: int, seed: int) -> None:
         self.head, self.how, self._prefix = head, how, prefix
@@ -68,13 +73,20 @@ class Learner:
         vectors = [parameter for parameter in trained if parameter.ndim != 2]
         self.trained = trained
         self.optimisers: tuple[torch.optim.Optimizer, ...] = (
-            torch.optim.Muon(matrices, lr=how.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.Muon(
+                matrices, lr=how.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"
+            ),
             torch.optim.AdamW(vectors, lr=how.vector_rate, betas=(0.9, 0.95), weight_decay=0.01),
         )
 
-    def update(self, samples: Sequence[Sample], scale: float, share: Callable[[Sequence[Tensor]], None]) -> Result:
-        """``scale``: of the rates; ``share`` averages the gradients over the processes, in place."""
-        for optimiser, rate in zip(self.optimisers, (self.how.rate, self.how.vector_rate), strict=True):
+    def update(
+        self, samples: Sequence[Sample], scale: float, share: Callable[[Sequence[Tensor]], None]
+    ) -> Result:
+        """``scale``: of the rates; ``share`` averages the gradients over the processes, in
+        place."""
+        for optimiser, rate in zip(
+            self.optimisers, (self.how.rate, self.how.vector_rate), strict=True
+        ):
             optimiser.param_groups[0]["lr"] = rate * scale
             optimiser.zero_grad()
         loss, tokens, agreement = self._loss(samples)
@@ -90,7 +102,9 @@ class Learner:
         how, device = self.how, self._rows.device
         ids, features, final, weights = (part.to(device) for part in self._collated(samples))
         count, width = ids.shape
-        whole = weights.unfold(1, how.steps, 1).gt(0).all(-1)  # every step of a chain predicts a token that is learnt
+        whole = (
+            weights.unfold(1, how.steps, 1).gt(0).all(-1)
+        )  # every step of a chain predicts a token that is learnt
         starts = torch.where(whole, weights[:, : width - how.steps + 1], 1e-9)
         chains = max(1, min(how.chains, width // 4))
         anchors = torch.multinomial(starts, chains, generator=self._dice)
@@ -99,7 +113,10 @@ class Learner:
         offsets = torch.arange(count, device=device)[:, None] * width
         places, shares, drafted, scales = [], [], [], [how.decay**step for step in range(how.steps)]
         for step, state in enumerate(states):
-            at = (offsets + (torch.arange(width, device=device)[None] if step == 0 else anchors + step)).flatten()
+            at = (
+                offsets
+                + (torch.arange(width, device=device)[None] if step == 0 else anchors + step)
+            ).flatten()
             weight = weights.flatten()[at]
             if step > 0:
                 weight = weight * whole.gather(1, anchors).flatten()
@@ -113,8 +130,9 @@ class Learner:
         return loss, learnt, float(agreed[:learnt].float().mean())
 
     def _collated(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Padded entries: ids [B, N], the features of the positions before them [B, N, taps · H], the target's last hidden states at
-        them [B, N, H], and the weights [B, N] of what they predict, 0 where nothing is learnt."""
+        """Padded entries: ids [B, N], the features of the positions before them [B, N, taps · H],
+        the target's last hidden states at them [B, N, H], and the weights [B, N] of what they
+        predict, 0 where nothing is learnt."""
         width = max(max(len(sample.ids) for sample in samples) - 2, self.how.steps)
         ids = torch.zeros(len(samples), width, dtype=torch.long)
         weights = torch.zeros(len(samples), width)
@@ -130,12 +148,19 @@ class Learner:
 
 
 class Distillation(torch.autograd.Function):
-    """Σ w · KL(p ‖ q) with q = softmax(h Eᵀ) and p = softmax(f Eᵀ): drafted h [M, H], final f [M, H], rows E [D, H], shares w [M].
-    The gradient is made beside the loss, some rows at a time, so that no [M, D] is stored."""
+    """Σ w · KL(p ‖ q) with q = softmax(h Eᵀ) and p = softmax(f Eᵀ): drafted h [M, H], final f [M,
+    H], rows E [D, H], shares w [M]. The gradient is made beside the loss, some rows at a time, so
+    that no [M, D] is stored."""
 
     @staticmethod
-    def forward(ctx: Any, drafted: Tensor, final: Tensor, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        gradient, agreed, loss = torch.empty_like(drafted), [], drafted.new_zeros((), dtype=torch.float32)
+    def forward(
+        ctx: Any, drafted: Tensor, final: Tensor, rows: Tensor, shares: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        gradient, agreed, loss = (
+            torch.empty_like(drafted),
+            [],
+            drafted.new_zeros((), dtype=torch.float32),
+        )
         for part in torch.arange(len(drafted)).split(_ROWS):
             at = slice(int(part[0]), int(part[-1]) + 1)
             given = (drafted[at].to(rows.dtype) @ rows.T).float()

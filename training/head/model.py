@@ -1,4 +1,5 @@
-"""The head before training, and as a folder: in the format of the EAGLE authors and SpecForge, or of speculators."""
+"""The head before training, and as a folder: in the format of the EAGLE authors and SpecForge, or
+of speculators."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def default_taps(layers: int) -> tuple[int, ...]:
 
 
 def frequent_ids(counts: Tensor, size: int) -> Tensor:
-    """The ``size`` ids with the largest counts [V], in order; of equal ones the lower id, which a tokenizer learnt earlier."""
+    """The ``size`` ids with the largest counts [V], in order; of equal ones the lower id, which a
+    tokenizer learnt earlier."""
     return counts.sort(descending=True, stable=True).indices[:size].sort().values
 
 
@@ -38,27 +40,42 @@ def _last_layer(target: PreTrainedModel) -> Any:
 
 
 def empty_head(target: PreTrainedModel, taps: tuple[int, ...], size: int) -> Eagle3Head:
-    """A head for ``target`` with ``size`` draft ids and as many key heads as heads. Embedding and output layer are not trained."""
+    """A head for ``target`` with ``size`` draft ids and as many key heads as heads. Embedding and
+    output layer are not trained."""
     config, attention = target.config, _last_layer(target).self_attn
     heads, width = config.num_attention_heads, config.hidden_size
     layer = LlamaConfig(
-        vocab_size=config.vocab_size, hidden_size=width, intermediate_size=config.intermediate_size, num_hidden_layers=1,
-        num_attention_heads=heads, num_key_value_heads=heads, head_dim=attention.head_dim, hidden_act=config.hidden_act,
-        max_position_embeddings=config.max_position_embeddings, rms_norm_eps=config.rms_norm_eps,
+        vocab_size=config.vocab_size,
+        hidden_size=width,
+        intermediate_size=config.intermediate_size,
+        num_hidden_layers=1,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=attention.head_dim,
+        hidden_act=config.hidden_act,
+        max_position_embeddings=config.max_position_embeddings,
+        rms_norm_eps=config.rms_norm_eps,
         rope_parameters=dict(config.rope_parameters),
-    )  # fmt: skip
-    head = Eagle3Head(HeadConfig(layer, width, config.vocab_size, size, taps, fc_norm=True)).to(target.device)
+    )
+    head = Eagle3Head(HeadConfig(layer, width, config.vocab_size, size, taps, fc_norm=True)).to(
+        target.device
+    )
     head.embed_tokens.requires_grad_(False)
     head.lm_head.requires_grad_(False)
     return head
 
 
 def build_head(
-    target: PreTrainedModel, taps: tuple[int, ...], ids: Tensor, samples: Sequence[Sample], seed: int
+    target: PreTrainedModel,
+    taps: tuple[int, ...],
+    ids: Tensor,
+    samples: Sequence[Sample],
+    seed: int,
 ) -> Eagle3Head:
-    """A head that starts as a copy of the target's last layer, whose outputs are scaled to a residual of unit scale, since the taps
-    are normed here and are not in the target. ``ids`` [D]: the draft vocabulary, whose rows of the target's output layer are the
-    head's; ``samples`` tell the scale of the last tap."""
+    """A head that starts as a copy of the target's last layer, whose outputs are scaled to a
+    residual of unit scale, since the taps are normed here and are not in the target. ``ids`` [D]:
+    the draft vocabulary, whose rows of the target's output layer are the head's; ``samples`` tell
+    the scale of the last tap."""
     config, last = target.config, _last_layer(target)
     width = config.hidden_size
     torch.manual_seed(seed)
@@ -66,7 +83,9 @@ def build_head(
     for module in head.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02)
-    tap = torch.cat([sample.values[:, (len(taps) - 1) * width : len(taps) * width] for sample in samples[:64]])
+    tap = torch.cat(
+        [sample.values[:, (len(taps) - 1) * width : len(taps) * width] for sample in samples[:64]]
+    )
     scale = float(tap.float().pow(2).mean(-1).sqrt().median())
     groups = config.num_attention_heads // config.num_key_value_heads
     attention, mlp = last.self_attn, last.mlp
@@ -86,14 +105,17 @@ def build_head(
         head.layer.q_proj.weight[:, width:] = attention.q_proj.weight
         for name in ("k_proj", "v_proj"):
             stored = getattr(attention, name).weight.unflatten(0, (config.num_key_value_heads, -1))
-            getattr(head.layer, name).weight[:, width:] = stored.repeat_interleave(groups, 0).flatten(0, 1)
+            getattr(head.layer, name).weight[:, width:] = stored.repeat_interleave(
+                groups, 0
+            ).flatten(0, 1)
         head.fc.weight[:, -width:] += torch.eye(width, device=target.device) * _KEEP
         head.d2t.copy_(ids - torch.arange(len(ids), device=ids.device))
     return head
 
 
 def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: Format) -> None:
-    """In bfloat16; the embedding is the target's and is not stored. Each file is replaced as a whole."""
+    """In bfloat16; the embedding is the target's and is not stored. Each file is replaced as a
+    whole."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         aliases(name)[form == "speculators"]: value.detach().to("cpu", torch.bfloat16).contiguous()
@@ -102,7 +124,10 @@ def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: For
     }
     offsets, total = head.d2t.cpu(), head.config.target_vocabulary
     ids = torch.arange(head.config.draft_vocabulary) + offsets
-    tensors["d2t"], tensors["t2d"] = offsets, torch.zeros(total, dtype=torch.bool).index_fill_(0, ids, True)
+    tensors["d2t"], tensors["t2d"] = (
+        offsets,
+        torch.zeros(total, dtype=torch.bool).index_fill_(0, ids, True),
+    )
     save_file(tensors, folder / ".model.safetensors", metadata={"format": "pt"})
     (folder / ".config.json").write_text(
         json.dumps(_config(head.config, target, form), indent=2) + "\n", encoding="utf-8"
@@ -116,31 +141,68 @@ def _config(config: HeadConfig, target: PreTrainedModel, form: Format) -> dict[s
     sizes = {
         name: getattr(layer, name)
         for name in (
-            "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-            "hidden_act", "rms_norm_eps", "max_position_embeddings",
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "num_key_value_heads",
+            "head_dim",
+            "hidden_act",
+            "rms_norm_eps",
+            "max_position_embeddings",
         )
-    }  # fmt: skip
+    }
     rope = {
         "rope_theta": rotary.pop("rope_theta"),
         **({"rope_scaling": rotary} if rotary["rope_type"] != "default" else {}),
     }
     if form == "speculators":
         return {
-            "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "draft_vocab_size": config.draft_vocabulary,
-            "norm_before_residual": config.norm_before_residual, "fc_norm": config.fc_norm, "target_hidden_size": None,
-            "eagle_aux_hidden_state_layer_ids": list(config.taps), "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+            "architectures": ["Eagle3Speculator"],
+            "speculators_model_type": "eagle3",
+            "draft_vocab_size": config.draft_vocabulary,
+            "norm_before_residual": config.norm_before_residual,
+            "fc_norm": config.fc_norm,
+            "target_hidden_size": None,
+            "eagle_aux_hidden_state_layer_ids": list(config.taps),
+            "tie_word_embeddings": False,
+            "torch_dtype": "bfloat16",
             "transformer_layer_config": {
-                "model_type": "llama", "vocab_size": config.target_vocabulary, "attention_bias": False, "mlp_bias": False, **sizes, **rope,
+                "model_type": "llama",
+                "vocab_size": config.target_vocabulary,
+                "attention_bias": False,
+                "mlp_bias": False,
+                **sizes,
+                **rope,
             },
             "speculators_config": {
-                "algorithm": "eagle3", "default_proposal_method": "greedy",
-                "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5, "verifier_accept_k": 1, "accept_tolerance": 0.0}],
-                "verifier": {"name_or_path": target.config.name_or_path, "architectures": target.config.architectures or []},
+                "algorithm": "eagle3",
+                "default_proposal_method": "greedy",
+                "proposal_methods": [
+                    {
+                        "proposal_type": "greedy",
+                        "speculative_tokens": 5,
+                        "verifier_accept_k": 1,
+                        "accept_tolerance": 0.0,
+                    }
+                ],
+                "verifier": {
+                    "name_or_path": target.config.name_or_path,
+                    "architectures": target.config.architectures or [],
+                },
             },
-        }  # fmt: skip
+        }
     return {
-        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "vocab_size": config.target_vocabulary,
-        "draft_vocab_size": config.draft_vocabulary, "bos_token_id": target.config.bos_token_id,
-        "eos_token_id": target.config.eos_token_id, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-        "fc_norm": config.fc_norm, "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.taps)}, **sizes, **rope,
-    }  # fmt: skip
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "vocab_size": config.target_vocabulary,
+        "draft_vocab_size": config.draft_vocabulary,
+        "bos_token_id": target.config.bos_token_id,
+        "eos_token_id": target.config.eos_token_id,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "fc_norm": config.fc_norm,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.taps)},
+        **sizes,
+        **rope,
+    }

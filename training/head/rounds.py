@@ -1,6 +1,7 @@
 """Rounds of training: each writes a shard of fresh texts, learns from it and forgets it.
 
-What is kept is the head, its optimisers and the curve, so that training goes on where it was stopped.
+What is kept is the head, its optimisers and the curve, so that training goes on where it was
+stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Place:
             flat = torch.cat([tensor.flatten().float() for tensor in tensors])
             dist.all_reduce(flat)
             flat /= self.count
-            for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            for tensor, part in zip(
+                tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True
+            ):
                 tensor.copy_(part.view_as(tensor))
 
     def reduced(self, value: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
@@ -58,7 +61,8 @@ class Place:
 
 @dataclass(slots=True)
 class Progress:
-    """``tokens``: fresh ones, of all processes; ``visited``: those learnt from, every visit counted; ``seconds``: of wall time."""
+    """``tokens``: fresh ones, of all processes; ``visited``: those learnt from, every visit
+    counted; ``seconds``: of wall time."""
 
     rounds: int = 0
     tokens: int = 0
@@ -69,7 +73,9 @@ class Progress:
 
 
 class Training:
-    def __init__(self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()) -> None:  # noqa: B008
+    def __init__(
+        self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()
+    ) -> None:  # noqa: B008
         self._options, self._place, self._how = options, place, Learning()
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
@@ -85,7 +91,9 @@ class Training:
 
     def _opened(self) -> Any:
         source: Any = AutoModelForCausalLM
-        model = source.from_pretrained(self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION)
+        model = source.from_pretrained(
+            self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION
+        )
         return model.to(self._place.device).eval().requires_grad_(False)
 
     def run(self) -> None:
@@ -116,12 +124,19 @@ class Training:
         """The draft vocabulary holds the ids that the first texts use most."""
         counts = torch.zeros(self._target.config.vocab_size)
         for sample in samples:
-            counts.index_add_(0, sample.ids[self._writer.prefix :], torch.ones(len(sample.ids) - self._writer.prefix))
+            counts.index_add_(
+                0,
+                sample.ids[self._writer.prefix :],
+                torch.ones(len(sample.ids) - self._writer.prefix),
+            )
         ids = frequent_ids(
-            self._place.reduced(counts.to(self._place.device)), min(self._options.vocabulary, len(counts))
+            self._place.reduced(counts.to(self._place.device)),
+            min(self._options.vocabulary, len(counts)),
         )
         head = build_head(self._opened(), self._taps, ids, samples, self._options.seed)
-        self._place.average([parameter.data for parameter in head.parameters() if parameter.requires_grad])
+        self._place.average(
+            [parameter.data for parameter in head.parameters() if parameter.requires_grad]
+        )
         return self._learner_of(head)
 
     def _restored(self, stored: dict[str, Any]) -> Learner:
@@ -137,31 +152,50 @@ class Training:
         return Learner(head, self._how, self._writer.prefix, self._options.seed + self._place.rank)
 
     def _learn(self, learner: Learner, samples: list[Sample]) -> None:
-        """Visits the samples; the agreement of the first visit is on texts that the head has not seen."""
+        """Visits the samples; the agreement of the first visit is on texts that the head has not
+        seen."""
         fresh = sum(len(sample.ids) - self._writer.prefix for sample in samples)
         fresh = int(self._place.reduced(torch.tensor(fresh, device=self._place.device)))
         for visit in range(self._how.visits):
             groups = list(batches(samples, self._how.batch, self._rng))
-            count = int(self._place.reduced(torch.tensor(len(groups), device=self._place.device), dist.ReduceOp.MIN))
+            count = int(
+                self._place.reduced(
+                    torch.tensor(len(groups), device=self._place.device), dist.ReduceOp.MIN
+                )
+            )
             sums = torch.zeros(3, dtype=torch.float64, device=self._place.device)
             for number, group in enumerate(groups[:count]):
                 done = self._progress.tokens + fresh * (visit + number / count) / self._how.visits
                 left = 1 - done / self._options.tokens
-                scale = min(1.0, (self._progress.updates + 1) / self._how.warm_up, max(0.0, left) / _DECAYING)
+                scale = min(
+                    1.0,
+                    (self._progress.updates + 1) / self._how.warm_up,
+                    max(0.0, left) / _DECAYING,
+                )
                 result = learner.update(group, scale, self._place.average)
                 sums += torch.tensor(
-                    [result.loss * result.tokens, result.agreement * result.tokens, result.tokens], device=sums.device
+                    [result.loss * result.tokens, result.agreement * result.tokens, result.tokens],
+                    device=sums.device,
                 )
                 self._progress.updates += 1
             loss, agreement, tokens = self._place.reduced(sums).tolist()
             self._progress.visited += int(tokens)
             if self._place.rank == 0:
                 line = {
-                    "round": self._progress.rounds + 1, "visit": visit + 1, "fresh": self._progress.tokens + fresh,
-                    "visited": self._progress.visited, "loss": round(loss / tokens, 4), "agreement": round(agreement / tokens, 4),
+                    "round": self._progress.rounds + 1,
+                    "visit": visit + 1,
+                    "fresh": self._progress.tokens + fresh,
+                    "visited": self._progress.visited,
+                    "loss": round(loss / tokens, 4),
+                    "agreement": round(agreement / tokens, 4),
                     "seconds": round(self._progress.seconds),
-                }  # fmt: skip
-                log.info("visit %d: loss %.4f, agreement %.4f", visit + 1, line["loss"], line["agreement"])
+                }
+                log.info(
+                    "visit %d: loss %.4f, agreement %.4f",
+                    visit + 1,
+                    line["loss"],
+                    line["agreement"],
+                )
                 self._progress.curve.append(line)
         self._progress.tokens += fresh
 
@@ -178,7 +212,8 @@ class Training:
         return note
 
     def _state_file(self) -> Path:
-        """The rate of the last share of the tokens depends on their number: such a state serves that number only."""
+        """The rate of the last share of the tokens depends on their number: such a state serves
+        that number only."""
         decaying = self._progress.tokens > (1 - _DECAYING) * self._options.tokens
         out: Path = self._options.out
         return out / (f"state-{self._options.tokens}.pt" if decaying else "state.pt")
@@ -186,7 +221,9 @@ class Training:
     def _stored(self) -> dict[str, Any] | None:
         for name in (f"state-{self._options.tokens}.pt", "state.pt"):
             if (self._options.out / name).is_file():
-                stored: dict[str, Any] = torch.load(self._options.out / name, map_location=self._place.device)
+                stored: dict[str, Any] = torch.load(
+                    self._options.out / name, map_location=self._place.device
+                )
                 return stored
         return None
 
@@ -194,9 +231,13 @@ class Training:
         file = self._state_file()
         state = {
             "progress": asdict(self._progress),
-            "head": {name: value for name, value in learner.head.state_dict().items() if not name.startswith("embed_tokens.")},
+            "head": {
+                name: value
+                for name, value in learner.head.state_dict().items()
+                if not name.startswith("embed_tokens.")
+            },
             "optimisers": [optimiser.state_dict() for optimiser in learner.optimisers],
-        }  # fmt: skip
+        }
         torch.save(state, file.with_suffix(".part"))
         file.with_suffix(".part").replace(file)
         curve = "".join(json.dumps(line) + "\n" for line in self._progress.curve)
@@ -208,12 +249,16 @@ class Training:
 def member(rank: int, options: argparse.Namespace, port: int) -> None:
     """One of ``options.processes`` on this CPU."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=options.processes)
+    dist.init_process_group(
+        "gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=options.processes
+    )
     process(rank, options, options.processes, torch.device("cpu"))
 
 
 def process(rank: int, options: argparse.Namespace, count: int, device: torch.device) -> None:
-    logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s"
+    )
     Training(options, Place(rank, count, device)).run()
     if count > 1:
         dist.destroy_process_group()

@@ -1,10 +1,13 @@
-"""Texts that a target writes itself: a user's turn, then its answer, with the hidden states that a head learns from.
+"""Texts that a target writes itself: a user's turn, then its answer, with the hidden states that a
+head learns from.
 
-Nothing but the target is needed: from its chat template up to the user's first word it writes what a user might ask (sampled),
-and answers it (mostly greedily). Half of the turns begin with a few given words, some ask about texts written before, so that long
-prompts are learnt too. All rows of a batch advance one token a step, each at its own position.
+Nothing but the target is needed: from its chat template up to the user's first word it writes what
+a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
+given words, some ask about texts written before, so that long prompts are learnt too. All rows of a
+batch advance one token a step, each at its own position.
 
-Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the last hidden state).
+Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
+last hidden state).
 """
 
 from __future__ import annotations
@@ -19,25 +22,88 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerFast
 
 _OPENINGS = (
-    "Write a Python function", "Write a function that", "def ", "class ", "import ", "Fix this code:\n", "What does this code do?\n",
-    "Write a SQL query", "Write a program", "How many ", "How much ", "A shop sells ", "A bus ", "Two friends ", "Lena has ", "If ",
-    "Solve ", "Calculate ", "Compute ", "Find ", "What is ", "What are ", "Who ", "When ", "Where ", "Why ", "Which ", "How do ",
-    "How does ", "How can I ", "Is it true that ", "Explain ", "Describe ", "Compare ", "Define ", "List ", "Name ", "Give me ",
-    "Give three ", "Suggest ", "Write a story ", "Write a poem ", "Write an email ", "Write a letter ", "Write an essay ", "Compose ",
-    "Create ", "Design ", "Plan ", "Translate ", "Rewrite ", "Correct ", "Improve ", "Classify ", "Convert ", "Imagine ",
-    "You are ", "Act as ", "Tell me ", "Help me ", "I want ", "I have ", "Please ", "Can you ", "Read the text below",
-)  # fmt: skip
+    "Write a Python function",
+    "Write a function that",
+    "def ",
+    "class ",
+    "import ",
+    "Fix this code:\n",
+    "What does this code do?\n",
+    "Write a SQL query",
+    "Write a program",
+    "How many ",
+    "How much ",
+    "A shop sells ",
+    "A bus ",
+    "Two friends ",
+    "Lena has ",
+    "If ",
+    "Solve ",
+    "Calculate ",
+    "Compute ",
+    "Find ",
+    "What is ",
+    "What are ",
+    "Who ",
+    "When ",
+    "Where ",
+    "Why ",
+    "Which ",
+    "How do ",
+    "How does ",
+    "How can I ",
+    "Is it true that ",
+    "Explain ",
+    "Describe ",
+    "Compare ",
+    "Define ",
+    "List ",
+    "Name ",
+    "Give me ",
+    "Give three ",
+    "Suggest ",
+    "Write a story ",
+    "Write a poem ",
+    "Write an email ",
+    "Write a letter ",
+    "Write an essay ",
+    "Compose ",
+    "Create ",
+    "Design ",
+    "Plan ",
+    "Translate ",
+    "Rewrite ",
+    "Correct ",
+    "Improve ",
+    "Classify ",
+    "Convert ",
+    "Imagine ",
+    "You are ",
+    "Act as ",
+    "Tell me ",
+    "Help me ",
+    "I want ",
+    "I have ",
+    "Please ",
+    "Can you ",
+    "Read the text below",
+)
 _ABOUT = (
-    "Summarize the following text:\n\n", "Write a summary of this article in two sentences.\n\n", "What is this text about?\n\n",
-    "Rewrite the text below in simpler words:\n\n", "Answer a question about the following text.\n\n", "",
-)  # fmt: skip
+    "Summarize the following text:\n\n",
+    "Write a summary of this article in two sentences.\n\n",
+    "What is this text about?\n\n",
+    "Rewrite the text below in simpler words:\n\n",
+    "Answer a question about the following text.\n\n",
+    "",
+)
 _QUESTION = 48  # tokens that may follow the given ones
 _MARK = "\ue000"  # stands for the user's words in the template
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """How texts are written. ``long_share``: of the texts that ask about earlier ones, in rows of their own length."""
+    """How texts are written. ``long_share``: of the texts that ask about earlier ones, in rows of
+    their own length."""
 
     cells: int = 49_152  # rows · positions of a cache
     length: int = 384  # tokens of a text at most
@@ -54,7 +120,8 @@ class Synthesis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """A text: ids [n], where its answer starts, and the values [n − 1, W] of all tokens but the last."""
+    """A text: ids [n], where its answer starts, and the values [n − 1, W] of all tokens but the
+    last."""
 
     ids: Tensor
     start: int
@@ -71,34 +138,53 @@ class _Row:
 
 
 class Writer:
-    """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed; ``taps`` as in HeadConfig."""
+    """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed;
+    ``taps`` as in HeadConfig."""
 
     def __init__(
-        self, target: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, taps: tuple[int, ...], how: Synthesis, seed: int
-    ) -> None:  # fmt: skip
+        self,
+        target: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        taps: tuple[int, ...],
+        how: Synthesis,
+        seed: int,
+    ) -> None:
         self._target, self._taps, self._how = target, taps, how
         self._rng = random.Random(seed)
         self._dice = torch.Generator(target.device).manual_seed(seed)
-        self._encode: Callable[[str], list[int]] = lambda text: tokenizer.encode(text, add_special_tokens=False)
+        self._encode: Callable[[str], list[int]] = lambda text: tokenizer.encode(
+            text, add_special_tokens=False
+        )
         self._prefix, self._turn = _frame(tokenizer)
         ends = target.generation_config.eos_token_id if target.generation_config else None
-        self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+        self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {
+            None
+        }
         self._openings = [self._encode(text.rstrip(" ")) for text in _OPENINGS]
         self._about = [self._encode(text) for text in _ABOUT]
         self._earlier: list[list[int]] = []  # answers, newest last
-        lengths = (min(length, target.config.max_position_embeddings) for length in (how.length, how.long_length))
-        self._streams = [self._stream(length, long) for length, long in zip(lengths, (False, True), strict=True)]
+        lengths = (
+            min(length, target.config.max_position_embeddings)
+            for length in (how.length, how.long_length)
+        )
+        self._streams = [
+            self._stream(length, long) for length, long in zip(lengths, (False, True), strict=True)
+        ]
 
     @property
     def prefix(self) -> int:
         """Tokens of the template before the user's first word."""
         return len(self._prefix)
 
-    def samples(self, tokens: int, note: Callable[[int], None] = lambda _written: None) -> Iterator[Sample]:
-        """Samples of about ``tokens`` tokens together, the long ones last; unfinished texts go on in the next call. ``note`` gets the
-        tokens written so far."""
+    def samples(
+        self, tokens: int, note: Callable[[int], None] = lambda _written: None
+    ) -> Iterator[Sample]:
+        """Samples of about ``tokens`` tokens together, the long ones last; unfinished texts go on
+        in the next call. ``note`` gets the tokens written so far."""
         written = 0
-        for stream, until in zip(self._streams, (tokens * (1 - self._how.long_share), tokens), strict=True):
+        for stream, until in zip(
+            self._streams, (tokens * (1 - self._how.long_share), tokens), strict=True
+        ):
             while written < until:
                 sample = next(stream)
                 written += len(sample.ids) - self.prefix
@@ -110,7 +196,9 @@ class Writer:
         count = max(1, self._how.cells // length)
         cache = _RowCache(count, length)
         width = (len(self._taps) + 1) * self._target.config.hidden_size
-        values = torch.zeros(count, length, width, dtype=self._target.dtype, device=self._target.device)
+        values = torch.zeros(
+            count, length, width, dtype=self._target.dtype, device=self._target.device
+        )
         for place, token in enumerate(self._prefix):
             first = self._step([token] * count, [place] * count, cache, values)
         rows, logits = [self._row(length, long) for _ in range(count)], first
@@ -122,8 +210,12 @@ class Writer:
                     if row.start:
                         yield self._finished(row, values[number])
                     rows[number] = row = self._row(length, long)
-                    row.ids.append(row.given.pop() if row.given else self._draw(first[:1], [row])[0])
-            logits = self._step([row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows], cache, values)
+                    row.ids.append(
+                        row.given.pop() if row.given else self._draw(first[:1], [row])[0]
+                    )
+            logits = self._step(
+                [row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows], cache, values
+            )
 
     def _row(self, length: int, long: bool) -> _Row:
         given: list[int] = []
@@ -134,13 +226,15 @@ class Writer:
             given = self._rng.choice(self._openings)
         room = length - self.prefix - len(self._turn) - self._how.answer_tokens
         return _Row(
-            ids=list(self._prefix), given=given[:room][::-1],
+            ids=list(self._prefix),
+            given=given[:room][::-1],
             limit=max(1, min(room, max(self._how.user_tokens, len(given) + _QUESTION))),
             greedy=self._rng.random() < self._how.greedy_share,
-        )  # fmt: skip
+        )
 
     def _append(self, row: _Row, token: int) -> None:
-        """A user's turn ends with the target's own end token or at its limit; the template's words up to the answer follow."""
+        """A user's turn ends with the target's own end token or at its limit; the template's words
+        up to the answer follow."""
         if not row.start and (token in self._ends or len(row.ids) - self.prefix >= row.limit):
             row.start = len(row.ids) + len(self._turn)
             token, *rest = self._turn
@@ -163,9 +257,12 @@ class Writer:
         """logits [B, V] → a token a row: greedily, or from the top k and of these the top p."""
         how, like = self._how, logits
         answers = [bool(row.start) for row in rows]
-        heat = torch.tensor([how.temperature if answer else 1.0 for answer in answers], device=like.device)
+        heat = torch.tensor(
+            [how.temperature if answer else 1.0 for answer in answers], device=like.device
+        )
         greedy = torch.tensor(
-            [answer and row.greedy for answer, row in zip(answers, rows, strict=True)], device=like.device
+            [answer and row.greedy for answer, row in zip(answers, rows, strict=True)],
+            device=like.device,
         )
         best, ids = logits.topk(min(how.top_k, logits.shape[-1]))
         chances = (best.float() / heat[:, None]).softmax(-1)
@@ -181,9 +278,13 @@ class Writer:
         at = torch.tensor(places, device=device)
         seen = cache.move(at)
         output: Any = self._target(
-            input_ids=torch.tensor(ids, device=device)[:, None], position_ids=at[:, None], attention_mask=seen,
-            past_key_values=cache, use_cache=True, output_hidden_states=True,
-        )  # fmt: skip
+            input_ids=torch.tensor(ids, device=device)[:, None],
+            position_ids=at[:, None],
+            attention_mask=seen,
+            past_key_values=cache,
+            use_cache=True,
+            output_hidden_states=True,
+        )
         states = [output.hidden_states[tap] for tap in (*self._taps, -1)]
         values[cache.rows, at] = torch.cat(states, -1)[:, 0]
         logits: Tensor = output.logits[:, 0]
@@ -192,7 +293,8 @@ class Writer:
 
 @dataclass(slots=True)
 class _RowCache:
-    """Keys and values [B, heads, L, d] of each layer, of rows that stand at positions of their own."""
+    """Keys and values [B, heads, L, d] of each layer, of rows that stand at positions of their
+    own."""
 
     count: int
     length: int
@@ -206,7 +308,9 @@ class _RowCache:
         self.at, self.rows = at, torch.arange(self.count, device=at.device)
         return (torch.arange(self.length, device=at.device) <= at[:, None])[:, None, None]
 
-    def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         if layer not in self.layers:
             heads, size = key.shape[1], key.shape[3]
             self.layers[layer] = tuple(key.new_zeros(2, self.count, heads, self.length, size))
@@ -220,11 +324,24 @@ class _RowCache:
 
 
 def _attend(
-    _module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, **_: Any
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    scaling: float,
+    **_: Any,
 ) -> tuple[Tensor, None]:
-    """query [B, heads, 1, d] over key and value [B, kv, L, d], queries of a key head together: no copy of the keys."""
+    """query [B, heads, 1, d] over key and value [B, kv, L, d], queries of a key head together: no
+    copy of the keys."""
     grouped = query.view(len(query), key.shape[1], -1, query.shape[-1])
-    shares = (grouped @ key.transpose(-1, -2)).float().mul_(scaling).masked_fill_(~mask, float("-inf")).softmax(-1)
+    shares = (
+        (grouped @ key.transpose(-1, -2))
+        .float()
+        .mul_(scaling)
+        .masked_fill_(~mask, float("-inf"))
+        .softmax(-1)
+    )
     return (shares.to(value.dtype) @ value).view(len(query), 1, -1, value.shape[-1]), None
 
 
@@ -235,7 +352,9 @@ AttentionInterface.register(ATTENTION, _attend)
 def _frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
     """The template's tokens before the user's words, and those between them and the answer."""
     if not tokenizer.chat_template:
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        start = (
+            tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        )
         return [start], tokenizer.encode("\n\n", add_special_tokens=False)
     turn = [{"role": "user", "content": _MARK}]
     text = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))

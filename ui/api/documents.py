@@ -1,4 +1,5 @@
-"""What a program gets: runs, rules, pairs and tokens as JSON, every number by its name in the exports. No gradio.
+"""What a program gets: runs, rules, pairs and tokens as JSON, every number by its name in the
+exports. No gradio.
 
 JSON has no nan and no infinity: what is not known is null, infinity is the text "inf".
 """
@@ -22,7 +23,9 @@ from ui.result.sentence import divergence, output
 from ui.settings.drafters import offered, tree_shape
 
 Document = dict[str, Any]
-_PATH = {"path": "steps_computed_with"}  # gradio_client takes an object with a "path" for a file, and would fetch it
+_PATH = {
+    "path": "steps_computed_with"
+}  # gradio_client takes an object with a "path" for a file, and would fetch it
 BEFORE = 80  # characters of text that are shown before a first divergence
 
 
@@ -35,7 +38,10 @@ def comparison_document(stored: StoredComparison) -> Document:
     states = {run.trace.status for run in stored.runs}
     return _document(
         id=stored.id,
-        state=next((s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states), Status.CANCELLED),
+        state=next(
+            (s for s in (Status.FAILED, Status.CANCELLED, Status.COMPLETED) if s in states),
+            Status.CANCELLED,
+        ),
         created_at=stored.created_at.isoformat(),
         prompt=stored.prompt.text,
         **{name: getattr(stored.prompt, name) for name in ("system", "chat", "stop")},
@@ -53,7 +59,10 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         order=run.order,
         label=lane_label(trace.config),
         **_settings(trace.config),
-        **{name: getattr(trace, name) for name in ("status", "stop_reason", "error", "text", "token_ids")},
+        **{
+            name: getattr(trace, name)
+            for name in ("status", "stop_reason", "error", "text", "token_ids")
+        },
         **asdict(trace.summary),
         tv_kind=trace.config.shift_kind,
         speeds=speeds[run.lane],
@@ -67,7 +76,10 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
 def _parting(baseline: Trace, trace: Trace) -> Document:
     """Whether the texts are the same, and where they are not; null of a run that did not end."""
     parted, ended = divergence(baseline, trace), baseline.status is trace.status is Status.COMPLETED
-    return {"same_text": parted is None if ended else None, "divergence": asdict(parted) if parted else None}
+    return {
+        "same_text": parted is None if ended else None,
+        "divergence": asdict(parted) if parted else None,
+    }
 
 
 def _settings(config: RunConfig) -> Document:
@@ -93,7 +105,8 @@ def _settings(config: RunConfig) -> Document:
 
 
 def divergence_documents(stored: StoredComparison, baseline: int) -> list[Document]:
-    """Where every other run leaves the one in lane ``baseline``, with both tokens. Raises ValueError."""
+    """Where every other run leaves the one in lane ``baseline``, with both tokens. Raises
+    ValueError."""
     base = trace_of(stored, baseline)
     return [_against(base, run) for run in stored.runs if run.lane != baseline]
 
@@ -101,7 +114,11 @@ def divergence_documents(stored: StoredComparison, baseline: int) -> list[Docume
 def _against(base: Trace, run: StoredRun) -> Document:
     found = _parting(base, run.trace)
     parted, names = found.pop("divergence"), ("position", "cause", "gap", "baseline_token", "token")
-    document = dict.fromkeys(names) | {"lane": run.lane, "label": lane_label(run.trace.config), "before": ""} | found
+    document = (
+        dict.fromkeys(names)
+        | {"lane": run.lane, "label": lane_label(run.trace.config), "before": ""}
+        | found
+    )
     if parted is None:
         return document
     at, ours, theirs = parted["position"], output(run.trace), output(base)
@@ -114,7 +131,8 @@ def _against(base: Trace, run: StoredRun) -> Document:
 
 
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
-    """Every token of a run, given ones first, refused ones before the one that replaced them. Raises ValueError."""
+    """Every token of a run, given ones first, refused ones before the one that replaced them.
+    Raises ValueError."""
     trace = trace_of(stored, lane)
     given = [{"position": at, **_token(given, trace.text)} for at, given in enumerate(trace.given)]
     return [*given, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
@@ -125,7 +143,9 @@ def _token(token: Given | Token, text: str) -> Document:
     if isinstance(token, Given):
         return {"outcome": "given", **token._asdict(), "text": shown}
     top = [alternative._asdict() for alternative in token.top]
-    return _document(**asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else shown, "top": top})
+    return _document(
+        **asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else shown, "top": top}
+    )
 
 
 def trace_of(stored: StoredComparison, lane: int) -> Trace:
@@ -139,7 +159,9 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
 
 def listed_document(row: Mapping[Any, Any]) -> Document:
     columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
-    return _document(created_at=row["created_at"].isoformat(), **{name: row[name] for name in columns})
+    return _document(
+        created_at=row["created_at"].isoformat(), **{name: row[name] for name in columns}
+    )
 
 
 def rule_documents() -> list[Document]:
@@ -156,11 +178,19 @@ def rule_documents() -> list[Document]:
     ]
 
 
-def pair_documents(catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False) -> list[Document]:
-    """Every pair that is offered, and whether it fits here; in public without the machine's memory and device."""
+def pair_documents(
+    catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False
+) -> list[Document]:
+    """Every pair that is offered, and whether it fits here; in public without the machine's memory
+    and device."""
     documents = []
     for spec in catalog:
         fit, tree = pool.fits(spec), asdict(tree_shape(spec))
-        here = {"drafters": offered(spec), "tree": tree, "loaded": spec in pool.loaded(), "fits": fit.fits}
+        here = {
+            "drafters": offered(spec),
+            "tree": tree,
+            "loaded": spec in pool.loaded(),
+            "fits": fit.fits,
+        }
         documents.append(_document(**asdict(spec) | here | ({} if public else asdict(fit))))
     return documents

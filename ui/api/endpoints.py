@@ -1,4 +1,5 @@
-"""The endpoints for programs: ``gradio_client``, plain HTTP, and MCP where it is switched on. Their docstrings are the reference.
+"""The endpoints for programs: ``gradio_client``, plain HTTP, and MCP where it is switched on. Their
+docstrings are the reference.
 
 No deferred annotations in this file: gradio reads the types of the endpoints as they are.
 """
@@ -34,7 +35,8 @@ class Api:
 
     @contextmanager
     def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
-        """The services of the request's visitor. Errors of a request become one sentence for its sender, without a traceback in the log."""
+        """The services of the request's visitor. Errors of a request become one sentence for its
+        sender, without a traceback in the log."""
         services = self._services.seen_by(request)
         try:
             with job_errors(services):
@@ -43,12 +45,28 @@ class Api:
             raise gr.Error(str(error), print_exception=False) from error
 
     def compare(
-        self, prompt: str, rules: list[str] = DEFAULT_RULES, pair: str = "", drafter: str = AUTO, k: int = 5,
-        temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, system: str = "", chat: bool = True,
-        draft_mode: str = "coupled", tree: str = "", top_k: int = 0, top_p: float = 1.0, stop: list[str] | None = None,
-        prefix: list[int] | None = None, thinking: bool | None = None, repeats: int = 1, processors: dict[str, Any] | None = None,
+        self,
+        prompt: str,
+        rules: list[str] = DEFAULT_RULES,
+        pair: str = "",
+        drafter: str = AUTO,
+        k: int = 5,
+        temperature: float = 0.0,
+        max_new_tokens: int = 128,
+        seed: int = 0,
+        system: str = "",
+        chat: bool = True,
+        draft_mode: str = "coupled",
+        tree: str = "",
+        top_k: int = 0,
+        top_p: float = 1.0,
+        stop: list[str] | None = None,
+        prefix: list[int] | None = None,
+        thinking: bool | None = None,
+        repeats: int = 1,
+        processors: dict[str, Any] | None = None,
         request: gr.Request | None = None,
-    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+    ) -> Iterator[dict[str, Any]]:
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
         The comparison is saved to History. While it runs, documents with state "running" report progress; the last one is the result.
@@ -105,10 +123,16 @@ class Api:
         Returns:
             one object a pair
         """
-        return documents.pair_documents(self._services.catalog, self._services.pool, public=self._services.public)
+        return documents.pair_documents(
+            self._services.catalog, self._services.pool, public=self._services.public
+        )
 
     def comparisons(
-        self, limit: int = 20, offset: int = 0, batches: bool = False, request: gr.Request | None = None
+        self,
+        limit: int = 20,
+        offset: int = 0,
+        batches: bool = False,
+        request: gr.Request | None = None,
     ) -> list[dict[str, Any]]:
         """
         List saved comparisons, latest first: id, time, prompt, and the rules, status, tokens/s and tau of their runs.
@@ -123,7 +147,9 @@ class Api:
         """
         with self._seen_by(request) as services:
             page = Page.read(limit=limit, offset=offset, batches=batches)
-            frame = services.store.comparisons(limit=int(page.limit), offset=int(page.offset), batches=page.batches)
+            frame = services.store.comparisons(
+                limit=int(page.limit), offset=int(page.offset), batches=page.batches
+            )
             return [documents.listed_document(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
@@ -139,7 +165,9 @@ class Api:
         with self._seen_by(request) as services:
             return comparison_document(services.store.load(Lookup.read(id=id).id))
 
-    def divergences(self, id: str, baseline: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
+    def divergences(
+        self, id: str, baseline: int = 0, request: gr.Request | None = None
+    ) -> list[dict[str, Any]]:
         """
         Where the runs of a saved comparison leave its baseline: output position, cause, the text before, and the tokens of both.
 
@@ -152,9 +180,13 @@ class Api:
         """
         with self._seen_by(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
-            return documents.divergence_documents(services.store.load(values.id), int(values.baseline))
+            return documents.divergence_documents(
+                services.store.load(values.id), int(values.baseline)
+            )
 
-    def tokens(self, id: str, lane: int = 0, request: gr.Request | None = None) -> list[dict[str, Any]]:
+    def tokens(
+        self, id: str, lane: int = 0, request: gr.Request | None = None
+    ) -> list[dict[str, Any]]:
         """
         Every token of a saved run: outcome, probabilities p and q, margin r, rank, entropy, TV, KL, alternatives. Refused tokens included.
 
@@ -179,15 +211,28 @@ def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event
         return [Batch(configs, services.rounds(len(configs), repeats))]
 
     spec, repeats = admit(services, form), int(values.repeats)
-    return drive(services, services.key, spec, read, runs=repeats * len(form.lanes), new_tokens=form.max_new_tokens)
+    return drive(
+        services,
+        services.key,
+        spec,
+        read,
+        runs=repeats * len(form.lanes),
+        new_tokens=form.max_new_tokens,
+    )
 
 
 def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
-    """Documents that say where a comparison stands; returns its id. Raises JobError where a run did not begin or was not saved."""
+    """Documents that say where a comparison stands; returns its id. Raises JobError where a run did
+    not begin or was not saved."""
     batch, comparison, place, tokens = Batch((), ()), "", 0, 0
 
     def running(message: str, progress: float = 0.0) -> Document:
-        return {"id": comparison or None, "state": "running", "progress": progress, "message": message}
+        return {
+            "id": comparison or None,
+            "state": "running",
+            "progress": progress,
+            "message": message,
+        }
 
     for event in events:
         match event:
@@ -203,8 +248,13 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
             case Wrote():
                 tokens += sum(len(step.emitted) for step in event.steps)
                 config, runs = batch.configs[event.run], len(batch.order)
-                message = f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
-                yield running(f"Run {place + 1} of {runs}: {message}", (place + tokens / config.max_new_tokens) / runs)
+                message = (
+                    f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
+                )
+                yield running(
+                    f"Run {place + 1} of {runs}: {message}",
+                    (place + tokens / config.max_new_tokens) / runs,
+                )
             case Saved(error=error) if error:
                 raise JobError(error)
     if not comparison:
@@ -213,11 +263,19 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
 
 
 def build_api(services: Services) -> None:
-    """Adds the endpoints to the Blocks under construction, to be called before any other event is wired: names are given in turn.
+    """Adds the endpoints to the Blocks under construction, to be called before any other event is
+    wired: names are given in turn.
 
     They are the only public ones of the page.
     """
     api = Api(services)
     endpoint(api.compare, api_name="compare", **COMPUTES)
-    for function in (api.rules, api.pairs, api.comparisons, api.comparison, api.divergences, api.tokens):
+    for function in (
+        api.rules,
+        api.pairs,
+        api.comparisons,
+        api.comparison,
+        api.divergences,
+        api.tokens,
+    ):
         endpoint(function, api_name=function.__name__)

@@ -1,4 +1,5 @@
-"""What a program may ask for, read from JSON: a pydantic model for each endpoint, and one sentence for what cannot be read."""
+"""What a program may ask for, read from JSON: a pydantic model for each endpoint, and one sentence
+for what cannot be read."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ M = TypeVar("M", bound="Values")
 
 
 class Values(BaseModel):
-    """Types are strict: ``"5"`` is not a number and ``1`` is not true. A field's description says what it must be."""
+    """Types are strict: ``"5"`` is not a number and ``1`` is not true. A field's description says
+    what it must be."""
 
     model_config = ConfigDict(strict=True)
 
@@ -37,7 +39,9 @@ class Values(BaseModel):
         if "error" in first.get("ctx", {}):  # a sentence of a function of this file
             raise ValueError(str(first["ctx"]["error"]))
         name = str(first["loc"][0])
-        raise ValueError(f"{name} is {_shown(values[name])}; it must be {cls.model_fields[name].description}.")
+        raise ValueError(
+            f"{name} is {_shown(values[name])}; it must be {cls.model_fields[name].description}."
+        )
 
 
 def _not_blank(prompt: str) -> str:
@@ -59,8 +63,9 @@ def _a_list(value: object) -> object:
 
 
 def _rules(value: object) -> tuple[LaneForm, ...]:
-    """Rules as ``"mars(theta=0.9)"`` or ``{"rule": "mars", "parameters": {"theta": 0.9}}``: one, a list, or a list as JSON text. Raises
-    ValueError for an unknown rule, a parameter that the rule does not have, or one out of its range."""
+    """Rules as ``"mars(theta=0.9)"`` or ``{"rule": "mars", "parameters": {"theta": 0.9}}``: one, a
+    list, or a list as JSON text. Raises ValueError for an unknown rule, a parameter that the rule
+    does not have, or one out of its range."""
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         try:
             value = parse(value.encode("utf-8", "surrogatepass"))
@@ -68,24 +73,43 @@ def _rules(value: object) -> tuple[LaneForm, ...]:
             raise ValueError(f"rules is not JSON: {error}.") from None
     items = value if isinstance(value, list | tuple) else [value]
     if not items:
-        raise ValueError('rules is empty; give at least one, such as "strict" or "mars(theta=0.9)".')
+        raise ValueError(
+            'rules is empty; give at least one, such as "strict" or "mars(theta=0.9)".'
+        )
     return tuple(map(_lane, items))
 
 
 def _lane(item: object) -> LaneForm:
     if isinstance(item, Mapping):
         name, parameters = item.get("rule"), item.get("parameters") or {}
-        if set(item) - {"rule", "parameters"} or not isinstance(name, str) or not isinstance(parameters, Mapping):
-            raise ValueError(f'A rule is {_shown(item)}; as an object it has "rule" and "parameters".')
+        if (
+            set(item) - {"rule", "parameters"}
+            or not isinstance(name, str)
+            or not isinstance(parameters, Mapping)
+        ):
+            raise ValueError(
+                f'A rule is {_shown(item)}; as an object it has "rule" and "parameters".'
+            )
     else:
-        found = _RULE.fullmatch(item.strip()) if isinstance(item, str) and len(item) <= _LONGEST_RULE else None
+        found = (
+            _RULE.fullmatch(item.strip())
+            if isinstance(item, str) and len(item) <= _LONGEST_RULE
+            else None
+        )
         if found is None:
-            raise ValueError(f'A rule is {_shown(item)}; write it like "strict" or "mars(theta=0.9)".')
+            raise ValueError(
+                f'A rule is {_shown(item)}; write it like "strict" or "mars(theta=0.9)".'
+            )
         pairs = [part.partition("=") for part in (found[2] or "").split(",") if part.strip()]
         name, parameters = found[1], {key.strip(): value.strip() for key, _, value in pairs}
     if name not in RULES:
         raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
-    return LaneForm(name, RULES[name].values({str(key): _number(value, str(key)) for key, value in parameters.items()}))
+    return LaneForm(
+        name,
+        RULES[name].values(
+            {str(key): _number(value, str(key)) for key, value in parameters.items()}
+        ),
+    )
 
 
 def _number(value: object, name: str) -> float:
@@ -101,14 +125,22 @@ def _processors(value: object) -> dict[str, Any]:
     """As fields of the page. ``banned`` words are those with a bias of -inf. Raises ValueError."""
     given = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
     bias, banned = given.pop("logit_bias", {}), given.pop("banned", [])
-    words = bias | dict.fromkeys(banned, "-inf") if isinstance(bias, dict) and isinstance(banned, list) else {"\n": 0}
-    if set(given) - set(PROCESSORS) or any(not isinstance(word, str) or len(word.splitlines()) != 1 for word in words):
+    words = (
+        bias | dict.fromkeys(banned, "-inf")
+        if isinstance(bias, dict) and isinstance(banned, list)
+        else {"\n": 0}
+    )
+    if set(given) - set(PROCESSORS) or any(
+        not isinstance(word, str) or len(word.splitlines()) != 1 for word in words
+    ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
             f"processors is {_shown(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
         )
     numbers = {name: _number(number, name) for name, number in given.items()}
-    return numbers | {"logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())}
+    return numbers | {
+        "logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())
+    }
 
 
 Text = Annotated[str, Field(description="text")]
@@ -156,26 +188,43 @@ class Comparison(Values):
     top_p: Number
     processors: Annotated[dict[str, Any], BeforeValidator(_processors)]
     stop: Annotated[tuple[str, ...], BeforeValidator(_a_list), Field(description="a list of texts")]
-    prefix: Annotated[tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")]
+    prefix: Annotated[
+        tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")
+    ]
     thinking: Annotated[bool | None, Field(description="true or false")]
     repeats: Annotated[float, whole(1, MOST_REPEATS)]
 
     def form(self, catalog: Sequence[PairSpec]) -> Form:
-        """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises ValueError."""
+        """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
+        ValueError."""
         spec = catalog_pair(self.pair or catalog[0].key, catalog)
         return Form(
-            prompt=self.prompt, pair=spec.key, temperature=self.temperature, k=self.k, max_new_tokens=self.max_new_tokens,
-            seed=self.seed, lanes=self.rules, system=self.system, chat=self.chat, top_k=self.top_k, top_p=self.top_p,
-            mode=self.draft_mode, thinking=thinking_word(self.thinking), drafter=self._drafter(spec), **self._tree(spec),
+            prompt=self.prompt,
+            pair=spec.key,
+            temperature=self.temperature,
+            k=self.k,
+            max_new_tokens=self.max_new_tokens,
+            seed=self.seed,
+            lanes=self.rules,
+            system=self.system,
+            chat=self.chat,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            mode=self.draft_mode,
+            thinking=thinking_word(self.thinking),
+            drafter=self._drafter(spec),
+            **self._tree(spec),
             **self.processors,
-        )  # fmt: skip
+        )
 
     def _drafter(self, spec: PairSpec) -> str:
         """``auto``: the first that the pair has."""
         kinds = offered(spec)
         kind = kinds[0] if self.drafter in (AUTO, "") else self.drafter
         if kind not in kinds:
-            raise ValueError(f"drafter is {kind[:80]!r}; the pair {spec.key} has {', '.join((AUTO, *kinds))}.")
+            raise ValueError(
+                f"drafter is {kind[:80]!r}; the pair {spec.key} has {', '.join((AUTO, *kinds))}."
+            )
         return kind
 
     def _tree(self, spec: PairSpec) -> dict[str, Any]:
@@ -184,7 +233,9 @@ class Comparison(Values):
         if text == CHAIN:
             return {"shape": CHAIN}
         try:
-            numbers = map(int, text.split(",")) if text else (shape.tokens, shape.depth, shape.top_k)
+            numbers = (
+                map(int, text.split(",")) if text else (shape.tokens, shape.depth, shape.top_k)
+            )
             tokens, depth, top_k = numbers
         except ValueError:
             raise ValueError(

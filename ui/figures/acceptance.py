@@ -1,4 +1,5 @@
-"""Acceptance by depth of the draft: in how many of the steps that drafted that deep a token was kept there. No gradio, no store."""
+"""Acceptance by depth of the draft: in how many of the steps that drafted that deep a token was
+kept there. No gradio, no store."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ HEADS = ("depth", "steps", "accepted_share", "relaxed_share")
 
 
 def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
-    """Bars per depth of the draft, the runs that drafted side by side; the relaxed part stacked on the accepted one and hatched."""
+    """Bars per depth of the draft, the runs that drafted side by side; the relaxed part stacked on
+    the accepted one and hatched."""
     if not runs:
         return None
     depths = list(map(_depths, runs))
@@ -28,20 +30,32 @@ def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
         yaxis=axis("kept", tickformat=".0%", range=[0, 1.02]),
     )
     return Plot(
-        figure, by_run(HEADS, zip(runs, depths, strict=True)), "Share of steps that kept a token, by depth in the draft"
+        figure,
+        by_run(HEADS, zip(runs, depths, strict=True)),
+        "Share of steps that kept a token, by depth in the draft",
     )
 
 
 def _depths(run: Run) -> list[tuple[int, int, float, float]]:
-    """Depth, steps that drafted that deep, and in which share of them a token was kept there: accepted, relaxed. Of a served run without
-    its steps: what the server reports, as accepted."""
+    """Depth, steps that drafted that deep, and in which share of them a token was kept there:
+    accepted, relaxed. Of a served run without its steps: what the server reports, as accepted."""
     summary = run.trace.summary
     if not any(step.nodes for step in run.trace.steps):
-        return [(depth, summary.steps, rate, 0.0) for depth, rate in enumerate(summary.acceptance_by_position, start=1)]
-    steps = Counter(depth for step in run.trace.steps for depth in {node.depth for node in step.nodes})
+        return [
+            (depth, summary.steps, rate, 0.0)
+            for depth, rate in enumerate(summary.acceptance_by_position, start=1)
+        ]
+    steps = Counter(
+        depth for step in run.trace.steps for depth in {node.depth for node in step.nodes}
+    )
     kept = Counter((token.outcome, token.draft_position) for token in run.trace.tokens)
     return [
-        (depth, steps[depth], kept[Outcome.ACCEPTED, depth] / steps[depth], kept[Outcome.RELAXED, depth] / steps[depth])
+        (
+            depth,
+            steps[depth],
+            kept[Outcome.ACCEPTED, depth] / steps[depth],
+            kept[Outcome.RELAXED, depth] / steps[depth],
+        )
         for depth in range(1, max(steps, default=0) + 1)
     ]
 
@@ -55,5 +69,10 @@ def _bars(run: Run, depths: Sequence[tuple[int, int, float, float]], index: int)
     ):
         if name == "accepted" or any(y):
             hover = f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>"
-            shown = {"name": f"{label}: {name}", "hovertemplate": hover, "customdata": steps, "offsetgroup": str(index)}
+            shown = {
+                "name": f"{label}: {name}",
+                "hovertemplate": hover,
+                "customdata": steps,
+                "offsetgroup": str(index),
+            }
             yield bars(where, y, marker, **shown, **({"base": base} if base else {}))

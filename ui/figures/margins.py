@@ -1,4 +1,5 @@
-"""The margin of every emitted token as a heatmap in rows of 32: one map a run, all on one scale. No gradio, no store."""
+"""The margin of every emitted token as a heatmap in rows of 32: one map a run, all on one scale. No
+gradio, no store."""
 
 from __future__ import annotations
 
@@ -14,9 +15,24 @@ CELL_PX = 18
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks
 HEADS = ("position", "step", "outcome", "token_id", "piece", "r", "gap", "rank", "p", "q", "tv")
 _MARKS: Mapping[Outcome, Part] = {
-    Outcome.RELAXED: {"symbol": "diamond", "size": 9, "color": INK, "line": {"color": "#FFFFFF", "width": 1.4}},
-    Outcome.RECOVERED: {"symbol": "circle", "size": 6, "color": "#FFFFFF", "line": {"color": INK, "width": 1}},
-    Outcome.BONUS: {"symbol": "square", "size": 4, "color": "#FFFFFF", "line": {"color": INK, "width": 1}},
+    Outcome.RELAXED: {
+        "symbol": "diamond",
+        "size": 9,
+        "color": INK,
+        "line": {"color": "#FFFFFF", "width": 1.4},
+    },
+    Outcome.RECOVERED: {
+        "symbol": "circle",
+        "size": 6,
+        "color": "#FFFFFF",
+        "line": {"color": INK, "width": 1},
+    },
+    Outcome.BONUS: {
+        "symbol": "square",
+        "size": 4,
+        "color": "#FFFFFF",
+        "line": {"color": INK, "width": 1},
+    },
 }
 SIGNS = {Outcome.RELAXED: "◆", Outcome.RECOVERED: "○", Outcome.BONUS: "▫"}  # as _MARKS
 _HOVER = (
@@ -28,29 +44,43 @@ _HOVER = (
 
 
 def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
-    """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first difference framed."""
+    """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
+    difference framed."""
     tokens = run.trace.tokens
     cells = {token.position: margin(token, scale.name) for token in tokens}
     # a place with z₁ ≤ 0 has no ratio: it counts as decisive
-    cells = {at: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r)) for at, r in cells.items()}
+    cells = {
+        at: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r))
+        for at, r in cells.items()
+    }
     rows = max((scale.place(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
     plain: Part = {"showgrid": False, "zeroline": False, "ticks": ""}
     names = [str(ROW * (scale.first + row)) for row in ticks]
     figure = drawn(
-        [_heatmap(run, scale, cells, rows), *(_marks(tokens, scale, outcome) for outcome in _MARKS)],
+        [
+            _heatmap(run, scale, cells, rows),
+            *(_marks(tokens, scale, outcome) for outcome in _MARKS),
+        ],
         height=CELL_PX * max(rows, LEAST_ROWS) + 30,
         margin={"l": 36, "r": 8, "t": 10, "b": 20},
         showlegend=False,
         xaxis=axis(range=[-0.5, ROW - 0.5], tickvals=[0, 8, 16, 24, 31], **plain),
-        yaxis=axis(range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain),
+        yaxis=axis(
+            range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain
+        ),
         shapes=_frame(*scale.place(diverges)) if diverges in cells and diverges is not None else [],
     )
-    numbers = [(t.position, t.step, t.outcome.value, t.id, t.piece, t.r, t.gap, t.rank, t.p, t.q, t.tv) for t in tokens]
+    numbers = [
+        (t.position, t.step, t.outcome.value, t.id, t.piece, t.r, t.gap, t.rank, t.p, t.q, t.tv)
+        for t in tokens
+    ]
     near = sum(value > scale.border for value in cells.values())
     words = f"{near} of {plural(len(cells), 'token')} with {scale.name} above {scale.border:.3g}"
     there = {token.outcome for token in tokens}
-    marks = "".join(f"  {sign} {outcome.value}" for outcome, sign in SIGNS.items() if outcome in there)
+    marks = "".join(
+        f"  {sign} {outcome.value}" for outcome, sign in SIGNS.items() if outcome in there
+    )
     return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
 
 
@@ -65,13 +95,29 @@ def _heatmap(run: Run, scale: Scale, cells: Mapping[int, float], rows: int) -> P
     if scale.border < scale.high - 0.35 * (scale.high - scale.low):
         ticks[scale.high] = f"{scale.high:g}"
     return {
-        "type": "heatmap", "z": z, "customdata": hover, "zmin": scale.low, "zmax": scale.high, "colorscale": _colours(scale),
-        "xgap": 1.5, "ygap": 1.5, "hoverongaps": False, "hovertemplate": _HOVER, "meta": {"lane": run.lane, "position": 10},
+        "type": "heatmap",
+        "z": z,
+        "customdata": hover,
+        "zmin": scale.low,
+        "zmax": scale.high,
+        "colorscale": _colours(scale),
+        "xgap": 1.5,
+        "ygap": 1.5,
+        "hoverongaps": False,
+        "hovertemplate": _HOVER,
+        "meta": {"lane": run.lane, "position": 10},
         "colorbar": {
-            "thickness": 10, "len": 1.0, "y": 0.5, "outlinewidth": 0, "tickfont": {"size": 11, "color": NEUTRAL},
-            "tickvals": list(ticks), "ticktext": list(ticks.values()), "title": {"text": scale.name, "side": "top"}, "xpad": 6,
+            "thickness": 10,
+            "len": 1.0,
+            "y": 0.5,
+            "outlinewidth": 0,
+            "tickfont": {"size": 11, "color": NEUTRAL},
+            "tickvals": list(ticks),
+            "ticktext": list(ticks.values()),
+            "title": {"text": scale.name, "side": "top"},
+            "xpad": 6,
         },
-    }  # fmt: skip
+    }
 
 
 def _hover(token: Token) -> tuple[str, ...]:
@@ -85,18 +131,31 @@ def _hover(token: Token) -> tuple[str, ...]:
 def _colours(scale: Scale) -> list[tuple[float, str]]:
     """Violet up to the border, orange above it: the colours part exactly at θ."""
     border = min(0.995, max(0.005, (scale.border - scale.low) / (scale.high - scale.low)))
-    below = [(round(border * i / (len(DECISIVE) - 1), 6), colour) for i, colour in enumerate(DECISIVE)]
-    above = [(round(border + (1 - border) * i / (len(NEAR_TIE) - 1), 6), colour) for i, colour in enumerate(NEAR_TIE)]
+    below = [
+        (round(border * i / (len(DECISIVE) - 1), 6), colour) for i, colour in enumerate(DECISIVE)
+    ]
+    above = [
+        (round(border + (1 - border) * i / (len(NEAR_TIE) - 1), 6), colour)
+        for i, colour in enumerate(NEAR_TIE)
+    ]
     return [*below, *above]
 
 
 def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
     chosen = [scale.place(token.position) for token in tokens if token.outcome is outcome]
     where = {"x": [x for x, _ in chosen], "y": [y for _, y in chosen], "hoverinfo": "skip"}
-    return {"type": "scatter", "mode": "markers", "marker": _MARKS[outcome], "name": outcome.value} | where
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "marker": _MARKS[outcome],
+        "name": outcome.value,
+    } | where
 
 
 def _frame(x: int, y: int) -> list[Part]:
     """Around the token with which the run leaves the left one."""
     box = {"type": "rect", "x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
-    return [box | {"line": {"color": "#FFFFFF", "width": 5}}, box | {"line": {"color": INK, "width": 2}}]
+    return [
+        box | {"line": {"color": "#FFFFFF", "width": 5}},
+        box | {"line": {"color": INK, "width": 2}},
+    ]

@@ -1,4 +1,5 @@
-"""The planner's chart: expected tokens a target pass and speed-up over K or the size of a tree. A drawing, so that it needs no script."""
+"""The planner's chart: expected tokens a target pass and speed-up over K or the size of a tree. A
+drawing, so that it needs no script."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from collections.abc import Sequence
 from evaluation.format import number, ratio
 from evaluation.planner import Planned
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
-from evaluation.report.document.chart import BOTTOM, LEFT, PANEL, RIGHT, TOP, scaled_axis, with_legend
+from evaluation.report.document.chart import (
+    BOTTOM,
+    LEFT,
+    PANEL,
+    RIGHT,
+    TOP,
+    scaled_axis,
+    with_legend,
+)
 
 HEADS = ("size", "tokens_a_pass", "speedup", "extrapolated")
 AXES = {"K": "K, depth of the draft", "N": "N, tokens of the tree"}
@@ -17,16 +26,29 @@ _DRAFTED = {"K": "depths that were drafted", "N": "smaller trees of the same dra
 def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
     """``unit``: of ``AXES``. Hollow marks are extrapolated."""
     tokens = _panel(plan, unit, 0, "Tokens a target pass", [each.tokens for each in plan], colour)
-    speed = _panel(plan, unit, PANEL, "Speed-up over decoding without drafts", [each.speedup for each in plan], colour)
+    speed = _panel(
+        plan,
+        unit,
+        PANEL,
+        "Speed-up over decoding without drafts",
+        [each.speedup for each in plan],
+        colour,
+    )
     speed = speed._replace(level=("y", speed.y.at(1.0), "without drafts"))
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
     shown = keys if plan[-1].extrapolated else keys[:1]
-    return with_legend(f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown)
+    return with_legend(
+        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown
+    )
 
 
-def _panel(plan: Sequence[Planned], unit: str, left: int, name: str, values: Sequence[float], colour: str) -> Panel:
+def _panel(
+    plan: Sequence[Planned], unit: str, left: int, name: str, values: Sequence[float], colour: str
+) -> Panel:
     sizes = [each.size for each in plan]
-    x: Axis = scaled_axis(AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes)
+    x: Axis = scaled_axis(
+        AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes
+    )
     write = ratio if left else number
     y = scaled_axis(name, [*values, 1.0], 0.08, BOTTOM, TOP + 4, write)
     marks = []

@@ -1,7 +1,8 @@
-"""What a figure is to the page, and what figures share: fonts, axes, rows, legends, the scale of margins, text that cannot become markup.
+"""What a figure is to the page, and what figures share: fonts, axes, rows, legends, the scale of
+margins, text that cannot become markup.
 
-A figure is drawn in the colours of the light page; the page puts those of the theme in their place (``THEMED``) and sets captions,
-grid and ground itself.
+A figure is drawn in the colours of the light page; the page puts those of the theme in their place
+(``THEMED``) and sets captions, grid and ground itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ FAINT = "#A9AEB8"  # opaque lines that may lie on each other
 ROW = 32  # tokens in a row of a heatmap
 DEFAULT_THETA = 0.9
 GAP = "e^−gap"
-LEGEND: Part = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False}
+LEGEND: Part = {
+    "orientation": "h",
+    "x": 0,
+    "y": 1,
+    "yanchor": "bottom",
+    "itemclick": False,
+    "itemdoubleclick": False,
+}
 THEMED: Mapping[str, str] = (
     {NEUTRAL: "--body-text-color-subdued", GRID: "--border-color-primary"}
     | {TEXT: "--body-text-color", FAINT: "--border-color-accent"}
@@ -48,7 +56,8 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The numbers of a figure as its CSV has them: raw, unrounded, one head a column. Texts as they are: nothing is escaped."""
+    """The numbers of a figure as its CSV has them: raw, unrounded, one head a column. Texts as they
+    are: nothing is escaped."""
 
     heads: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
@@ -56,14 +65,18 @@ class Data:
 
 def by_run(heads: Sequence[str], runs: Iterable[tuple[Run, Iterable[Sequence[Value]]]]) -> Data:
     """The rows of every run, each after its lane and rule."""
-    return Data(("lane", "rule", *heads), [(run.lane + 1, run.label, *row) for run, rows in runs for row in rows])
+    return Data(
+        ("lane", "rule", *heads),
+        [(run.lane + 1, run.label, *row) for run, rows in runs for row in rows],
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One figure. ``title`` says in one line what is to be seen, also to who cannot see it. A trace whose points are tokens says so in its
-    ``meta``: ``{"lane": 0, "position": 3}`` is the lane, and the place in every point's ``customdata`` that holds the output position. A
-    click there shows the token."""
+    """One figure. ``title`` says in one line what is to be seen, also to who cannot see it. A trace
+    whose points are tokens says so in its ``meta``: ``{"lane": 0, "position": 3}`` is the lane, and
+    the place in every point's ``customdata`` that holds the output position. A click there shows
+    the token."""
 
     figure: go.Figure
     data: Data
@@ -71,7 +84,8 @@ class Plot:
 
 
 class Row(NamedTuple):
-    """A row of a figure: its caption, its traces, and what is marked across its height. The axes are not named in them."""
+    """A row of a figure: its caption, its traces, and what is marked across its height. The axes
+    are not named in them."""
 
     caption: str
     traces: Iterable[Part]
@@ -80,8 +94,8 @@ class Row(NamedTuple):
 
 
 def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
-    """A figure of traces as plain mappings, over the layout that all share. Not validated: that costs twenty times the rest. Tests
-    validate every figure."""
+    """A figure of traces as plain mappings, over the layout that all share. Not validated: that
+    costs twenty times the rest. Tests validate every figure."""
     whole = {
         "height": height,
         "margin": {"l": 52, "r": 14, "t": 34, "b": 44},
@@ -89,15 +103,22 @@ def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
         "legend": LEGEND,
         "hoverlabel": {"align": "left"},
         "template": {},
-    }  # fmt: skip
+    }
     return go.Figure(data=list(traces), layout=whole | layout, _validate=False)
 
 
 def drawn_rows(
-    rows: Sequence[Row], *, row_px: int, room_px: int, x: Part, y: Part, key: Iterable[Part] = (), **layout: Any
+    rows: Sequence[Row],
+    *,
+    row_px: int,
+    room_px: int,
+    x: Part,
+    y: Part,
+    key: Iterable[Part] = (),
+    **layout: Any,
 ) -> go.Figure:
-    """Rows under each other on one x axis: ``y``, ``y2`` … from above. ``room_px``: height beside that of the rows; ``x``, ``y``: see
-    ``axis``; ``key``: traces of the legend."""
+    """Rows under each other on one x axis: ``y``, ``y2`` … from above. ``room_px``: height beside
+    that of the rows; ``x``, ``y``: see ``axis``; ``key``: traces of the legend."""
     gap = 24 / (row_px * len(rows))  # as a share of the height; the caption stands in it
     height = (1 - gap * len(rows)) / len(rows)
     numbers = ["", *map(str, range(2, len(rows) + 1))]
@@ -129,22 +150,33 @@ def bars(x: Sequence[Any], y: Sequence[Any], marker: Part, **more: Any) -> Part:
 
 def filled(colour: str, hatch: str = "") -> Part:
     """The marker of a bar; hatched, it can be told apart without its colour."""
-    pattern = {"shape": hatch, "fillmode": "overlay", "fgcolor": "#FFFFFF", "fgopacity": 0.6, "size": 6}
+    pattern = {
+        "shape": hatch,
+        "fillmode": "overlay",
+        "fgcolor": "#FFFFFF",
+        "fgopacity": 0.6,
+        "size": 6,
+    }
     return {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if hatch else {})
 
 
 def legend(markers: Mapping[str, Part]) -> list[Part]:
     """The legend of a figure whose bars stand in rows: name → marker, each once."""
-    return [bars([None], [None], marker, name=name, hoverinfo="skip") for name, marker in markers.items()]
+    return [
+        bars([None], [None], marker, name=name, hoverinfo="skip")
+        for name, marker in markers.items()
+    ]
 
 
 def plotly_text(piece: str) -> str:
-    """Plotly reads a subset of HTML in its texts: nothing of a piece may be markup, or a ``%{`` of a template."""
+    """Plotly reads a subset of HTML in its texts: nothing of a piece may be markup, or a ``%{`` of
+    a template."""
     return escape(visible(piece)).replace("%{", "% {")
 
 
 class Scale(NamedTuple):
-    """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax; ``first``: their upper row."""
+    """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax;
+    ``first``: their upper row."""
 
     name: str  # "r" or GAP
     border: float
@@ -177,11 +209,18 @@ def own_border(trace: Trace, name: str) -> float | None:
 
 def margin_scale(traces: Sequence[Trace]) -> Scale:
     """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
-    thetas, gaps = ([b for trace in traces if (b := own_border(trace, name)) is not None] for name in ("r", GAP))
+    thetas, gaps = (
+        [b for trace in traces if (b := own_border(trace, name)) is not None] for name in ("r", GAP)
+    )
     name = GAP if gaps and not thetas else "r"
     border = [DEFAULT_THETA, *(gaps if name == GAP else thetas)][-1]
     caption = f"g = {-math.log(border):g}" if name == GAP else f"θ = {border:g}"
-    margins = [value for trace in traces for token in trace.tokens if not math.isnan(value := margin(token, name))]
+    margins = [
+        value
+        for trace in traces
+        for token in trace.tokens
+        if not math.isnan(value := margin(token, name))
+    ]
     low = max(0.0, math.floor(10 * min([*margins, border - 0.1])) / 10)
     first = min((trace.tokens[0].position // ROW for trace in traces if trace.tokens), default=0)
     return Scale(name, border, caption, low, 1.0, first)

@@ -1,4 +1,5 @@
-"""How sure the target was where a draft was judged: histograms of the margin, split by what became of the drafted token. No gradio."""
+"""How sure the target was where a draft was judged: histograms of the margin, split by what became
+of the drafted token. No gradio."""
 
 from __future__ import annotations
 
@@ -27,16 +28,26 @@ from ui.kit.palette import OUTCOME_STYLES
 
 ROW_PX = 128
 BIN = 0.02
-HATCHES = {Outcome.ACCEPTED: "", Outcome.RELAXED: "/", Outcome.REJECTED: "x"}  # of the outcomes of a judged token
-MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()}
-Counts = dict[Outcome, list[int]]  # places at which drafted tokens were judged: outcome → a count for each bin
+HATCHES = {
+    Outcome.ACCEPTED: "",
+    Outcome.RELAXED: "/",
+    Outcome.REJECTED: "x",
+}  # of the outcomes of a judged token
+MARKERS = {
+    outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()
+}
+Counts = dict[
+    Outcome, list[int]
+]  # places at which drafted tokens were judged: outcome → a count for each bin
 
 
 def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
     """Runs that drafted, all on one scale."""
     if not runs:
         return None
-    edges = [(scale.low + BIN * place, scale.low + BIN * (place + 1)) for place in range(_bins(scale))]
+    edges = [
+        (scale.low + BIN * place, scale.low + BIN * (place + 1)) for place in range(_bins(scale))
+    ]
     places = [_places(run.trace, scale) for run in runs]
     counts = [_counts(values, scale) for values in places]
     top = max(max(map(sum, zip(*count.values(), strict=True))) for count in counts) or 1
@@ -51,7 +62,12 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
         ],
         row_px=ROW_PX,
         room_px=92,
-        x={"title": scale.title, "range": [scale.low, scale.high], "showgrid": False, "zeroline": False},
+        x={
+            "title": scale.title,
+            "range": [scale.low, scale.high],
+            "showgrid": False,
+            "zeroline": False,
+        },
         y={"range": [0, 1.08 * top], "nticks": 4, "title": "places"},
         key=legend({outcome.value: marker for outcome, marker in MARKERS.items()}),
         barmode="stack",
@@ -64,7 +80,10 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
         ]
         for count in counts
     ]
-    data = by_run(("quantity", "from", "to", *(outcome.value for outcome in MARKERS)), zip(runs, rows, strict=True))
+    data = by_run(
+        ("quantity", "from", "to", *(outcome.value for outcome in MARKERS)),
+        zip(runs, rows, strict=True),
+    )
     without = sum(math.isnan(value) for values in places for _, value in values)
     note = f"; {plural(without, 'place')} without a ratio (z₁ ≤ 0) left out" if without else ""
     return Plot(figure, data, f"{scale.name} at the places where drafted tokens were judged{note}")
@@ -73,7 +92,9 @@ def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
 def _places(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:
     """Every place once, with its margin: the refused siblings of a tree stand at one place."""
     judged = (token for step in trace.steps for token in step.tokens if token.outcome in MARKERS)
-    places = {(token.step, token.position, token.outcome): margin(token, scale.name) for token in judged}
+    places = {
+        (token.step, token.position, token.outcome): margin(token, scale.name) for token in judged
+    }
     return [(outcome, value) for (_, _, outcome), value in places.items()]
 
 
@@ -85,30 +106,49 @@ def _counts(places: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
     counts = {outcome: [0] * _bins(scale) for outcome in MARKERS}
     for outcome, value in places:
         if not math.isnan(value):
-            counts[outcome][min(_bins(scale) - 1, max(0, int((value - scale.low) / BIN + 1e-9)))] += 1
+            counts[outcome][
+                min(_bins(scale) - 1, max(0, int((value - scale.low) / BIN + 1e-9)))
+            ] += 1
     return counts
 
 
 def _bars(
-    run: Run, outcome: Outcome, counts: Sequence[int], scale: Scale, edges: Sequence[tuple[float, float]]
+    run: Run,
+    outcome: Outcome,
+    counts: Sequence[int],
+    scale: Scale,
+    edges: Sequence[tuple[float, float]],
 ) -> Part:
     middles = [round((low + high) / 2, 4) for low, high in edges]
-    hover = f"%{{y}} {outcome.value}, {scale.name} %{{customdata}}<extra>{escape(run.label)}</extra>"
+    hover = (
+        f"%{{y}} {outcome.value}, {scale.name} %{{customdata}}<extra>{escape(run.label)}</extra>"
+    )
     shown = {"name": outcome.value, "showlegend": False, "width": BIN, "hovertemplate": hover}
     return bars(
-        middles, counts, MARKERS[outcome], customdata=[f"{low:.2f} to {high:.2f}" for low, high in edges], **shown
+        middles,
+        counts,
+        MARKERS[outcome],
+        customdata=[f"{low:.2f} to {high:.2f}" for low, high in edges],
+        **shown,
     )
 
 
 def _border(run: Run, scale: Scale) -> tuple[list[Part], list[Part]]:
-    """A line at θ with its name: whole where the run's own rule has it, dotted where it is only that of the others."""
+    """A line at θ with its name: whole where the run's own rule has it, dotted where it is only
+    that of the others."""
     own = own_border(run.trace, scale.name)
     x = scale.border if own is None else own
     line = {
         "x0": x,
         "x1": x,
-        "line": {"color": TEXT, "width": 1 if own is None else 1.5, "dash": "dot" if own is None else "solid"},
+        "line": {
+            "color": TEXT,
+            "width": 1 if own is None else 1.5,
+            "dash": "dot" if own is None else "solid",
+        },
     }
-    text = scale.caption if x == scale.border else f"{'θ' if scale.name == 'r' else 'e^−g'} = {x:.3g}"
+    text = (
+        scale.caption if x == scale.border else f"{'θ' if scale.name == 'r' else 'e^−g'} = {x:.3g}"
+    )
     side = "right" if x > (scale.low + scale.high) / 2 else "left"
     return [line], [{"text": text, "x": x, "xanchor": side, "font": {"color": TEXT}}]

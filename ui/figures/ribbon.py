@@ -1,4 +1,5 @@
-"""The accepted length of every step as a ribbon: its tokens one above the other, by outcome, up to where it drafted. No gradio."""
+"""The accepted length of every step as a ribbon: its tokens one above the other, by outcome, up to
+where it drafted. No gradio."""
 
 from __future__ import annotations
 
@@ -7,13 +8,27 @@ from itertools import groupby
 
 from evaluation.format import number, shorten
 from mars_core.types import Outcome, Step, Token
-from ui.figures.plot import Part, Plot, Row, Run, Value, bars, by_run, drawn_rows, filled, legend, plotly_text
+from ui.figures.plot import (
+    Part,
+    Plot,
+    Row,
+    Run,
+    Value,
+    bars,
+    by_run,
+    drawn_rows,
+    filled,
+    legend,
+    plotly_text,
+)
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 ROW_PX = 118
 LONGEST = 60  # characters of a stretch in hover
 HATCHES = {Outcome.ACCEPTED: "", Outcome.RELAXED: "/", Outcome.RECOVERED: ".", Outcome.BONUS: "-"}
-MARKERS = {outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()}
+MARKERS = {
+    outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()
+}
 COUNTS = tuple(outcome.value for outcome in HATCHES)
 HEADS = ("step", "first_position", "drafted", "depth", *COUNTS, "emitted")
 _HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}, step %{x}, from position %{customdata[2]}<extra></extra>"
@@ -27,19 +42,28 @@ def ribbon_plot(runs: Sequence[Run]) -> Plot:
     across = {"title": "decoding step", "range": [-0.7, steps - 0.3]}
     figure = drawn_rows(
         [
-            Row(f"τ = {number(run.trace.summary.tau)}, {run.label}", [*_bars(run), _reach(run, first=run is runs[0])])
+            Row(
+                f"τ = {number(run.trace.summary.tau)}, {run.label}",
+                [*_bars(run), _reach(run, first=run is runs[0])],
+            )
             for run in runs
         ],
         row_px=ROW_PX,
         room_px=92,
         x=across | {"showgrid": False, "zeroline": False, "fixedrange": False},
         y={"range": [0, top + 0.15], "nticks": 4},
-        key=legend({outcome.value: marker for outcome, marker in MARKERS.items() if outcome in present}),
+        key=legend(
+            {outcome.value: marker for outcome, marker in MARKERS.items() if outcome in present}
+        ),
         barmode="overlay",
         hovermode="closest",
     )
     rows = ((run, map(_numbers, run.trace.steps)) for run in runs)
-    return Plot(figure, by_run(HEADS, rows), "Tokens that each decoding step wrote, by outcome, and how far it drafted")
+    return Plot(
+        figure,
+        by_run(HEADS, rows),
+        "Tokens that each decoding step wrote, by outcome, and how far it drafted",
+    )
 
 
 def _depth(step: Step) -> int:
@@ -47,7 +71,8 @@ def _depth(step: Step) -> int:
 
 
 def _stretches(step: Step) -> Iterator[tuple[int, list[Token]]]:
-    """Tokens that stand one after the other with one outcome, each after the number of tokens of the step that come before them."""
+    """Tokens that stand one after the other with one outcome, each after the number of tokens of
+    the step that come before them."""
     below = 0
     for _, group in groupby(step.emitted, key=lambda token: token.outcome):
         tokens = list(group)
@@ -61,8 +86,15 @@ def _bars(run: Run) -> Iterator[Part]:
         own = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
         if own:
             where, below = [step for step, _, _ in own], [below for _, below, _ in own]
-            hover, length = [_hover(tokens) for _, _, tokens in own], [len(tokens) for _, _, tokens in own]
-            shown = {"name": outcome.value, "showlegend": False, "meta": {"lane": run.lane, "position": 2}}
+            hover, length = (
+                [_hover(tokens) for _, _, tokens in own],
+                [len(tokens) for _, _, tokens in own],
+            )
+            shown = {
+                "name": outcome.value,
+                "showlegend": False,
+                "meta": {"lane": run.lane, "position": 2},
+            }
             template = {"customdata": hover, "hovertemplate": _HOVER}
             yield bars(where, length, marker, base=below, width=0.9, **shown, **template)
 
@@ -76,9 +108,17 @@ def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
 
 def _reach(run: Run, *, first: bool) -> Part:
     """A line over what each step could have written at most."""
-    where = {"x": list(range(len(run.trace.steps))), "y": [_depth(step) + 1 for step in run.trace.steps]}
+    where = {
+        "x": list(range(len(run.trace.steps))),
+        "y": [_depth(step) + 1 for step in run.trace.steps],
+    }
     line = {"shape": "hvh", "width": 1, "dash": "dot", "color": NEUTRAL}
-    shown = {"name": "at most, from its draft", "showlegend": first, "hoverinfo": "skip", "line": line}
+    shown = {
+        "name": "at most, from its draft",
+        "showlegend": first,
+        "hoverinfo": "skip",
+        "line": line,
+    }
     return {"type": "scatter", "mode": "lines"} | where | shown
 
 

@@ -1,4 +1,5 @@
-"""The shift at every position, and its sum up to there: how far the distribution of the emitted text is from the target's. No gradio."""
+"""The shift at every position, and its sum up to there: how far the distribution of the emitted
+text is from the target's. No gradio."""
 
 from __future__ import annotations
 
@@ -9,7 +10,19 @@ from itertools import accumulate
 
 from evaluation.format import bounded, number
 from mars_core.types import ShiftKind
-from ui.figures.plot import Part, Plot, Row, Run, axis, bars, by_run, drawn, drawn_rows, filled, plotly_text
+from ui.figures.plot import (
+    Part,
+    Plot,
+    Row,
+    Run,
+    axis,
+    bars,
+    by_run,
+    drawn,
+    drawn_rows,
+    filled,
+    plotly_text,
+)
 
 ROW_PX = 92
 KINDS = {
@@ -23,7 +36,8 @@ _HOVER = "<b>%{customdata[0]}</b>  position %{customdata[3]}<br>TV %{customdata[
 
 
 def shift_plot(runs: Sequence[Run]) -> Plot:
-    """A row a run, on the scale of the largest TV, so that a run that shifts nothing is an empty row."""
+    """A row a run, on the scale of the largest TV, so that a run that shifts nothing is an empty
+    row."""
     tokens = [(run, token) for run in runs for token in run.trace.tokens]
     positions = [token.position for _, token in tokens]
     top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
@@ -48,13 +62,25 @@ def _bars(run: Run) -> Part:
     ]  # a bar of no height would only cost time
     kind = run.trace.config.shift_kind
     hover = [
-        (plotly_text(t.piece), bounded(number(t.tv), kind), bounded(number(t.kl), kind), str(t.position))
+        (
+            plotly_text(t.piece),
+            bounded(number(t.tv), kind),
+            bounded(number(t.kl), kind),
+            str(t.position),
+        )
         for t in shifted
     ]
     where, height = [token.position for token in shifted], [round(token.tv, 6) for token in shifted]
-    shown = {"name": escape(run.label), "showlegend": False, "meta": {"lane": run.lane, "position": 3}, "width": 0.85}
+    shown = {
+        "name": escape(run.label),
+        "showlegend": False,
+        "meta": {"lane": run.lane, "position": 3},
+        "width": 0.85,
+    }
     template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
-    return bars(where, height, filled(run.colour), customdata=hover, hovertemplate=template, **shown)
+    return bars(
+        where, height, filled(run.colour), customdata=hover, hovertemplate=template, **shown
+    )
 
 
 def cumulative_plot(runs: Sequence[Run]) -> Plot:
@@ -75,7 +101,11 @@ def cumulative_plot(runs: Sequence[Run]) -> Plot:
 
 def _line(run: Run, totals: Sequence[float]) -> Part:
     look = {"color": run.colour, "width": 2, "dash": DASHES[run.lane % len(DASHES)]}
-    where = {"x0": run.trace.tokens[0].position, "dx": 1, "y": [round(total, 6) for total in totals]}
+    where = {
+        "x0": run.trace.tokens[0].position,
+        "dx": 1,
+        "y": [round(total, 6) for total in totals],
+    }
     kind = run.trace.config.shift_kind
     name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
     shown = {"name": escape(name), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}

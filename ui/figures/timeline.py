@@ -1,4 +1,5 @@
-"""Where the time of every run went, on one clock: prefill, then draft and target pass of each step, and what is neither. No gradio."""
+"""Where the time of every run went, on one clock: prefill, then draft and target pass of each step,
+and what is neither. No gradio."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _HOVER = "%{customdata[0]}, step %{customdata[1]}<br>%{customdata[2]} from %{cus
 
 
 class Segment(NamedTuple):
-    """From ``start`` to ``end``, seconds since the start of the run. ``step`` and ``position`` (its first token) where there is one."""
+    """From ``start`` to ``end``, seconds since the start of the run. ``step`` and ``position`` (its
+    first token) where there is one."""
 
     step: int | None
     kind: str
@@ -39,7 +41,9 @@ def timeline_plot(runs: Sequence[Run]) -> Plot:
     longest = max(segment.end for row in rows for segment in row) or 1.0
     figure = drawn(
         [
-            *legend({KINDS[kind][0]: _marker(kind, NEUTRAL) for kind in KINDS if kind in present}),  # no lane's colour
+            *legend(
+                {KINDS[kind][0]: _marker(kind, NEUTRAL) for kind in KINDS if kind in present}
+            ),  # no lane's colour
             *(bar for place, run in enumerate(runs) for bar in _bars(run, rows[place], place)),
         ],
         height=LANE_PX * len(rows) + 104,
@@ -48,7 +52,12 @@ def timeline_plot(runs: Sequence[Run]) -> Plot:
         hovermode="closest",
         annotations=[_caption(run, rows[place], place) for place, run in enumerate(runs)],
         margin={"l": 16, "r": 20, "t": 44, "b": 46},
-        xaxis=axis("seconds since the start of the run", range=[0, 1.01 * longest], zeroline=False, fixedrange=False),
+        xaxis=axis(
+            "seconds since the start of the run",
+            range=[0, 1.01 * longest],
+            zeroline=False,
+            fixedrange=False,
+        ),
         yaxis=axis(range=[len(rows) - 0.6, -0.72], visible=False),
     )
     numbers = ((run, [segment[:4] for segment in row]) for run, row in zip(runs, rows, strict=True))
@@ -57,14 +66,19 @@ def timeline_plot(runs: Sequence[Run]) -> Plot:
 
 
 def _segments(trace: Trace) -> Iterator[Segment]:
-    """A step ends with its target pass, before which it drafts; what then is left since the step before is the rest."""
+    """A step ends with its target pass, before which it drafts; what then is left since the step
+    before is the rest."""
     now = min(trace.summary.prefill_s, trace.steps[0].elapsed_s) if trace.steps else 0.0
     yield Segment(None, "prefill", 0.0, now)
     for step in trace.steps:
         position = step.emitted[0].position if step.emitted else None
         verify = max(now, step.elapsed_s - step.verify_s)
         draft = max(now, verify - step.draft_s)
-        for kind, start, end in (("rest", now, draft), ("draft", draft, verify), ("verify", verify, step.elapsed_s)):
+        for kind, start, end in (
+            ("rest", now, draft),
+            ("draft", draft, verify),
+            ("verify", verify, step.elapsed_s),
+        ):
             if end - start > LEAST_S:
                 yield Segment(step.index, kind, start, end, position)
         now = max(now, step.elapsed_s)
@@ -73,17 +87,34 @@ def _segments(trace: Trace) -> Iterator[Segment]:
 def _caption(run: Run, row: Sequence[Segment], place: int) -> Part:
     """What the run took, above its row."""
     whole = max(segment.end for segment in row)
-    seconds = {kind: sum(segment.end - segment.start for segment in row if segment.kind == kind) for kind in KINDS}
-    parts = ", ".join(f"{kind} {100 * seconds[kind] / (whole or 1.0):.0f} %" for kind in KINDS if seconds[kind])
+    seconds = {
+        kind: sum(segment.end - segment.start for segment in row if segment.kind == kind)
+        for kind in KINDS
+    }
+    parts = ", ".join(
+        f"{kind} {100 * seconds[kind] / (whole or 1.0):.0f} %" for kind in KINDS if seconds[kind]
+    )
     return {
-        "text": f"<b>{duration(whole)}</b>, {escape(run.label)}<br>{parts}", "showarrow": False, "xref": "paper", "x": 0,
-        "y": place - 0.21, "xanchor": "left", "yanchor": "bottom", "align": "left",
-    }  # fmt: skip
+        "text": f"<b>{duration(whole)}</b>, {escape(run.label)}<br>{parts}",
+        "showarrow": False,
+        "xref": "paper",
+        "x": 0,
+        "y": place - 0.21,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "align": "left",
+    }
 
 
 def _marker(kind: str, colour: str) -> Part:
     hatch = KINDS[kind][1]
-    pattern = {"shape": hatch, "fillmode": "replace", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 5}
+    pattern = {
+        "shape": hatch,
+        "fillmode": "replace",
+        "fgcolor": colour,
+        "bgcolor": "rgba(0,0,0,0)",
+        "size": 5,
+    }
     fill = {"pattern": pattern} if hatch else {}
     return {"color": FAINT if kind == "rest" else colour, "line": {"width": 0}} | fill
 
@@ -92,11 +123,25 @@ def _bars(run: Run, row: Sequence[Segment], place: int) -> Iterator[Part]:
     for kind in KINDS:
         own = [segment for segment in row if segment.kind == kind]
         if own:
-            length, start = [round(s.end - s.start, 6) for s in own], [round(s.start, 6) for s in own]
-            shown = {"base": start, "customdata": list(map(_hover, own)), "meta": {"lane": run.lane, "position": 4}}
+            length, start = (
+                [round(s.end - s.start, 6) for s in own],
+                [round(s.start, 6) for s in own],
+            )
+            shown = {
+                "base": start,
+                "customdata": list(map(_hover, own)),
+                "meta": {"lane": run.lane, "position": 4},
+            }
             look = {"orientation": "h", "width": 0.38, "showlegend": False}
             template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
-            yield bars(length, [place] * len(own), _marker(kind, run.colour), **shown, **look, hovertemplate=template)
+            yield bars(
+                length,
+                [place] * len(own),
+                _marker(kind, run.colour),
+                **shown,
+                **look,
+                hovertemplate=template,
+            )
 
 
 def _hover(segment: Segment) -> tuple[str, str, str, str, int | None]:

@@ -1,6 +1,8 @@
-"""The trade-off chart of a sweep: speed-up over strict against what it costs, with the Pareto front and the paper's speeds.
+"""The trade-off chart of a sweep: speed-up over strict against what it costs, with the Pareto front
+and the paper's speeds.
 
-The paper gives no divergence and no TV, so its points stand in a strip of their own on the right: only their height can be compared.
+The paper gives no divergence and no TV, so its points stand in a strip of their own on the right:
+only their height can be compared.
 """
 
 from __future__ import annotations
@@ -24,10 +26,21 @@ COSTS: Mapping[Cost, str] = {
     Cost.TV: "Mean TV a token",
     Cost.SCORE_LOSS: "Task score loss",
 }
-SYMBOLS = ("circle", "square", "triangle-up", "cross", "pentagon", "hexagon2", "star-triangle-up", "hourglass")
+SYMBOLS = (
+    "circle",
+    "square",
+    "triangle-up",
+    "cross",
+    "pentagon",
+    "hexagon2",
+    "star-triangle-up",
+    "hourglass",
+)
 PAPER_SYMBOL = "diamond-open"
 TOO_FEW = f"fewer than {LEAST_PAIRS} pairs: not compared with other settings"
-LABELLED = 12  # points that carry their value as text; with more only those on the front do, hover tells the others
+# points that carry their value as text; with more only those on the front do, hover tells the
+# others
+LABELLED = 12
 COLOURS = (*LANES[1:], LANES[0])  # grey last: the paper's points are grey
 HEIGHT = 440
 STRIP = 0.84  # of the width: where the paper's strip begins
@@ -35,9 +48,15 @@ PUBLISHED_SETTING = "T = 1, K = 7, arXiv 2601.15498"
 EVEN: Part = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1} | {
     "line": {"color": NEUTRAL, "width": 1, "dash": "dash"}
 }  # strict's own speed
-GROUND: Part = {"type": "rect", "xref": "paper", "x0": STRIP, "x1": 1, "yref": "paper", "y0": 0, "y1": 1} | dict(
-    fillcolor=NEUTRAL, opacity=0.07, line={"width": 0}, layer="below"
-)  # of the paper's strip
+GROUND: Part = {
+    "type": "rect",
+    "xref": "paper",
+    "x0": STRIP,
+    "x1": 1,
+    "yref": "paper",
+    "y0": 0,
+    "y1": 1,
+} | dict(fillcolor=NEUTRAL, opacity=0.07, line={"width": 0}, layer="below")  # of the paper's strip
 _HOVER = (
     "<b>%{customdata[0]}</b><br>speed-up %{customdata[1]}, %{customdata[2]} pairs<br>"
     "texts differ %{customdata[3]}   TV %{customdata[4]}<br>right %{customdata[5]}<br>%{customdata[6]}<extra></extra>"
@@ -74,7 +93,8 @@ PUBLISHED: tuple[Published, ...] = (
 
 
 class Mark(NamedTuple):
-    """One setting in the chart. ``row``: its place in the table; ``colour`` and ``shape`` count temperatures and drafts."""
+    """One setting in the chart. ``row``: its place in the table; ``colour`` and ``shape`` count
+    temperatures and drafts."""
 
     row: int
     x: float
@@ -114,7 +134,11 @@ def against(cost: Cost) -> str:
 def tradeoff_plot(plan: Plan, points: Sequence[Point], cost: Cost) -> Plot | None:
     """Settings of which both speed-up and cost were measured; None where there is none."""
     best = optimal(points, cost)
-    known = {row: point for row, point in enumerate(points) if math.isfinite(point.speedup.value + point.cost(cost))}
+    known = {
+        row: point
+        for row, point in enumerate(points)
+        if math.isfinite(point.speedup.value + point.cost(cost))
+    }
     marks = {row: _mark(plan, row, point, cost, row in best) for row, point in known.items()}
     if not marks:
         return None
@@ -126,19 +150,33 @@ def _mark(plan: Plan, row: int, point: Point, cost: Cost, best: bool) -> Mark:
     cell, ks, speed = point.cell, ks_of(plan), point.speedup
     value, group = value_label(plan, cell), group_label(plan, cell)
     interval = f" ({ratio(speed.low)} to {ratio(speed.high)})" if math.isfinite(speed.low) else ""
-    scores = f"{share(point.score.value)}, strict {share(point.strict_score.value)}" if point.scored else MISSING
+    scores = (
+        f"{share(point.score.value)}, strict {share(point.strict_score.value)}"
+        if point.scored
+        else MISSING
+    )
     verdict = "not beaten by any other setting" if best else "beaten by another setting"
-    measured = (count(point.n), share(point.differ.value), bounded(number(point.tv), point.tv_kind), scores)
+    measured = (
+        count(point.n),
+        share(point.differ.value),
+        bounded(number(point.tv), point.tv_kind),
+        scores,
+    )
     verdict = TOO_FEW if point.n < LEAST_PAIRS else verdict
     hover = (f"{value}, {group}", ratio(speed.value) + interval, *measured, verdict)
     label = value if cell.value is None else f"{cell.value:g}"
-    colour, shape = plan.temperatures.index(cell.temperature), ks.index(cell.k) if cell.k in ks else 0
+    colour, shape = (
+        plan.temperatures.index(cell.temperature),
+        ks.index(cell.k) if cell.k in ks else 0,
+    )
     return Mark(row, point.cost(cost), speed, label, group, colour, shape, best, hover)
 
 
 def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
     intro = f"Speed-up over strict against {against(cost)}: {plural(len(marks), 'setting')}"
-    paper = f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
+    paper = (
+        f"Right: MARS over EAGLE-3 as published ({PUBLISHED_SETTING}), which gives no such cost."
+    )
     if not front:
         return f"{intro}; no Pareto front from fewer than {LEAST_PAIRS} pairs a setting. {paper}"
     fastest = max(marks, key=lambda mark: mark.speed.value)
@@ -149,32 +187,54 @@ def _title(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> str:
 
 
 def _numbers(marks: Sequence[Mark], cost: Cost) -> Data:
-    heads = ("source", "setting", "value", str(cost), "speedup", "speedup_low95", "speedup_high95", "pareto")
+    heads = (
+        "source",
+        "setting",
+        "value",
+        str(cost),
+        "speedup",
+        "speedup_low95",
+        "speedup_high95",
+        "pareto",
+    )
     own: list[tuple[Value, ...]] = [
-        ("sweep", mark.group, mark.label, mark.x, *mark.speed, str(mark.best).lower()) for mark in marks
+        ("sweep", mark.group, mark.label, mark.x, *mark.speed, str(mark.best).lower())
+        for mark in marks
     ]
     paper = [
-        ("arXiv 2601.15498", "T = 1, K = 7", each.target, None, each.speedup, None, None, "") for each in PUBLISHED
+        ("arXiv 2601.15498", "T = 1, K = 7", each.target, None, each.speedup, None, None, "")
+        for each in PUBLISHED
     ]
     return Data(heads, [*own, *paper])
 
 
 def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figure:
-    """Points with 95 % intervals, the front as a line under them, the paper's points in a strip on the right."""
+    """Points with 95 % intervals, the front as a line under them, the paper's points in a strip on
+    the right."""
     groups: dict[str, list[Mark]] = {}
     for mark in marks:
         groups.setdefault(mark.group, []).append(mark)
     unit = {Cost.SCORE_LOSS: ", percentage points", Cost.TV: ", 0 to 1"}.get(cost, "")
     values = [0.0, *(mark.x for mark in marks)]
     room = 0.07 * ((max(values) - min(values)) or 0.1)
-    across = {"domain": [0, STRIP - 0.03], "range": [min(values) - room, max(values) + room], "zeroline": False}
+    across = {
+        "domain": [0, STRIP - 0.03],
+        "range": [min(values) - room, max(values) + room],
+        "zeroline": False,
+    }
     strip = {"domain": [STRIP, 1], "range": [-0.7, 0.7], "tickvals": [], "anchor": "y"}
     up = {"ticksuffix": "×", "tickformat": ".3~g", "range": _up(marks), "zeroline": False}
     return drawn(
-        [_front(front), *(_group(name, own, len(marks) <= LABELLED) for name, own in groups.items()), _paper()],
+        [
+            _front(front),
+            *(_group(name, own, len(marks) <= LABELLED) for name, own in groups.items()),
+            _paper(),
+        ],
         height=HEIGHT,
         hovermode="closest",
-        xaxis=axis(f"{COSTS[cost]}{unit}", tickformat=".3~g" if cost is Cost.TV else ".0%", **across),
+        xaxis=axis(
+            f"{COSTS[cost]}{unit}", tickformat=".3~g" if cost is Cost.TV else ".0%", **across
+        ),
         xaxis2=axis("Paper", showgrid=False, zeroline=False, **strip),
         yaxis=axis("Speed-up over strict", **up),
         shapes=[EVEN, GROUND],
@@ -184,49 +244,76 @@ def _figure(marks: Sequence[Mark], front: Sequence[Mark], cost: Cost) -> go.Figu
 
 def _front(marks: Sequence[Mark]) -> Part:
     return {
-        "type": "scatter", "mode": "lines+markers", "name": "Pareto front",
-        "x": [mark.x for mark in marks], "y": [mark.speed.value for mark in marks],
-        "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"}, "hoverinfo": "skip",
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "Pareto front",
+        "x": [mark.x for mark in marks],
+        "y": [mark.speed.value for mark in marks],
+        "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"},
+        "hoverinfo": "skip",
         "marker": {"symbol": "circle-open", "size": 18, "color": NEUTRAL, "line": {"width": 1.5}},
-    }  # fmt: skip
+    }
 
 
 def _group(name: str, marks: Sequence[Mark], labelled: bool) -> Part:
-    """A click shows the row of the table: ``position`` of the shared figure script is the row here."""
+    """A click shows the row of the table: ``position`` of the shared figure script is the row
+    here."""
     first = marks[0]
     colour = COLOURS[first.colour % len(COLOURS)]
     symbol = SYMBOLS[(first.shape + first.colour // len(COLOURS)) % len(SYMBOLS)]
-    faint = f"rgba({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}, 0.45)"  # behind the points
+    # behind the points
+    faint = f"rgba({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}, 0.45)"
     return {
-        "type": "scatter", "mode": "markers+text", "name": name,
-        "x": [mark.x for mark in marks], "y": [mark.speed.value for mark in marks],
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": name,
+        "x": [mark.x for mark in marks],
+        "y": [mark.speed.value for mark in marks],
         "text": [mark.label if labelled or mark.best else "" for mark in marks],
-        "textposition": "top center", "textfont": {"size": 11, "color": NEUTRAL},
-        "customdata": [(*mark.hover, mark.row) for mark in marks], "meta": {"lane": 0, "position": 7},
+        "textposition": "top center",
+        "textfont": {"size": 11, "color": NEUTRAL},
+        "customdata": [(*mark.hover, mark.row) for mark in marks],
+        "meta": {"lane": 0, "position": 7},
         "marker": {"color": colour, "symbol": symbol, "size": 10},
-        "error_y": {"type": "data", "symmetric": False, "array": [mark.speed.high - mark.speed.value for mark in marks],
-                    "arrayminus": [mark.speed.value - mark.speed.low for mark in marks], "color": faint, "thickness": 1.5, "width": 0},
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [mark.speed.high - mark.speed.value for mark in marks],
+            "arrayminus": [mark.speed.value - mark.speed.low for mark in marks],
+            "color": faint,
+            "thickness": 1.5,
+            "width": 0,
+        },
         "hovertemplate": _HOVER,
-    }  # fmt: skip
+    }
 
 
 def _paper() -> Part:
     """Spread over the strip so that near ones stay apart; their places across mean nothing."""
     texts = [
-        (plotly_text(e.target), *map(ratio, (e.speedup, e.mars, e.strict)), *map(number, (e.mars_tau, e.strict_tau)))
+        (
+            plotly_text(e.target),
+            *map(ratio, (e.speedup, e.mars, e.strict)),
+            *map(number, (e.mars_tau, e.strict_tau)),
+        )
         for e in PUBLISHED
     ]
     return {
-        "type": "scatter", "mode": "markers", "name": "Paper: MARS / EAGLE-3", "xaxis": "x2",
-        "x": [0.5 * (place % 3 - 1) for place in range(len(PUBLISHED))], "y": [each.speedup for each in PUBLISHED],
-        "customdata": texts, "hovertemplate": _PAPER_HOVER,
+        "type": "scatter",
+        "mode": "markers",
+        "name": "Paper: MARS / EAGLE-3",
+        "xaxis": "x2",
+        "x": [0.5 * (place % 3 - 1) for place in range(len(PUBLISHED))],
+        "y": [each.speedup for each in PUBLISHED],
+        "customdata": texts,
+        "hovertemplate": _PAPER_HOVER,
         "marker": {"color": NEUTRAL, "symbol": PAPER_SYMBOL, "size": 10, "line": {"width": 1.5}},
-    }  # fmt: skip
+    }
 
 
 def _up(marks: Sequence[Mark]) -> list[float]:
-    """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture for every sweep. Ends of intervals
-    far off are cut by the border: hover and table have them."""
+    """The range of speed-ups, the paper's and 1 × included, so that it is the same kind of picture
+    for every sweep. Ends of intervals far off are cut by the border: hover and table have them."""
     values = [1.0, *(entry.speedup for entry in PUBLISHED), *(mark.speed.value for mark in marks)]
     low, high = min(values), max(values)
     room = 0.5 * (high - low)

@@ -1,4 +1,5 @@
-"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own token at the end. No gradio, no store."""
+"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own
+token at the end. No gradio, no store."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _SIZES = dict(zip(Outcome, (10, 12, 7, 10, 11), strict=True))
 
 
 class Node(NamedTuple):
-    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``kept``: on the path that became text; ``x`` is
-    the depth, ``y`` the branch."""
+    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``kept``: on
+    the path that became text; ``x`` is the depth, ``y`` the branch."""
 
     number: int
     parent: int
@@ -41,15 +42,20 @@ def tree_plot(trace: Trace, step: int) -> Plot:
 
 
 def tree_nodes(trace: Trace, step: int) -> list[Node]:
-    """The nodes with their places, parents before children: the root, what was drafted, then the recovered or bonus token."""
+    """The nodes with their places, parents before children: the root, what was drafted, then the
+    recovered or bonus token."""
     chosen = trace.steps[step]
     nodes, kept = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
     for index, node in enumerate(chosen.nodes, start=1):
         facts = f"p {number(node.p)}   q {number(node.q)}<br>depth {node.depth}, node {index}"
         hover = _hover(node.piece, f"  {node.outcome}<br>{facts}")
-        nodes.append(Node(index, node.parent, node.outcome, index in kept, node.piece, hover, node.depth))
+        nodes.append(
+            Node(index, node.parent, node.outcome, index in kept, node.piece, hover, node.depth)
+        )
     for token in _own(chosen):
-        hover = _hover(token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token")
+        hover = _hover(
+            token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token"
+        )
         depth = nodes[token.parent].x + 1
         nodes.append(Node(len(nodes), token.parent, token.outcome, True, token.piece, hover, depth))
     rows = _rows(nodes)
@@ -72,7 +78,8 @@ def _own(step: Step) -> list[Token]:
 
 
 def _rows(nodes: Sequence[Node]) -> dict[int, float]:
-    """Node → row: leaves one below the other, the path that was kept on top, a parent in line with its first child."""
+    """Node → row: leaves one below the other, the path that was kept on top, a parent in line with
+    its first child."""
     children: dict[int, list[Node]] = {node.number: [] for node in nodes}
     for node in nodes[1:]:
         children[node.parent].append(node)
@@ -111,12 +118,16 @@ def _numbers(step: Step) -> list[tuple[Value, ...]]:
         (at, n.parent, n.depth, n.outcome, at in kept, n.id, n.piece, n.p, n.q)
         for at, n in enumerate(step.nodes, start=1)
     ]
-    own = [(0, t.parent, t.draft_position, t.outcome, True, t.id, t.piece, t.p, t.q) for t in _own(step)]
+    own = [
+        (0, t.parent, t.draft_position, t.outcome, True, t.id, t.piece, t.p, t.q)
+        for t in _own(step)
+    ]
     return [(step.index, *node[:3], node[3].value, *node[4:]) for node in (*drafted, *own)]
 
 
 def tree_figure(nodes: Sequence[Node]) -> go.Figure:
-    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour and its shape."""
+    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour
+    and its shape."""
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
     drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
@@ -134,7 +145,8 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
 
 
 def _edges(nodes: Sequence[Node], *, kept: bool) -> Part:
-    """Lines from parent to child: out along the parent's row, then down to the child's, left of every label there."""
+    """Lines from parent to child: out along the parent's row, then down to the child's, left of
+    every label there."""
     x: list[float | None] = []
     y: list[float | None] = []
     for child in nodes[1:]:
@@ -143,19 +155,35 @@ def _edges(nodes: Sequence[Node], *, kept: bool) -> Part:
             x += [parent.x, child.x - TRUNK, child.x - TRUNK, child.x, None]
             y += [parent.y, parent.y, child.y, child.y, None]
     line = {"color": NEUTRAL, "width": 3.5} if kept else {"color": FAINT, "width": 1}
-    return {"type": "scatter", "x": x, "y": y, "mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
+    return {
+        "type": "scatter",
+        "x": x,
+        "y": y,
+        "mode": "lines",
+        "line": line,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def _marks(nodes: Sequence[Node], outcome: Outcome | None) -> Part:
     chosen = [node for node in nodes if node.outcome is outcome]
     emphasis = ("<b>", "</b>") if outcome is not Outcome.REJECTED else ("", "")
     return {
-        "type": "scatter", "x": [node.x for node in chosen], "y": [node.y for node in chosen], "mode": "markers+text",
-        "name": outcome.value if outcome else "root", "text": [_label(node.piece).join(emphasis) for node in chosen],
-        "textposition": "top right", "textfont": {"size": 11, "color": TEXT}, "customdata": [node.hover for node in chosen],
-        "hovertemplate": "%{customdata}<extra></extra>", "marker": _marker(outcome), "showlegend": outcome is not None,
+        "type": "scatter",
+        "x": [node.x for node in chosen],
+        "y": [node.y for node in chosen],
+        "mode": "markers+text",
+        "name": outcome.value if outcome else "root",
+        "text": [_label(node.piece).join(emphasis) for node in chosen],
+        "textposition": "top right",
+        "textfont": {"size": 11, "color": TEXT},
+        "customdata": [node.hover for node in chosen],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "marker": _marker(outcome),
+        "showlegend": outcome is not None,
         "cliponaxis": False,
-    }  # fmt: skip
+    }
 
 
 def _label(piece: str) -> str:

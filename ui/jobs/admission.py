@@ -24,14 +24,16 @@ F = TypeVar("F")
 
 
 class JobError(Exception):
-    """A job that cannot start or go on: one sentence for the visitor. ``state``: that of the line that shows it."""
+    """A job that cannot start or go on: one sentence for the visitor. ``state``: that of the line
+    that shows it."""
 
     def __init__(self, sentence: str, state: str = "failed") -> None:
         super().__init__(sentence)
         self.state = state
 
 
-POLL_S = 0.5  # between two messages to somebody who waits; gradio notices between them that a tab was closed
+# between two messages to somebody who waits; gradio notices between them that a tab was closed
+POLL_S = 0.5
 RUNNING = (StorageError, AcceleratorError, ModelError)  # what may go wrong once the runs have begun
 NO_MEMORY = "The memory ran out; take a shorter prompt, fewer new tokens or a smaller pair."
 REFUSED = (*RUNNING, ValueError)  # and before
@@ -50,7 +52,8 @@ def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED)
 
 
 def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
-    """``frames``; an error becomes the last of them: a JobError's sentence, else the id under which the log has the error."""
+    """``frames``; an error becomes the last of them: a JobError's sentence, else the id under which
+    the log has the error."""
     try:
         with contained():
             yield from frames
@@ -84,7 +87,8 @@ def check_pair(services: Services, spec: PairSpec) -> None:
 
 
 def check_configs(services: Services, session: Session, configs: Sequence[RunConfig]) -> None:
-    """Checks the configurations against the loaded pair and the limits. Raises ValueError with one sentence."""
+    """Checks the configurations against the loaded pair and the limits. Raises ValueError with one
+    sentence."""
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
     services.limits.check(configs, longest)
     most = services.limits.new_tokens
@@ -98,13 +102,17 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
 
 
 def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | None) -> Ticket:
-    """A place in the queue for ``runs`` of at most ``new_tokens`` each; other values are refused later. Raises QueueError."""
+    """A place in the queue for ``runs`` of at most ``new_tokens`` each; other values are refused
+    later. Raises QueueError."""
     longest = new_tokens if isinstance(new_tokens, int | float) and 0 < new_tokens < 10**6 else 1
-    return services.queue.ticket(services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs))
+    return services.queue.ticket(
+        services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs)
+    )
 
 
 def turn(place: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
-    """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once ``stopped``."""
+    """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once
+    ``stopped``."""
     ready = place.ready(0.0)
     while not ready and not stopped():
         yield place.message()

@@ -1,8 +1,8 @@
 """The one driver of jobs: a place in the queue, the models, the runs, the store.
 
-Compare, a continuation, an endpoint and a vote iterate ``drive``, a sweep ``with_models``, and turn the events into what they show.
-Iterate both inside ``contextlib.closing``: closed, by a tab that goes away or by an error of whoever iterates, the run under way is
-saved and the slot is free.
+Compare, a continuation, an endpoint and a vote iterate ``drive``, a sweep ``with_models``, and turn
+the events into what they show. Iterate both inside ``contextlib.closing``: closed, by a tab that
+goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ INTERVAL_S = 0.125  # between two reports of one run; the page takes 3 ms for ea
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the order of execution; one that stands
-    there again is repeated. With ``comparison`` they join a saved one: the first configuration as its lane ``lane``, after ``before`` runs
-    that it has already. ``warm``: the batch before had the same configurations."""
+    """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the
+    order of execution; one that stands there again is repeated. With ``comparison`` they join a
+    saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has
+    already. ``warm``: the batch before had the same configurations."""
 
     configs: tuple[RunConfig, ...]
     order: tuple[int, ...]
@@ -60,7 +61,8 @@ class Ready(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A run has begun, ``place`` of its batch from 0; its comparison is in the store. Its Wrote events follow, then Saved."""
+    """A run has begun, ``place`` of its batch from 0; its comparison is in the store. Its Wrote
+    events follow, then Saved."""
 
     run: int
     place: int
@@ -70,7 +72,8 @@ class Started(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """How a run ended. ``error``: why it is not in the store; ``id``: its id there. One of them is empty."""
+    """How a run ended. ``error``: why it is not in the store; ``id``: its id there. One of them is
+    empty."""
 
     run: int
     trace: Trace
@@ -91,15 +94,23 @@ def drive(
     runs: int,
     new_tokens: float | None,
 ) -> Generator[Event, None, None]:
-    """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after the other. All runs share
-    ``services.limits.seconds``. ``read`` may raise ValueError. For the rest see ``with_models``."""
+    """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after
+    the other. All runs share ``services.limits.seconds``. ``read`` may raise ValueError. For the
+    rest see ``with_models``."""
     stop = services.stops.of(visitor)
 
     def batches(session: Session) -> Generator[Event, None, None]:
         ends = time.monotonic() + (services.limits.seconds or math.inf)
         for batch in _checked(services, session, read):
             yield Ready(batch)
-            job = Job(spec, batch.configs, batch.order, max(0.0, ends - time.monotonic()), INTERVAL_S, batch.warm)
+            job = Job(
+                spec,
+                batch.configs,
+                batch.order,
+                max(0.0, ends - time.monotonic()),
+                INTERVAL_S,
+                batch.warm,
+            )
             yield from _runs(services, job, batch, stop)
             if stop.requested():
                 return
@@ -116,9 +127,11 @@ def with_models(
     runs: int,
     new_tokens: float | None,
 ) -> Generator[Waiting | Loading | E, None, None]:
-    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose events follow. ``visitor``: who may
-    stop it (``services.stops``). ``runs``, each of at most ``new_tokens``: for the place in the queue, which does not count against the
-    visitor's hour where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work`` raises."""
+    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose
+    events follow. ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most
+    ``new_tokens``: for the place in the queue, which does not count against the visitor's hour
+    where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work``
+    raises."""
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
@@ -138,7 +151,9 @@ def with_models(
 
 
 def start_session(pair: Pair) -> Session:
-    from mars_core.session import Session  # not before a pair is there: the page starts without all that models need
+    from mars_core.session import (
+        Session,
+    )  # not before a pair is there: the page starts without all that models need
 
     return Session(pair)
 
@@ -155,7 +170,9 @@ def _load(services: Services, spec: PairSpec) -> Generator[Loading, None, Pair]:
     return loading.result()
 
 
-def _checked(services: Services, session: Session, read: Callable[[Session], Iterable[Batch]]) -> Iterator[Batch]:
+def _checked(
+    services: Services, session: Session, read: Callable[[Session], Iterable[Batch]]
+) -> Iterator[Batch]:
     with job_errors(services):
         for batch in read(session):
             check_configs(services, session, batch.configs)
@@ -175,7 +192,12 @@ def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[E
 
 
 def _run(
-    services: Services, batch: Batch, comparison: str, began: Began, events: Iterator[RunEvent], place: int
+    services: Services,
+    batch: Batch,
+    comparison: str,
+    began: Began,
+    events: Iterator[RunEvent],
+    place: int,
 ) -> Iterator[Event]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
     record = Record(began)
@@ -193,7 +215,9 @@ def _run(
     finally:
         trace = record.trace()
         try:
-            run_id = services.store.save_run(comparison, trace, lane=batch.lane + began.run, order=batch.before + place)
+            run_id = services.store.save_run(
+                comparison, trace, lane=batch.lane + began.run, order=batch.before + place
+            )
             services.observe(trace)
         except StorageError as error:
             unsaved = services.sentence(error)

@@ -1,4 +1,5 @@
-"""Work after the start: the default pair is loaded and run once, in the engine's thread, while the first visitor reads the page."""
+"""Work after the start: the default pair is loaded and run once, in the engine's thread, while the
+first visitor reads the page."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ LOG = logging.getLogger("mars")
 
 
 def preload(services: Services, failed: Callable[[], None] = lambda: None) -> None:
-    """Loads the default pair and runs it once. Without it the page works and reports what is missing. What exists by now stays: the
-    garbage collector need not look through it again. A pair may be removed, so it is loaded afterwards."""
+    """Loads the default pair and runs it once. Without it the page works and reports what is
+    missing. What exists by now stays: the garbage collector need not look through it again. A pair
+    may be removed, so it is loaded afterwards."""
     try:
         with contained():
             import mars_core.session  # noqa: F401  (with the libraries of the models, which the page itself does not need)
@@ -39,13 +41,19 @@ def preload(services: Services, failed: Callable[[], None] = lambda: None) -> No
 
 
 def _rehearse(services: Services, spec: PairSpec) -> None:
-    """Runs strict and MARS for a few tokens and saves nothing: work that a process does only once does not delay the first comparison."""
+    """Runs strict and MARS for a few tokens and saves nothing: work that a process does only once
+    does not delay the first comparison."""
     from mars_core.jobs.perform import perform
 
     form = Form(
-        prompt=spec.prompts[0], pair=spec.key, drafter=offered(spec)[0], temperature=1, max_new_tokens=8, seed=0,
+        prompt=spec.prompts[0],
+        pair=spec.key,
+        drafter=offered(spec)[0],
+        temperature=1,
+        max_new_tokens=8,
+        seed=0,
         lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-    )  # fmt: skip
+    )
     with suppress(*RUN_FAILURES):
         configs = read_configs(form, services.pool.get(spec))
         for _ in perform(services.pool, Job(spec, configs, order=(0, 1)), lambda: False):

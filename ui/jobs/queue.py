@@ -1,4 +1,5 @@
-"""The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals when the queue is full.
+"""The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals
+when the queue is full.
 
 Safe between threads: whoever waits asks its own ticket in its own thread.
 """
@@ -30,13 +31,16 @@ class QueueError(ValueError):
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """A place in the queue, used as a context manager: on exit the slot is free for the next one."""
+    """A place in the queue, used as a context manager: on exit the slot is free for the next
+    one."""
 
     queue: Queue
     owner: str
     runs: int
     tokens: int  # that were asked for
-    round: int  # tickets of an owner that come one after the other are in rounds one after the other
+    round: (
+        int  # tickets of an owner that come one after the other are in rounds one after the other
+    )
     began: float | None = None  # when its turn came
     passed: int = 0  # tickets that came later and were served before
 
@@ -47,10 +51,15 @@ class Ticket:
         self.queue.leave(self)
 
     def ready(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Whether it is this one's turn; waits up to ``seconds`` for it, and no longer once ``stopped``."""
+        """Whether it is this one's turn; waits up to ``seconds`` for it, and no longer once
+        ``stopped``."""
         ends = time.monotonic() + seconds
         with self.queue.changed:
-            while self is not self.queue.current and not stopped() and (left := ends - time.monotonic()) > 0:
+            while (
+                self is not self.queue.current
+                and not stopped()
+                and (left := ends - time.monotonic()) > 0
+            ):
                 self.queue.changed.wait(min(left, POLL_S))
             return self is self.queue.current
 
@@ -67,8 +76,9 @@ class Ticket:
 
 @dataclass(eq=False, slots=True)
 class Queue:
-    """First come, first served among owners: a second ticket of one owner comes after the first of everybody else, also of those who come
-    later, up to MOST_PASSED of them. Bounded where ``limits.waiting`` says so, and then an owner may have one ticket that waits.
+    """First come, first served among owners: a second ticket of one owner comes after the first of
+    everybody else, also of those who come later, up to MOST_PASSED of them. Bounded where
+    ``limits.waiting`` says so, and then an owner may have one ticket that waits.
     ``limits.runs_an_hour`` counts the runs whose turn came. ``clock`` in seconds."""
 
     limits: Limits = PRIVATE_LIMITS
@@ -76,7 +86,9 @@ class Queue:
     pace_s: float = PACE_S
     current: Ticket | None = None
     _waiting: list[Ticket] = field(default_factory=list)  # in order of arrival
-    _rounds: dict[str, int] = field(default_factory=dict)  # owner → round of the latest ticket; of this round and later
+    _rounds: dict[str, int] = field(
+        default_factory=dict
+    )  # owner → round of the latest ticket; of this round and later
     begun: list[tuple[float, str, int]] = field(
         default_factory=list
     )  # when, owner, runs; of the last hour, oldest first
@@ -96,7 +108,9 @@ class Queue:
         with self.changed:
             self._check(owner, runs)
             current = self.current.round if self.current else 0
-            ticket = Ticket(self, owner, runs, tokens, max(current, self._rounds.get(owner, -1) + 1))
+            ticket = Ticket(
+                self, owner, runs, tokens, max(current, self._rounds.get(owner, -1) + 1)
+            )
             self._rounds[owner] = ticket.round
             self._waiting.append(ticket)
             self._advance()
@@ -126,7 +140,8 @@ class Queue:
             return self.changed.wait_for(lambda: not self.current and not self._waiting, seconds)
 
     def before(self, ticket: Ticket) -> tuple[int, float]:
-        """How many tickets come before, the running one included, and the seconds until they are through."""
+        """How many tickets come before, the running one included, and the seconds until they are
+        through."""
         with self.changed:
             order = self._order()
             first = order[: order.index(ticket)] if ticket in order else []
@@ -142,7 +157,9 @@ class Queue:
             )
         if most is not None and len(self._waiting) >= most and self.current:
             others = f"{plural(len(self._waiting), 'visitor')} {'is' if len(self._waiting) == 1 else 'are'}"
-            raise QueueError(f"{others} waiting already; try again in {about(self._seconds(self._waiting))}.")
+            raise QueueError(
+                f"{others} waiting already; try again in {about(self._seconds(self._waiting))}."
+            )
         hourly = self.limits.runs_an_hour
         if hourly is None:
             return
@@ -159,7 +176,9 @@ class Queue:
             taken, free = taken - count, when
         if free is not None:
             wait = about(free + HOUR_S - self.clock())
-            raise QueueError(f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in {wait}.")
+            raise QueueError(
+                f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in {wait}."
+            )
 
     def _advance(self) -> None:
         """The next one's turn, if the slot is free."""
@@ -170,7 +189,9 @@ class Queue:
             for other in self._waiting[: self._waiting.index(ticket)]:
                 other.passed += 1
             self._waiting.remove(ticket)
-            self._rounds = {owner: last for owner, last in self._rounds.items() if last >= ticket.round}
+            self._rounds = {
+                owner: last for owner, last in self._rounds.items() if last >= ticket.round
+            }
             ticket.began = self.clock()
             if self.limits.runs_an_hour is not None:
                 self.begun.append((ticket.began, ticket.owner, ticket.runs))
@@ -178,7 +199,9 @@ class Queue:
 
     def _order(self) -> list[Ticket]:
         """Those that wait, the next one first."""
-        return sorted(self._waiting, key=lambda ticket: (ticket.passed < MOST_PASSED, ticket.round))  # else by arrival
+        return sorted(
+            self._waiting, key=lambda ticket: (ticket.passed < MOST_PASSED, ticket.round)
+        )  # else by arrival
 
     def _seconds(self, tickets: list[Ticket]) -> float:
         """Until the running one and all of these are through."""

@@ -1,4 +1,5 @@
-"""The dependencies of the handlers: models, store, queue, limits. ``app.py`` builds them; ``seen_by`` gives those of one visitor."""
+"""The dependencies of the handlers: models, store, queue, limits. ``app.py`` builds them;
+``seen_by`` gives those of one visitor."""
 
 from __future__ import annotations
 
@@ -22,17 +23,21 @@ from ui.public.visitors import ANYBODY, Visitor, visitor_of
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes run; a test may fix it. All jobs run on
-    ``accelerator``, one at a time, in the order of ``queue``. The default accelerator is ``engine``, a single thread that also loads
-    models."""
+    """``catalog`` is what is offered, the default first; ``order`` gives the order in which lanes
+    run; a test may fix it. All jobs run on ``accelerator``, one at a time, in the order of
+    ``queue``. The default accelerator is ``engine``, a single thread that also loads models."""
 
     pool: ModelPool
     store: RunStore
     catalog: tuple[PairSpec, ...] = CATALOG
     stops: StopRequests = field(default_factory=StopRequests)
-    engine: Executor = field(default_factory=partial(ThreadPoolExecutor, max_workers=1, thread_name_prefix="engine"))
+    engine: Executor = field(
+        default_factory=partial(ThreadPoolExecutor, max_workers=1, thread_name_prefix="engine")
+    )
     order: Callable[[int], list[int]] = execution_order
-    public: bool = False  # strangers use this page: only pairs of the catalog, everybody sees their own runs
+    public: bool = (
+        False  # strangers use this page: only pairs of the catalog, everybody sees their own runs
+    )
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good
@@ -55,12 +60,13 @@ class Services:
 
     @property
     def key(self) -> str:
-        """The key of one open page. It includes the owner, because a browser chooses its session name: the same name from another visitor
-        is another page."""
+        """The key of one open page. It includes the owner, because a browser chooses its session
+        name: the same name from another visitor is another page."""
         return f"{self.visitor.owner or ''}/{self.visitor.session}"
 
     def seen_by(self, request: Any) -> Services:
-        """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has this owner's runs only."""
+        """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has
+        this owner's runs only."""
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
@@ -76,7 +82,8 @@ class Services:
             observer(trace)
 
     def shutdown(self, seconds: float) -> bool:
-        """Closes the queue and cancels the current run; waits up to ``seconds`` until it is saved. Returns whether all runs ended."""
+        """Closes the queue and cancels the current run; waits up to ``seconds`` until it is saved.
+        Returns whether all runs ended."""
         self.queue.close()
         self.stops.request_all()
         return self.queue.empty(seconds)

@@ -1,4 +1,5 @@
-"""Requests to stop. A request is answered by the running generator itself, before its next step, so that what it has is saved."""
+"""Requests to stop. A request is answered by the running generator itself, before its next step, so
+that what it has is saved."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class VisitorStop(NamedTuple):
 
 
 class StopRequests:
-    """Requests by visitor (``Services.key``, and what of the page it is). Safe between threads; built once and passed down."""
+    """Requests by visitor (``Services.key``, and what of the page it is). Safe between threads;
+    built once and passed down."""
 
     def __init__(self) -> None:
         self._requested = Latest[bool](MOST)

@@ -1,7 +1,9 @@
-"""The page's address (URL query): tab, open comparison, compared runs, search. It restores the view.
+"""The page's address (URL query): tab, open comparison, compared runs, search. It restores the
+view.
 
-The browser's half is assets/address.js: it reports what the address says when the page opens or the visitor goes back, and writes into
-it what the page shows. Everything in an address is hostile: what cannot be a value is left out.
+The browser's half is assets/address.js: it reports what the address says when the page opens or the
+visitor goes back, and writes into it what the page shows. Everything in an address is hostile: what
+cannot be a value is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from storage import Search, Sort, Source
 from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
 
-TABS = ("compare", "sweep", "quality", "history", "votes", "about")  # the first is what an address without a tab shows
+TABS = (
+    "compare",
+    "sweep",
+    "quality",
+    "history",
+    "votes",
+    "about",
+)  # the first is what an address without a tab shows
 SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "": (Sort.CREATED, True, "Latest first"),
     "oldest": (Sort.CREATED, False, "Oldest first"),
@@ -74,9 +83,10 @@ def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page`` counts from 1. ``share``: the token of a
-    link, through which what is named here is read. ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them;
-    never part of the address."""
+    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page``
+    counts from 1. ``share``: the token of a link, through which what is named here is read.
+    ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them; never
+    part of the address."""
 
     tab: str = _read_by(_among(TABS))
     sweep: str = _read_by(_matching(ID))
@@ -103,7 +113,12 @@ class Address:
 
 def read_address(given: Mapping[str, object]) -> Address:
     """Reads an address from untrusted strings; invalid values are replaced by the defaults."""
-    return Address(**{f.name: f.metadata["read"](str(given.get(f.name) or "").strip()) for f in fields(Address)})
+    return Address(
+        **{
+            f.name: f.metadata["read"](str(given.get(f.name) or "").strip())
+            for f in fields(Address)
+        }
+    )
 
 
 def without_search(address: Address) -> Address:
@@ -143,20 +158,25 @@ def _end(day: str, zone: int) -> datetime | None:
 def history_parameters(address: Address) -> dict[str, str]:
     """The query parameters of History, all of them; empty where unset."""
     texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
-    return texts | {"runs": ",".join(address.runs), "page": str(address.page) if address.page > 1 else ""}
+    return texts | {
+        "runs": ",".join(address.runs),
+        "page": str(address.page) if address.page > 1 else "",
+    }
 
 
 def search_query(address: Address) -> str:
-    """The fields of the search alone, as a query of the downloads; empty where nothing is searched."""
+    """The fields of the search alone, as a query of the downloads; empty where nothing is
+    searched."""
     texts = {name: getattr(address, name) for name in SEARCH if getattr(address, name)}
     texts |= {"zone": str(address.zone)} if address.since or address.until else {}
     return f"?{urlencode(texts, safe=',', errors='replace')}" if texts else ""
 
 
 def address_component() -> gr.HTML:
-    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all of them: ``select`` where another tab
-    may be asked for, ``input`` where History, whose components are there, is asked to show something. It stands outside of the tabs, so
-    that it runs from the start."""
+    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all
+    of them: ``select`` where another tab may be asked for, ``input`` where History, whose
+    components are there, is asked to show something. It stands outside of the tabs, so that it runs
+    from the start."""
     return gr.HTML(
         to_json({}),
         html_template="<span hidden></span>",
@@ -169,7 +189,8 @@ def address_component() -> gr.HTML:
 
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
-    """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs by id."""
+    """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs
+    by id."""
 
     def choose(event: gr.EventData) -> Any:
         return gr.update(selected=chosen_tab(read_address(event_data(event))))
@@ -177,11 +198,16 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
     address.select(choose, None, tabs, **PRIVATE)
     for name, tab in each.items():
         patch = to_json({"detail": {"tab": name}})
-        tab.select(None, js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {patch})); }}", **PRIVATE)
+        tab.select(
+            None,
+            js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {patch})); }}",
+            **PRIVATE,
+        )
 
 
 def chosen_tab(address: Address) -> str:
-    """The tab that an address opens: what it names belongs to a tab even where the tab itself is not named."""
+    """The tab that an address opens: what it names belongs to a tab even where the tab itself is
+    not named."""
     if address.tab:
         return address.tab
     if address.sweep or address.study:

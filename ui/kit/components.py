@@ -1,4 +1,5 @@
-"""The small components of the page: the message strip above the lanes, tables, verdicts, short texts, example prompts."""
+"""The small components of the page: the message strip above the lanes, tables, verdicts, short
+texts, example prompts."""
 
 from __future__ import annotations
 
@@ -11,14 +12,22 @@ from evaluation.format import displayable, shorten
 from ui.kit.panel import panel_component, render, static_component
 from ui.kit.values import Check, Part, Sentence, Table
 
-RUN_FILES = ("runs.csv", "tokens.csv", "nodes.csv", "runs.parquet", "tokens.parquet", "nodes.parquet")
+RUN_FILES = (
+    "runs.csv",
+    "tokens.csv",
+    "nodes.csv",
+    "runs.parquet",
+    "tokens.parquet",
+    "nodes.parquet",
+)
 VOTE_FILES = ("votes.csv", "votes.parquet")
 REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The message above the lanes. ``state``: idle, running, done, cancelled or failed; ``side`` a short text on the right."""
+    """The message above the lanes. ``state``: idle, running, done, cancelled or failed; ``side`` a
+    short text on the right."""
 
     parts: Sentence
     state: str = "idle"
@@ -29,13 +38,17 @@ class Strip:
         return render("kit/templates/strip.html.jinja", strip=self)
 
 
-def message_strip(text: str, state: str = "idle", *, side: str = "", progress: float = 0.0) -> Strip:
+def message_strip(
+    text: str, state: str = "idle", *, side: str = "", progress: float = 0.0
+) -> Strip:
     """A strip of one plain sentence, whatever it contains."""
     return Strip((Part(displayable(text)),), state, side, progress)
 
 
 def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
-    return panel_component(strip.html(), elem_id=f"{scope}-strip", elem_classes=["mars-strip-block"], scope=scope)
+    return panel_component(
+        strip.html(), elem_id=f"{scope}-strip", elem_classes=["mars-strip-block"], scope=scope
+    )
 
 
 def table_html(table: Table) -> str:
@@ -47,7 +60,10 @@ def check_html(check: Check) -> str:
 
 
 def chips_html(prompts: Sequence[str]) -> str:
-    return render("kit/templates/chips.html.jinja", prompts=[(shorten(prompt, 64), prompt) for prompt in prompts])
+    return render(
+        "kit/templates/chips.html.jinja",
+        prompts=[(shorten(prompt, 64), prompt) for prompt in prompts],
+    )
 
 
 def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
@@ -56,7 +72,8 @@ def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
 
 
 def text_panel(name: str, text: str = "") -> gr.HTML:
-    """A short text. Its value is plain text, which is written as text; ``name`` is its CSS class."""
+    """A short text. Its value is plain text, which is written as text; ``name`` is its CSS
+    class."""
     return gr.HTML(
         value=text,
         html_template=f'<p class="{name}"></p>',
@@ -65,7 +82,9 @@ def text_panel(name: str, text: str = "") -> gr.HTML:
     )
 
 
-Group = tuple[str, tuple[str, ...], str]  # a title, file names, and the query that all its links carry
+Group = tuple[
+    str, tuple[str, ...], str
+]  # a title, file names, and the query that all its links carry
 
 
 def downloads_html(*groups: Group) -> str:

@@ -1,4 +1,5 @@
-"""Errors for visitors: messages without paths, internal errors logged under an id, and the ASGI layer that answers failed requests."""
+"""Errors for visitors: messages without paths, internal errors logged under an id, and the ASGI
+layer that answers failed requests."""
 
 from __future__ import annotations
 
@@ -31,14 +32,16 @@ def error_message(error: Exception | str, *, public: bool) -> str:
 
 
 def fault(error: BaseException, where: str) -> str:
-    """Logs ``error`` with its stack under a new id; returns the message for the visitor, which has this id."""
+    """Logs ``error`` with its stack under a new id; returns the message for the visitor, which has
+    this id."""
     name = secrets.token_hex(4)
     LOG.error("fault", exc_info=error, extra={"fault": name, "where": where})
     return f"Something went wrong (error {name}). Completed runs were saved."
 
 
 class ErrorPages:
-    """ASGI middleware around the page: a request that fails gets an error id; if its response had begun, the connection is closed."""
+    """ASGI middleware around the page: a request that fails gets an error id; if its response had
+    begun, the connection is closed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -58,7 +61,9 @@ class ErrorPages:
             with contained():
                 await self._app(scope, receive, sender)
         except Exception as error:
-            if begun and _refused(error):  # Gradio's end of the stream of an unknown session, after a message
+            if begun and _refused(
+                error
+            ):  # Gradio's end of the stream of an unknown session, after a message
                 await send({"type": "http.response.body", "body": b""})
             elif begun:
                 fault(error, _place(scope))
@@ -66,13 +71,18 @@ class ErrorPages:
             elif _miscalled(scope, error):
                 await PlainTextResponse(f"{NO_CALL}\n", 400)(scope, receive, send)
             else:
-                await PlainTextResponse(f"{fault(error, _place(scope))}\n", 500)(scope, receive, send)
+                await PlainTextResponse(f"{fault(error, _place(scope))}\n", 500)(
+                    scope, receive, send
+                )
 
 
 def _miscalled(scope: Scope, error: Exception) -> bool:
-    """Whether Gradio did not find what a call names. Nothing of this program runs where these routes look for it."""
+    """Whether Gradio did not find what a call names. Nothing of this program runs where these
+    routes look for it."""
     path = str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
-    return path.startswith(CALLS) and (isinstance(error, KeyError | TypeError) or "FnIndex" in type(error).__name__)
+    return path.startswith(CALLS) and (
+        isinstance(error, KeyError | TypeError) or "FnIndex" in type(error).__name__
+    )
 
 
 def _refused(error: BaseException) -> bool:

@@ -1,4 +1,5 @@
-"""Events of the page: the options that several tabs share, and what a component reported with one."""
+"""Events of the page: the options that several tabs share, and what a component reported with
+one."""
 
 from __future__ import annotations
 
@@ -12,5 +13,6 @@ PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # not queued: answered 
 
 
 def event_data(event: gr.EventData) -> Mapping[str, Any]:
-    """The object that a component sent, or {} if it is not an object. Untrusted: a browser can send anything."""
+    """The object that a component sent, or {} if it is not an object. Untrusted: a browser can send
+    anything."""
     return event._data if isinstance(event._data, Mapping) else {}

@@ -1,4 +1,5 @@
-"""A figure on the page: the component that draws it, its value as a string, and the file of Plotly on this machine."""
+"""A figure on the page: the component that draws it, its value as a string, and the file of Plotly
+on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ FOREVER = "public, max-age=31536000, immutable"  # its name has its version
 
 
 def plotly_file(_request: Request) -> FileResponse:
-    """The part of plotly.js that our figures need, a third of the whole, to be kept by the browser."""
+    """The part of plotly.js that our figures need, a third of the whole, to be kept by the
+    browser."""
     headers = {"Content-Encoding": "gzip", "Cache-Control": FOREVER}
     return FileResponse(LIBRARY, media_type="text/javascript", headers=headers)
 
@@ -34,15 +36,23 @@ def plotly_script() -> str:
 
 
 def figure_component(
-    *, scope: str, name: str, label: str, empty: str = "There is nothing to draw.", wide: bool = False
+    *,
+    scope: str,
+    name: str,
+    label: str,
+    empty: str = "There is nothing to draw.",
+    wide: bool = False,
 ) -> gr.HTML:
-    """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names downloads; ``label`` says what it
-    shows; ``empty`` is written where there is none; a ``wide`` one scrolls in a narrow window. All are texts of ours."""
+    """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names
+    downloads; ``label`` says what it shows; ``empty`` is written where there is none; a ``wide``
+    one scrolls in a narrow window. All are texts of ours."""
     code = f"{plotly_script()}\n{asset('figure.js', FOLDER)}"
     return gr.HTML(
         value=figure_json(None),
         html_template=asset("figure.html", FOLDER),
-        js_on_load=with_given(code, scope=scope, name=name, label=label, empty=empty, themed=dict(THEMED)),
+        js_on_load=with_given(
+            code, scope=scope, name=name, label=label, empty=empty, themed=dict(THEMED)
+        ),
         apply_default_css=False,
         elem_id=f"{scope}-{name}",
         elem_classes=["mars-figure-block", *(["mars-wide"] if wide else [])],

@@ -1,6 +1,8 @@
-"""Everything that touches Gradio's internals, each part with what happens where they changed: stock behaviour, and one line in the log.
+"""Everything that touches Gradio's internals, each part with what happens where they changed: stock
+behaviour, and one line in the log.
 
-``tests/unit/ui/test_gradio_compat.py`` checks every internal that is used here against the installed Gradio.
+``tests/unit/ui/test_gradio_compat.py`` checks every internal that is used here against the
+installed Gradio.
 """
 
 from __future__ import annotations
@@ -36,15 +38,20 @@ def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
         try:
             change(*args, **kwargs)
         except (AttributeError, ImportError, TypeError) as error:
-            LOG.warning("Gradio %s does not allow %s (%s).", gr.__version__, change.__name__, type(error).__name__)
+            LOG.warning(
+                "Gradio %s does not allow %s (%s).",
+                gr.__version__,
+                change.__name__,
+                type(error).__name__,
+            )
 
     return changed
 
 
 @contextmanager
 def _no_server() -> Iterator[None]:
-    """Within it Gradio builds no server: it does when blocks begin and end, and at every call of ``queue``, and serves only the one that
-    ``launch`` builds."""
+    """Within it Gradio builds no server: it does when blocks begin and end, and at every call of
+    ``queue``, and serves only the one that ``launch`` builds."""
     create = App.create_app
     App.create_app = staticmethod(lambda *_args, **_options: None)  # type: ignore[method-assign, assignment]
     try:
@@ -54,7 +61,8 @@ def _no_server() -> Iterator[None]:
 
 
 class FaultyBlocks(gr.Blocks):
-    """Blocks whose events never show more of an error than its id, wherever in an event it was raised. Their server is built once."""
+    """Blocks whose events never show more of an error than its id, wherever in an event it was
+    raised. Their server is built once."""
 
     def queue(self, *args: Any, **options: Any) -> Any:
         with _no_server():
@@ -71,7 +79,10 @@ class FaultyBlocks(gr.Blocks):
         if not event.fn:
             raise gr.Error("This event runs in the browser alone.", print_exception=False)
         if len(given) != len(event.inputs):  # only a request that was written by hand
-            raise gr.Error(f"This takes {plural(len(event.inputs), 'value')}, not {len(given)}.", print_exception=False)
+            raise gr.Error(
+                f"This takes {plural(len(event.inputs), 'value')}, not {len(given)}.",
+                print_exception=False,
+            )
         reported = options.get("event_data")
         if reported is not None and not isinstance(getattr(reported, "_data", {}), Mapping):
             options["event_data"] = gr.EventData(reported.target, {})
@@ -83,28 +94,42 @@ class FaultyBlocks(gr.Blocks):
             raise
         except Exception as error:  # noqa: BLE001  (the last place that sees it)
             name = getattr(event, "name", None) or getattr(event, "api_name", None)
-            raise gr.Error(fault(error, f"event {name}" if name else "event"), print_exception=False) from None
+            raise gr.Error(
+                fault(error, f"event {name}" if name else "event"), print_exception=False
+            ) from None
 
     async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
-        """As Gradio's, which builds every component anew that an event leaves as it is: of 17 ms for a frame of Compare, 14."""
+        """As Gradio's, which builds every component anew that an event leaves as it is: of 17 ms
+        for a frame of Compare, 14."""
         outputs = block_fn.outputs
-        if not isinstance(predictions, dict) or not predictions or not predictions.keys() <= set(outputs):
+        if (
+            not isinstance(predictions, dict)
+            or not predictions
+            or not predictions.keys() <= set(outputs)
+        ):
             return await super().postprocess_data(block_fn, predictions, state)
-        kept = [each for each, value in predictions.items() if isinstance(value, dict) and value == gr.skip()]
+        kept = [
+            each
+            for each, value in predictions.items()
+            if isinstance(value, dict) and value == gr.skip()
+        ]
         changed = [each for each in outputs if each in predictions.keys() - kept]
         found: dict[Any, Any] = {}
         if changed:
             event, values = copy.copy(block_fn), [predictions[each] for each in changed]
             event.outputs = changed
-            values = await super().postprocess_data(event, values if len(changed) > 1 else values[0], state)
+            values = await super().postprocess_data(
+                event, values if len(changed) > 1 else values[0], state
+            )
             found = dict(zip(changed, values, strict=True))
         return [found.get(each, None if each.stateful else gr.skip()) for each in outputs]
 
 
 @_or_stock
 def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
-    """Gradio tells how an event fares to each of its outputs, at every message of any event, even where nothing shows it: with
-    hundreds of components that takes the browser longer than a frame. Events that show nothing report to ``target`` alone."""
+    """Gradio tells how an event fares to each of its outputs, at every message of any event, even
+    where nothing shows it: with hundreds of components that takes the browser longer than a frame.
+    Events that show nothing report to ``target`` alone."""
     for event in page.fns.values():
         if event.show_progress == "hidden":
             event.show_progress_on = [target]
@@ -112,14 +137,17 @@ def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
 
 @_or_stock
 def forget_components(page: gr.Blocks) -> None:
-    """For a page that was just launched and has no session yet: sessions keep the values of ``gr.State`` only. For links to a page as it
-    stands Gradio keeps with every session a description of each component and the value that it last showed: a megabyte for one call of
-    the API, more for an open page. This page has links of its own (``ui.kit.address``)."""
+    """For a page that was just launched and has no session yet: sessions keep the values of
+    ``gr.State`` only. For links to a page as it stands Gradio keeps with every session a
+    description of each component and the value that it last showed: a megabyte for one call of the
+    API, more for an open page. This page has links of its own (``ui.kit.address``)."""
     from gradio.state_holder import SessionState, StateHolder
 
     class Session(SessionState):
         def __init__(self, blocks: gr.Blocks) -> None:
-            nothing: Any = SimpleNamespace(default_config=blocks.default_config, blocks=())  # to describe
+            nothing: Any = SimpleNamespace(
+                default_config=blocks.default_config, blocks=()
+            )  # to describe
             super().__init__(nothing)
 
         def __setitem__(self, key: int, value: Any) -> None:
@@ -145,7 +173,8 @@ def forget_components(page: gr.Blocks) -> None:
 
 @_or_stock
 def limit_arrival(page: gr.Blocks) -> None:
-    """For a page that was just launched: a connection whose request has not arrived whole within ``ARRIVAL_S`` is closed."""
+    """For a page that was just launched: a connection whose request has not arrived whole within
+    ``ARRIVAL_S`` is closed."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class PromptProtocol(H11Protocol):
@@ -173,12 +202,20 @@ def limit_arrival(page: gr.Blocks) -> None:
                 self._deadline = self.loop.call_later(ARRIVAL_S, self._expire)
 
         def _arrived(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+            return (
+                self.cycle is not None
+                and not self.cycle.response_complete
+                and not self.cycle.more_body
+            )
 
         def _expire(self) -> None:
             if self.transport.is_closing() or self._arrived():
                 return
-            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            if (
+                self.cycle is None
+                or self.cycle.response_complete
+                or not self.cycle.response_started
+            ):
                 self.transport.write(_TIMED_OUT)
             self.transport.close()
 
@@ -191,14 +228,17 @@ def limit_arrival(page: gr.Blocks) -> None:
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
     """Until every event that was queued has told its client how it ended, ``seconds`` at most."""
     ends = time.monotonic() + seconds
-    pending: Mapping[str, Any] = getattr(getattr(page, "_queue", None), "pending_event_ids_session", {})
+    pending: Mapping[str, Any] = getattr(
+        getattr(page, "_queue", None), "pending_event_ids_session", {}
+    )
     while any(list(pending.values())) and time.monotonic() < ends:
         time.sleep(0.02)
 
 
 @_or_stock
 def check_sign_in(button: gr.LoginButton) -> None:
-    """The page asks on load who signed in, as Gradio's button does by itself, but not by a public endpoint."""
+    """The page asks on load who signed in, as Gradio's button does by itself, but not by a public
+    endpoint."""
     from gradio.context import Context
 
     page, check = Context.root_block, button._check_login_status

@@ -10,17 +10,42 @@ from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopR
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
 _RULES = {
-    "none": "Target alone", "server": "Served model", "strict": "Strict", "block": "Block verification", "mars": "MARS",
-    "mars-algorithm1": "MARS, Algorithm 1", "mars-reference": "MARS, reference code", "mars-gap": "MARS, gap",
-    "cascade-token": "Token cascade", "ears": "EARS", "ensemble": "Ensemble", "entropy": "Entropy", "fly": "FLy",
-    "lenience": "Lenience", "threshold": "Threshold", "topk-delta": "Top-k, margin δ", "topk-ratio": "Top-k, ratio ρ",
+    "none": "Target alone",
+    "server": "Served model",
+    "strict": "Strict",
+    "block": "Block verification",
+    "mars": "MARS",
+    "mars-algorithm1": "MARS, Algorithm 1",
+    "mars-reference": "MARS, reference code",
+    "mars-gap": "MARS, gap",
+    "cascade-token": "Token cascade",
+    "ears": "EARS",
+    "ensemble": "Ensemble",
+    "entropy": "Entropy",
+    "fly": "FLy",
+    "lenience": "Lenience",
+    "threshold": "Threshold",
+    "topk-delta": "Top-k, margin δ",
+    "topk-ratio": "Top-k, ratio ρ",
     "typical": "Typical acceptance",
-}  # fmt: skip
+}
 _PARAMETERS = {
-    "theta": "θ", "gap": "g", "epsilon": "ε", "delta": "δ", "ratio": "ρ", "lenience": "ℓ", "tolerance": "τ₀",
-    "alpha": "α", "limit": "t", "weight": "w", "window": "W", "entropy": "h", "n": "N", "single": "θ single",
+    "theta": "θ",
+    "gap": "g",
+    "epsilon": "ε",
+    "delta": "δ",
+    "ratio": "ρ",
+    "lenience": "ℓ",
+    "tolerance": "τ₀",
+    "alpha": "α",
+    "limit": "t",
+    "weight": "w",
+    "window": "W",
+    "entropy": "h",
+    "n": "N",
+    "single": "θ single",
     "accumulated": "θ acc",
-}  # fmt: skip
+}
 _STOPS = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
@@ -49,7 +74,10 @@ def rule_label(stored: str) -> str:
 
 def parameters_text(values: Mapping[str, object]) -> str:
     """``θ = 0.9``."""
-    written = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+    written = {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in values.items()
+    }
     return ", ".join(f"{parameter_title(name)} = {value}" for name, value in written.items())
 
 
@@ -63,7 +91,8 @@ def lane_label(config: RunConfig) -> str:
 
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
-    """The rules of the runs of one comparison with what else sets them apart: drafts of their own, a given beginning."""
+    """The rules of the runs of one comparison with what else sets them apart: drafts of their own,
+    a given beginning."""
     differ = len({config.drafter for config in configs if config.drafter.kind != "none"}) > 1
     given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
@@ -78,21 +107,34 @@ def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     for names in (rules, tuple(map(lane_label, configs)), lane_labels(configs)):
         if len(set(names)) == len(names):
             return names
-    sides = ("left", "right") if len(configs) == 2 else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
+    sides = (
+        ("left", "right")
+        if len(configs) == 2
+        else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
+    )
     labels = lane_labels(configs)
     return tuple(
-        f"{label} ({side})" if labels.count(label) > 1 else label for label, side in zip(labels, sides, strict=True)
+        f"{label} ({side})" if labels.count(label) > 1 else label
+        for label, side in zip(labels, sides, strict=True)
     )
 
 
 def setting(value: float) -> str:
     """A number of a configuration; a dash where a server did not report it."""
-    return MISSING if math.isnan(value) or value == UNKNOWN else str(value) if isinstance(value, int) else f"{value:g}"
+    return (
+        MISSING
+        if math.isnan(value) or value == UNKNOWN
+        else str(value)
+        if isinstance(value, int)
+        else f"{value:g}"
+    )
 
 
 def processors_text(processors: Processors) -> str:
     """Those that are on."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in processors.chosen.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in processors.chosen.items()
+    )
 
 
 def settings_line(config: RunConfig) -> str:
@@ -108,7 +150,8 @@ def settings_line(config: RunConfig) -> str:
 
 
 def exact_text(config: RunConfig) -> str:
-    """The shapes of an exact run's passes; ``no`` and the reason where it was not exact; empty where that was not recorded."""
+    """The shapes of an exact run's passes; ``no`` and the reason where it was not exact; empty
+    where that was not recorded."""
     return displayable(config.environment.get("exact", ""))
 
 
@@ -123,11 +166,17 @@ def draft_length(drafter: DrafterConfig) -> str:
 def _draft(drafter: DrafterConfig) -> list[str]:
     shape = draft_length(drafter) if drafter.tree else f"K {drafter.k}"
     mode = drafter.mode.value
-    kinds = {"model": f"{mode} drafts", "eagle3": f"{mode} EAGLE-3 drafts", "ngram": "n-gram drafts"}
+    kinds = {
+        "model": f"{mode} drafts",
+        "eagle3": f"{mode} EAGLE-3 drafts",
+        "ngram": "n-gram drafts",
+    }
     return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
 
 
 def _machine(config: RunConfig) -> list[str]:
     exact = exact_text(config)
     known = [f"not exact{exact[2:]}" if exact.startswith("no") else "exact"] if exact else []
-    return [config.environment[name] for name in ("device", "dtype") if name in config.environment] + known
+    return [
+        config.environment[name] for name in ("device", "dtype") if name in config.environment
+    ] + known

@@ -1,7 +1,9 @@
-"""The outcome colours and shapes, in one place: token view, figures, legends and reports take them from here.
+"""The outcome colours and shapes, in one place: token view, figures, legends and reports take them
+from here.
 
-Colour-blind safe (Okabe and Ito); ``light`` and ``dark`` are the marks on either ground, ``*_text`` reach 4.5:1 as text.
-Every outcome also has a shape, so that no colour is ever needed to tell two apart.
+Colour-blind safe (Okabe and Ito); ``light`` and ``dark`` are the marks on either ground, ``*_text``
+reach 4.5:1 as text. Every outcome also has a shape, so that no colour is ever needed to tell two
+apart.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ OUTCOME_STYLES: Mapping[Outcome, OutcomeStyle] = {
     Outcome.BONUS: OutcomeStyle(*_BONUS, "the target's own token after a full draft"),
 }
 
-# z₂/z₁ below θ is decisive (violet), above θ a near tie (orange); neutral at θ. PuOr of ColorBrewer: safe for every colour vision.
+# z₂/z₁ below θ is decisive (violet), above θ a near tie (orange); neutral at θ. PuOr of
+# ColorBrewer: safe for every colour vision.
 DECISIVE: tuple[str, ...] = ("#2D1E5F", "#5E4A9C", "#A79FCB", "#E4E1EC")
 NEAR_TIE: tuple[str, ...] = ("#FBE9D3", "#FDB863", "#E08214")
 LANES: tuple[str, ...] = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B")  # the lanes, on either ground
@@ -45,12 +48,14 @@ GRID = "rgba(128, 136, 148, 0.22)"
 
 
 def css_variables() -> str:
-    """The palette as CSS custom properties, ``--mars-<outcome>`` and ``--mars-<outcome>-text``, light and dark."""
+    """The palette as CSS custom properties, ``--mars-<outcome>`` and ``--mars-<outcome>-text``,
+    light and dark."""
     rules = ""
     for where, name in ((":root", "light"), (".dark", "dark")):
         looks = ((outcome, style._asdict()) for outcome, style in OUTCOME_STYLES.items())
         pairs = (
-            f"--mars-{outcome}:{look[name]};--mars-{outcome}-text:{look[f'{name}_text']};" for outcome, look in looks
+            f"--mars-{outcome}:{look[name]};--mars-{outcome}-text:{look[f'{name}_text']};"
+            for outcome, look in looks
         )
         rules += f"{where}{{{''.join(pairs)}}}\n"
     return rules

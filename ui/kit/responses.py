@@ -1,4 +1,5 @@
-"""Files as answers: typed by their suffix; what was written to the disk for one goes when it was sent."""
+"""Files as answers: typed by their suffix; what was written to the disk for one goes when it was
+sent."""
 
 from __future__ import annotations
 
@@ -31,4 +32,6 @@ def written(name: str, write: Callable[[Path], None]) -> FileResponse:
     except BaseException:
         path.unlink()
         raise
-    return FileResponse(path, media_type=MEDIA[path.suffix], filename=name, background=BackgroundTask(path.unlink))
+    return FileResponse(
+        path, media_type=MEDIA[path.suffix], filename=name, background=BackgroundTask(path.unlink)
+    )

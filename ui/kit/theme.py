@@ -1,4 +1,5 @@
-"""The look of the page as a Gradio theme: calm neutral ground, ink as the one accent, colour left to the data. Light and dark.
+"""The look of the page as a Gradio theme: calm neutral ground, ink as the one accent, colour left
+to the data. Light and dark.
 
 Fonts come with Gradio or with the system; nothing is fetched from anywhere else.
 """
@@ -14,10 +15,23 @@ from ui.kit.palette import css_variables
 
 SLATE = colors.Color(
     name="mars-slate",
-    c50="#FAFAFB", c100="#F3F4F6", c200="#E5E7EB", c300="#D3D6DC", c400="#9CA1AB",
-    c500="#6B717C", c600="#4E545F", c700="#373C46", c800="#23272F", c900="#191C22", c950="#111318",
-)  # fmt: skip
-FIRST = ("page", "settings", "lanes")  # sheets of ui/assets/styles, before that of the token view and after it
+    c50="#FAFAFB",
+    c100="#F3F4F6",
+    c200="#E5E7EB",
+    c300="#D3D6DC",
+    c400="#9CA1AB",
+    c500="#6B717C",
+    c600="#4E545F",
+    c700="#373C46",
+    c800="#23272F",
+    c900="#191C22",
+    c950="#111318",
+)
+FIRST = (
+    "page",
+    "settings",
+    "lanes",
+)  # sheets of ui/assets/styles, before that of the token view and after it
 SHEETS = ("reader", "details", "figures", "history", "study", "votes", "account", "about", "narrow")
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
@@ -42,7 +56,9 @@ def page_theme() -> gr.themes.Base:
 def page_css() -> str:
     """The palette as variables, the look of reports, then the style sheets."""
     first, last = ([asset(f"styles/{name}.css") for name in names] for names in (FIRST, SHEETS))
-    return css_variables() + "\n".join([sheet("report.css"), *first, asset("tokens.css", "token_view"), *last])
+    return css_variables() + "\n".join(
+        [sheet("report.css"), *first, asset("tokens.css", "token_view"), *last]
+    )
 
 
 _COLOURS = {  # light and dark
@@ -67,7 +83,10 @@ _COLOURS = {  # light and dark
     "input_background_fill_focus": ("#FFFFFF", "#14161B"),
     "input_border_color": ("#CFD0CC", "#363B45"),
     "input_border_color_focus": ("#1B1E24", "#C5CAD3"),
-    "input_shadow_focus": ("0 0 0 3px rgba(60, 70, 90, 0.14)", "0 0 0 3px rgba(200, 210, 230, 0.14)"),
+    "input_shadow_focus": (
+        "0 0 0 3px rgba(60, 70, 90, 0.14)",
+        "0 0 0 3px rgba(200, 210, 230, 0.14)",
+    ),
     "input_placeholder_color": ("#767C87", "#858C98"),
     "slider_color": ("#1B1E24", "#D5D9E0"),
     "checkbox_background_color_selected": ("#1B1E24", "#D5D9E0"),

@@ -1,4 +1,5 @@
-"""Plain values that components of the page draw: a sentence, a table, the result of a check. No gradio."""
+"""Plain values that components of the page draw: a sentence, a table, the result of a check. No
+gradio."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position`` make it a link to a token."""
+    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position``
+    make it a link to a token."""
 
     text: str
     kind: str = "plain"
@@ -45,7 +47,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The verdict on a lossless run. ``state``: ok or bad; empty where there is nothing to check."""
+    """The verdict on a lossless run. ``state``: ok or bad; empty where there is nothing to
+    check."""
 
     state: str = ""
     text: str = ""

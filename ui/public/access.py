@@ -1,7 +1,9 @@
-"""Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of bounded size and for one's own open page.
+"""Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of
+bounded size and for one's own open page.
 
-Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read and stop what runs there, so the first
-browser that uses a session keeps it. An ASGI layer around the whole page.
+Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read
+and stop what runs there, so the first browser that uses a session keeps it. An ASGI layer around
+the whole page.
 """
 
 from __future__ import annotations
@@ -26,19 +28,39 @@ DEEPEST = 64  # levels of nested JSON
 MOST_SESSIONS = 20_000
 MOST_NAMED = 4  # sessions in one request: a page names one, perhaps in its address and in its body
 API = "/gradio_api/"
-OPEN = frozenset((
-    "info", "queue", "call", "cancel", "reset", "heartbeat", "startup-events", "theme.css", "app_id", "user", "login_check",
-    "mcp",
-))  # fmt: skip
+OPEN = frozenset(
+    (
+        "info",
+        "queue",
+        "call",
+        "cancel",
+        "reset",
+        "heartbeat",
+        "startup-events",
+        "theme.css",
+        "app_id",
+        "user",
+        "login_check",
+        "mcp",
+    )
+)
 JSON_ROUTES = frozenset(("queue", "call", "cancel", "reset", "run", "api", "mcp"))
-DIRECT = f"{API}run/predict"  # where the page sends events that do not queue; Gradio refuses others there where api_open is False
+# where the page sends events that do not queue; Gradio refuses others there where api_open is False
+DIRECT = f"{API}run/predict"
 _CLOSED = ("monitoring", "proxy=", "file=")  # outside of API: old names of routes
 CLOSED = "This part of the page is closed in public."
-TOO_LONG = f"The request is too long; on this public page it must be at most {LONGEST_BODY:,} bytes."
-NOT_JSON = f"The body must be JSON in UTF-8 with finite numbers, nested at most {DEEPEST} levels deep."
+TOO_LONG = (
+    f"The request is too long; on this public page it must be at most {LONGEST_BODY:,} bytes."
+)
+NOT_JSON = (
+    f"The body must be JSON in UTF-8 with finite numbers, nested at most {DEEPEST} levels deep."
+)
 TOO_MANY = f"session_hash must name at most {MOST_NAMED} sessions in one request, each of at most {LONGEST_SESSION} characters."
 OTHERS = "This page was opened by another browser, or its cookies were deleted; reload it."
-_STORED = ("cache-control", "private, no-store")  # what one visitor got is kept by no cache for others
+_STORED = (
+    "cache-control",
+    "private, no-store",
+)  # what one visitor got is kept by no cache for others
 
 
 class Access:
@@ -54,13 +76,16 @@ class Access:
             try:
                 receive = await self._checked(path, scope, receive)
             except HTTPException as error:
-                await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
+                await JSONResponse({"detail": error.detail}, error.status_code)(
+                    scope, receive, send
+                )
                 return
             send = _private(path, send) if self._public else send
         await self._app(scope, receive, send)
 
     async def _checked(self, path: str, scope: Scope, receive: Receive) -> Receive:
-        """Where the body comes from once it was read. Raises HTTPException for a request that may not pass."""
+        """Where the body comes from once it was read. Raises HTTPException for a request that may
+        not pass."""
         if self._public and not is_open(path):
             raise HTTPException(404, CLOSED)
         body: Any = None
@@ -89,7 +114,8 @@ def is_open(path: str) -> bool:
 
 
 def parse(body: bytes) -> Any:
-    """The value of a JSON text; None for an empty one. Raises ValueError for what is not JSON, not finite or nested too deep."""
+    """The value of a JSON text; None for an empty one. Raises ValueError for what is not JSON, not
+    finite or nested too deep."""
     try:
         value = json.loads(body.decode("utf-8") or "null")
     except RecursionError as error:
@@ -108,7 +134,8 @@ def _check_depth(value: Any, levels: int) -> None:
 
 
 def sessions_of(path: str, scope: Scope, body: Any) -> set[str]:
-    """All session names in a request's path, query and body; Gradio decides which of them it uses."""
+    """All session names in a request's path, query and body; Gradio decides which of them it
+    uses."""
     query = scope["query_string"].decode("latin-1")
     named: list[Any] = list(parse_qs(query).get("session_hash", ()))
     if path.startswith(f"{API}heartbeat/"):

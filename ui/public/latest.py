@@ -11,7 +11,8 @@ V = TypeVar("V")
 
 
 class Latest(Generic[V]):
-    """Values by key, of the ``most`` keys that were used last; the others are dropped. Thread-safe."""
+    """Values by key, of the ``most`` keys that were used last; the others are dropped.
+    Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -38,9 +39,12 @@ class Latest(Generic[V]):
             return self._values.get(key)
 
     def take(self, key: str, wanted: Callable[[V], bool] = lambda _: True) -> V | None:
-        """Removes and returns the key's value; None if there is none or ``wanted`` is false for it."""
+        """Removes and returns the key's value; None if there is none or ``wanted`` is false for
+        it."""
         with self._lock:
-            return self._values.pop(key) if key in self._values and wanted(self._values[key]) else None
+            return (
+                self._values.pop(key) if key in self._values and wanted(self._values[key]) else None
+            )
 
     def _used(self, key: str) -> None:
         self._values.move_to_end(key)

@@ -1,4 +1,5 @@
-"""Limits per visitor: none in private mode; in public mode bounds that the page states in one sentence."""
+"""Limits per visitor: none in private mode; in public mode bounds that the page states in one
+sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Limits:
     downloads: int | None = None  # of one owner, written at once
 
     def check(self, configs: Sequence[RunConfig], prompt_tokens: int) -> None:
-        """Raises ValueError with one sentence for the first exceeded limit. ``prompt_tokens``: of the longest prompt."""
+        """Raises ValueError with one sentence for the first exceeded limit. ``prompt_tokens``: of
+        the longest prompt."""
         _at_most("The number of lanes", len(configs), self.lanes)
         _at_most("The prompt's length in tokens", prompt_tokens, self.prompt_tokens)
         for config in configs:
@@ -60,7 +62,11 @@ class Limits:
             *([f"trees of {plural(self.tree_tokens, 'token')}"] if self.tree_tokens else []),
             *([f"trees of depth {count(self.tree_depth)}"] if self.tree_depth else []),
             *([plural(self.lanes, "lane")] if self.lanes and not sweep else []),
-            *([f"{plural(self.sweep_runs, 'run')} a sweep or study"] if self.sweep_runs and sweep else []),
+            *(
+                [f"{plural(self.sweep_runs, 'run')} a sweep or study"]
+                if self.sweep_runs and sweep
+                else []
+            ),
             *([f"{count(self.seconds)} s once its turn has come"] if self.seconds else []),
             *([f"{plural(self.runs_an_hour, 'run')} an hour"] if self.runs_an_hour else []),
         ]
@@ -69,21 +75,36 @@ class Limits:
 
 PRIVATE_LIMITS = Limits()
 PUBLIC_LIMITS = Limits(
-    prompt_characters=8000, prompt_tokens=2048, new_tokens=512, k=16, tree_tokens=64, tree_depth=12, lanes=4, sweep_runs=80,
-    seconds=120, waiting=20, runs_an_hour=120, downloads=2,
-)  # fmt: skip
+    prompt_characters=8000,
+    prompt_tokens=2048,
+    new_tokens=512,
+    k=16,
+    tree_tokens=64,
+    tree_depth=12,
+    lanes=4,
+    sweep_runs=80,
+    seconds=120,
+    waiting=20,
+    runs_an_hour=120,
+    downloads=2,
+)
 
 
 def read_limits(text: str, base: Limits) -> Limits:
-    """``base`` with what ``text`` sets, as ``new_tokens=256,seconds=60``; ``off`` takes a bound away. Raises ValueError."""
+    """``base`` with what ``text`` sets, as ``new_tokens=256,seconds=60``; ``off`` takes a bound
+    away. Raises ValueError."""
     names = [field.name for field in fields(Limits)]
     changed: dict[str, int | None] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, value = map(str.strip, part.partition("="))
         if name not in names:
             raise ValueError(f"MARS_LIMITS sets {name[:80]!r}; it can set {', '.join(names)}.")
-        if value != "off" and not (value.isascii() and value.isdecimal() and 1 <= int(value) <= 10**9):
-            raise ValueError(f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or off.")
+        if value != "off" and not (
+            value.isascii() and value.isdecimal() and 1 <= int(value) <= 10**9
+        ):
+            raise ValueError(
+                f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or off."
+            )
         changed[name] = None if value == "off" else int(value)
     return replace(base, **changed)
 

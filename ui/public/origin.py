@@ -1,10 +1,12 @@
-"""Requests from pages of other origins carry no identity of the visitor; a private page, which has no visitors, refuses them, and names
-that are not its own. Forwarding headers count only behind a declared proxy. And the cookie by which a browser is known, set once, with
-the page itself. ASGI layers around the whole page.
+"""Requests from pages of other origins carry no identity of the visitor; a private page, which has
+no visitors, refuses them, and names that are not its own. Forwarding headers count only behind a
+declared proxy. And the cookie by which a browser is known, set once, with the page itself. ASGI
+layers around the whole page.
 
-Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that browsers send from everywhere.
-Without this layer, any site that a visitor has open could read and delete the visitor's runs. Browsers name the site of the sender in
-``Sec-Fetch-Site``; over plain HTTP they do not, and then ``Origin`` must be the page's own. No script can change either header.
+Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that
+browsers send from everywhere. Without this layer, any site that a visitor has open could read and
+delete the visitor's runs. Browsers name the site of the sender in ``Sec-Fetch-Site``; over plain
+HTTP they do not, and then ``Origin`` must be the page's own. No script can change either header.
 """
 
 from __future__ import annotations
@@ -34,15 +36,19 @@ Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
 class OwnPages:
-    """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that leads here keeps them. ``trust_proxy``:
-    a proxy in front sets ``X-Forwarded-Host`` and ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send
-    them and Gradio builds addresses of them.
+    """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that
+    leads here keeps them. ``trust_proxy``: a proxy in front sets ``X-Forwarded-Host`` and
+    ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send them and
+    Gradio builds addresses of them.
 
-    ``hosts``: of a private page, the names under which it may be opened, with ``*`` for any part, besides this machine's. Requests of other
-    pages are refused then, and those to other names: somebody else may have led that name to this address (DNS rebinding), which makes
-    the page that is open there one of the same origin. An IP address cannot be led elsewhere."""
+    ``hosts``: of a private page, the names under which it may be opened, with ``*`` for any part,
+    besides this machine's. Requests of other pages are refused then, and those to other names:
+    somebody else may have led that name to this address (DNS rebinding), which makes the page that
+    is open there one of the same origin. An IP address cannot be led elsewhere."""
 
-    def __init__(self, app: ASGIApp, *, trust_proxy: bool = False, hosts: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, trust_proxy: bool = False, hosts: Sequence[str] | None = None
+    ) -> None:
         self._app, self._trust_proxy = app, trust_proxy
         machine = socket.gethostname()
         names = None if hosts is None else ("localhost", machine, f"{machine}.local", *hosts)
@@ -50,21 +56,30 @@ class OwnPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
-            headers = [each for each in scope["headers"] if self._trust_proxy or not each[0].startswith(_FORWARDED)]
+            headers = [
+                each
+                for each in scope["headers"]
+                if self._trust_proxy or not each[0].startswith(_FORWARDED)
+            ]
             scope = {**scope, "headers": headers}
             if self._hosts is not None and (refusal := self._refusal(scope)):
                 await JSONResponse({"detail": refusal}, 403)(scope, receive, send)
                 return
             if foreign(scope):
                 scope["headers"] = [each for each in headers if each[0] != b"cookie"]
-                if "session" in scope:  # of the layer around this one, which leaves its cookie as it is
+                if (
+                    "session" in scope
+                ):  # of the layer around this one, which leaves its cookie as it is
                     scope["session"] = {}
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str:
-        """Why a private page does not answer; empty where it does. Programs may send no ``Host``; browsers always do."""
+        """Why a private page does not answer; empty where it does. Programs may send no ``Host``;
+        browsers always do."""
         headers = Headers(scope=scope)
-        for host in filter(None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())):
+        for host in filter(
+            None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())
+        ):
             origin = _origin(f"http://{host}")
             if origin is None or not self._own(origin[1].rstrip(".")):
                 return f"This page does not answer under the name {host[:80]!a}; MARS_HOSTS lists further names."
@@ -78,7 +93,8 @@ class OwnPages:
 
 
 def foreign(scope: Scope) -> bool:
-    """Whether a page of another origin sends this request. Programs send neither header; they are not foreign."""
+    """Whether a page of another origin sends this request. Programs send neither header; they are
+    not foreign."""
     headers = Headers(scope=scope)
     site, sender = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None:
@@ -89,9 +105,12 @@ def foreign(scope: Scope) -> bool:
 
 
 def own_origin(scope: Scope) -> Origin | None:
-    """The origin under which the visitor sees the page; None where the request does not say. Forwarding headers, if any, are trusted."""
+    """The origin under which the visitor sees the page; None where the request does not say.
+    Forwarding headers, if any, are trusted."""
     headers, scheme = Headers(scope=scope), str(scope.get("scheme", "http"))
-    proto, host = (headers.get(f"x-forwarded-{name}", "").split(",")[0].strip() for name in ("proto", "host"))
+    proto, host = (
+        headers.get(f"x-forwarded-{name}", "").split(",")[0].strip() for name in ("proto", "host")
+    )
     scheme, host = proto or _SCHEMES.get(scheme, scheme), host or headers.get("host", "")
     return _origin(f"{scheme.lower()}://{host}")
 
@@ -106,15 +125,20 @@ def _origin(text: str) -> Origin | None:
 
 
 class VisitorCookie:
-    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The cookie comes with the page alone: were it
-    set by any answer, requests that run side by side would each make another visitor. Pages of other origins get none: it would take the
-    place of the visitor's own."""
+    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The
+    cookie comes with the page alone: were it set by any answer, requests that run side by side
+    would each make another visitor. Pages of other origins get none: it would take the place of the
+    visitor's own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _asks_for_the_page(scope) or secret_of(HTTPConnection(scope).cookies, {}) or foreign(scope):
+        if (
+            not _asks_for_the_page(scope)
+            or secret_of(HTTPConnection(scope).cookies, {})
+            or foreign(scope)
+        ):
             await self._app(scope, receive, send)
             return
         seen = own_origin(scope)
@@ -124,15 +148,17 @@ class VisitorCookie:
             if message["type"] == "http.response.start" and message["status"] == 200:
                 headers = MutableHeaders(scope=message)
                 headers.append("set-cookie", cookie)
-                headers["cache-control"] = "private, no-store"  # else a cache on the way would make one visitor of many
+                headers["cache-control"] = (
+                    "private, no-store"  # else a cache on the way would make one visitor of many
+                )
             await send(message)
 
         await self._app(scope, receive, sender)
 
 
 def new_cookie(path: str, *, secure: bool) -> str:
-    """The value of a Set-Cookie header with a new secret. A Space is shown in a frame of another site: there a cookie must be
-    partitioned, which asks for https."""
+    """The value of a Set-Cookie header with a new secret. A Space is shown in a frame of another
+    site: there a cookie must be partitioned, which asks for https."""
     site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
 
@@ -146,4 +172,8 @@ def root_path(scope: Scope) -> str:
 
 def _asks_for_the_page(scope: Scope) -> bool:
     root = str(scope.get("root_path") or "")
-    return scope["type"] == "http" and scope["method"] == "GET" and scope["path"].removeprefix(root) in ("", "/")
+    return (
+        scope["type"] == "http"
+        and scope["method"] == "GET"
+        and scope["path"].removeprefix(root) in ("", "/")
+    )

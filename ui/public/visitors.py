@@ -1,5 +1,5 @@
-"""The visitor of a request: the owner whose runs it may read and to whom new runs belong. Stores nothing;
-returns secrets of visitors only as hashes."""
+"""The visitor of a request: the owner whose runs it may read and to whom new runs belong. Stores
+nothing; returns secrets of visitors only as hashes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _SHARED = ("x-gradio-user", "mcp")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """``owner``: the owner whose runs are read and written; None: all runs are read, and new ones have no owner (private mode).
-    ``session``: one open page or client. ``name``: of who signed in. ``lasting``: the owner outlives the page."""
+    """``owner``: the owner whose runs are read and written; None: all runs are read, and new ones
+    have no owner (private mode). ``session``: one open page or client. ``name``: of who signed in.
+    ``lasting``: the owner outlives the page."""
 
     owner: str | None = None
     session: str = ""
@@ -35,13 +36,17 @@ ANYBODY = Visitor()
 
 
 def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
-    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one). In public mode the owner is the first
-    of: the account that signed in, the browser's cookie, the program's header, the open page. Without any of these it is a random one that
-    cannot be used again. ``sign_in``: Gradio's session is signed with a secret only then, and is ignored otherwise."""
+    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one).
+    In public mode the owner is the first of: the account that signed in, the browser's cookie, the
+    program's header, the open page. Without any of these it is a random one that cannot be used
+    again. ``sign_in``: Gradio's session is signed with a secret only then, and is ignored
+    otherwise."""
     session = _session(request)
     if not public:
         return Visitor(None, session)
-    raw = getattr(request, "request", None) or request  # Starlette's own, where it is gradio's around it
+    raw = (
+        getattr(request, "request", None) or request
+    )  # Starlette's own, where it is gradio's around it
     account = _account(raw) if sign_in else None
     if account is not None:
         return Visitor(_owner("account", f"hf:{account[0]}"), session, account[1])
@@ -67,7 +72,8 @@ def browser_owner(secret: str) -> str:
 
 
 def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
-    """The secret that a browser or a program sends; empty where it sends none, or one that cannot be one."""
+    """The secret that a browser or a program sends; empty where it sends none, or one that cannot
+    be one."""
     for secret in (cookies.get(COOKIE), headers.get(HEADER)):
         if isinstance(secret, str) and _SECRET.fullmatch(secret):
             return secret
@@ -75,7 +81,8 @@ def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
 
 
 def session_key(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
-    """The key under which the requests of one open page belong together: the browser's owner, ``mcp``, or ``page`` without a secret."""
+    """The key under which the requests of one open page belong together: the browser's owner,
+    ``mcp``, or ``page`` without a secret."""
     if headers.get(_SHARED[0]) == _SHARED[1]:
         return "mcp"
     secret = secret_of(cookies, headers)
@@ -87,14 +94,19 @@ def _owner(kind: str, secret: str) -> str:
 
 
 def _account(raw: Any) -> tuple[str, str] | None:
-    """Subject and name of the Hugging Face account, from the session that Gradio signs; None if not signed in."""
+    """Subject and name of the Hugging Face account, from the session that Gradio signs; None if not
+    signed in."""
     try:
         info = raw.scope["session"]["oauth_info"]
         user, expires = info["userinfo"], info.get("expires_at", math.inf)
         subject, name = user["sub"], user.get("preferred_username") or user.get("name")
     except (AttributeError, KeyError, TypeError):
         return None
-    known = isinstance(subject, str) and subject and not (isinstance(expires, int | float) and expires < time.time())
+    known = (
+        isinstance(subject, str)
+        and subject
+        and not (isinstance(expires, int | float) and expires < time.time())
+    )
     return (subject, str(name or "")[:80]) if known else None
 
 

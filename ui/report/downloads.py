@@ -35,16 +35,25 @@ ALL_FILES: Mapping[str, Writer] = {
 
 
 def run_file(services: Services, request: Request) -> Response:
-    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one; ``?text=…&rule=…`` those that the search finds;
-    ``runs.csv?runs=<id>,<id>`` these runs, in this order. Raises StorageError."""
-    store, name, wanted = store_for(services, request), request.path_params["name"], dict(request.query_params)
+    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one;
+    ``?text=…&rule=…`` those that the search finds; ``runs.csv?runs=<id>,<id>`` these runs, in this
+    order. Raises StorageError."""
+    store, name, wanted = (
+        store_for(services, request),
+        request.path_params["name"],
+        dict(request.query_params),
+    )
     if name not in ALL_FILES:
-        return PlainTextResponse(f"There is no download {name[:80]!a}; there are {', '.join(ALL_FILES)}.\n", 404)
+        return PlainTextResponse(
+            f"There is no download {name[:80]!a}; there are {', '.join(ALL_FILES)}.\n", 404
+        )
     comparison = wanted.get("comparison")
     if comparison is not None and not ID.fullmatch(comparison):
         return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
     if name == REPORT and comparison is None:
-        return PlainTextResponse("A report is of one comparison: name it with ?comparison=<id>.\n", 400)
+        return PlainTextResponse(
+            "A report is of one comparison: name it with ?comparison=<id>.\n", 400
+        )
     view = read_address(wanted)
 
     def write(path: Path) -> None:

@@ -1,8 +1,10 @@
-"""A comparison as one HTML file that needs nothing else: no request, readable offline, light and dark.
+"""A comparison as one HTML file that needs nothing else: no request, readable offline, light and
+dark.
 
-Texts and settings are blocks of a report's document, written by the same templates; tables of numbers, lanes and figures are those of the
-page: constant templates, constant scripts and values. All values are in one block of ASCII JSON without ``<``, which the scripts write
-with textContent; the only scripts that may run are those whose hashes the file names.
+Texts and settings are blocks of a report's document, written by the same templates; tables of
+numbers, lanes and figures are those of the page: constant templates, constant scripts and values.
+All values are in one block of ASCII JSON without ``<``, which the scripts write with textContent;
+the only scripts that may run are those whose hashes the file names.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 _SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
-_SYSTEM = {"font": "ui-sans-serif, system-ui, sans-serif", "font-mono": "ui-monospace, Consolas, monospace"}
+_SYSTEM = {
+    "font": "ui-sans-serif, system-ui, sans-serif",
+    "font-mono": "ui-monospace, Consolas, monospace",
+}
 
 
 @dataclass(slots=True)
@@ -51,8 +56,11 @@ class Components:
     values: list[dict[str, Any]] = field(default_factory=list)
 
     def place(self, component: gr.HTML, value: str) -> Markup:
-        """The template of a component, with the number of its values; the file's script draws it."""
-        drawn = component.js_on_load or "element.innerHTML = props.value;"  # without a script it shows escaped HTML
+        """The template of a component, with the number of its values; the file's script draws
+        it."""
+        drawn = (
+            component.js_on_load or "element.innerHTML = props.value;"
+        )  # without a script it shows escaped HTML
         template = component.html_template if component.js_on_load else ""
         script = self.scripts.setdefault(drawn, len(self.scripts))
         self.values.append({"script": script, "props": {**component.props, "value": value}})
@@ -64,28 +72,50 @@ class Components:
 def report_html(stored: StoredComparison) -> str:
     components, result = Components(), reopened(stored)
     reader = reader_component(scope=SCOPE, runs=False)
-    lanes = [(lane_component(view, scope=SCOPE, lane=lane), view) for lane, view in enumerate(result.lanes) if view]
-    prompts = (("prompt", "Prompt", stored.prompt.text), ("system", "System prompt", stored.prompt.system))
+    lanes = [
+        (lane_component(view, scope=SCOPE, lane=lane), view)
+        for lane, view in enumerate(result.lanes)
+        if view
+    ]
+    prompts = (
+        ("prompt", "Prompt", stored.prompt.text),
+        ("system", "System prompt", stored.prompt.system),
+    )
     details = result.details
-    plots = [(each.name, each.title, details.plots[each.name]) for each in FIGURES] if details else []
+    plots = (
+        [(each.name, each.title, details.plots[each.name]) for each in FIGURES] if details else []
+    )
     body: dict[str, Any] = {
         "name": title_of(stored),
         "facts": " · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags]),
         "comment": stored.comment,
         "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.html()),
-        "prompts": [Section(name, title, (Paragraph(text, "prompt"),)) for name, title, text in prompts if text],
+        "prompts": [
+            Section(name, title, (Paragraph(text, "prompt"),))
+            for name, title, text in prompts
+            if text
+        ],
         "reader": components.place(reader, reader.value) if stored.runs else "",
-        "lanes": [components.place(lane, view.json()) for lane, view in lanes] if stored.runs else [],
+        "lanes": [components.place(lane, view.json()) for lane, view in lanes]
+        if stored.runs
+        else [],
         "legend": Markup(legend_html()),
         "numbers": _numbers(details) if details else [],
         "figures": [
-            (title, components.place(figure_component(scope=SCOPE, name=name, label=title), figure_json(plot)))
+            (
+                title,
+                components.place(
+                    figure_component(scope=SCOPE, name=name, label=title), figure_json(plot)
+                ),
+            )
             for name, title, plot in plots
             if plot is not None
         ],
         "settings": _settings(stored) if stored.runs else [],
     }
-    functions = ",\n".join(f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts)
+    functions = ",\n".join(
+        f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts
+    )
     library = [gzip.decompress(LIBRARY.read_bytes()).decode()] if body["figures"] else []
     scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
@@ -100,13 +130,17 @@ def report_html(stored: StoredComparison) -> str:
 
 
 def report_css() -> str:
-    """The page's style sheets and those variables of its theme that they use, light and dark; nothing in them is fetched."""
+    """The page's style sheets and those variables of its theme that they use, light and dark;
+    nothing in them is fetched."""
     sheets, theme = page_css() + asset("styles/report.css"), page_theme()
     used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
     light = {name: _theme_value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
     dark = {name: _theme_value(theme, f"{name.replace('-', '_')}_dark") for name in used}
     blocks = ((":root", light), (".dark", dark))
-    rules = [f"{where}{{{''.join(f'--{n}:{v};' for n, v in values.items() if v)}}}\n" for where, values in blocks]
+    rules = [
+        f"{where}{{{''.join(f'--{n}:{v};' for n, v in values.items() if v)}}}\n"
+        for where, values in blocks
+    ]
     return "".join([*rules, sheets])
 
 
@@ -116,7 +150,9 @@ def _theme_value(theme: gr.themes.Base, name: str) -> str:
     if not isinstance(value, str) or not value.startswith("*"):
         return value if isinstance(value, str) else ""
     other = value[1:]
-    return _theme_value(theme, f"{other}_dark" if name.endswith("_dark") else other) or _theme_value(theme, other)
+    return _theme_value(
+        theme, f"{other}_dark" if name.endswith("_dark") else other
+    ) or _theme_value(theme, other)
 
 
 def _numbers(details: Details) -> list[tuple[str, str, str, Markup]]:
@@ -133,19 +169,36 @@ def _numbers(details: Details) -> list[tuple[str, str, str, Markup]]:
 def _settings(stored: StoredComparison) -> list[Section]:
     """How the runs were made, how to make them again, and on what."""
     configs = [run.trace.config for run in stored.runs]
-    shown = [(name, help_, list(map(read, configs))) for name, help_, read in SETTINGS if name not in _SHOWN_ABOVE]
+    shown = [
+        (name, help_, list(map(read, configs)))
+        for name, help_, read in SETTINGS
+        if name not in _SHOWN_ABOVE
+    ]
     names = dict.fromkeys(name for config in configs for name in config.environment)
-    versions = [(name, "", [str(config.environment.get(name, "")) for config in configs]) for name in names]
+    versions = [
+        (name, "", [str(config.environment.get(name, "")) for config in configs]) for name in names
+    ]
     lead = "The same settings on the command line; a comparison there runs strict in any case."
     return [
         Section("settings", "Settings", (_by_run("Settings", configs, shown),)),
-        Section("repeat", "How to repeat it", (Paragraph(comparison_commands(configs), "code"),), lead),
-        Section("versions", "Versions and machine", (_by_run("Versions and machine", configs, versions),)),
+        Section(
+            "repeat", "How to repeat it", (Paragraph(comparison_commands(configs), "code"),), lead
+        ),
+        Section(
+            "versions",
+            "Versions and machine",
+            (_by_run("Versions and machine", configs, versions),),
+        ),
     ]
 
 
-def _by_run(label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
+def _by_run(
+    label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]
+) -> Table:
     """Name, help and the value of every run; settings that no run has are left out."""
     some = [(name, help_, values) for name, help_, values in settings if any(values)]
-    rows = tuple((Cell(name, help=help_), *(Cell(value or "–") for value in values)) for name, help_, values in some)
+    rows = tuple(
+        (Cell(name, help=help_), *(Cell(value or "–") for value in values))
+        for name, help_, values in some
+    )
     return Table(label, tuple(map(Head, ("", *run_names(configs)))), rows)

@@ -1,6 +1,7 @@
 """The part of a result below the lanes: numbers, figures, shift. Plain values computed from traces.
 
-``FIGURES`` is the one table of figures: the page's tabs and the report of a comparison follow from it.
+``FIGURES`` is the one table of figures: the page's tabs and the report of a comparison follow from
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check, Table
-from ui.result.numbers import QUANTITIES, SHIFT_QUANTITIES, comparison_table, infinite_note, self_check, summary_table
+from ui.result.numbers import (
+    QUANTITIES,
+    SHIFT_QUANTITIES,
+    comparison_table,
+    infinite_note,
+    self_check,
+    summary_table,
+)
 
 UNDRAFTED = "No run drafted anything."
 MARGINS = "Margins"  # no tab: a figure of every lane, below its text
@@ -51,7 +59,8 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The runs that wrote something, by lane. ``partings``: lane → position at which it leaves the leftmost run."""
+    """The runs that wrote something, by lane. ``partings``: lane → position at which it leaves the
+    leftmost run."""
 
     runs: tuple[Run, ...]
     scale: Scale
@@ -63,8 +72,8 @@ class Comparison:
 
 
 class Figure(NamedTuple):
-    """``name`` is unique and names downloads; ``draw`` gives None where there is nothing to draw, ``empty`` stands there then;
-    a ``wide`` one scrolls in a narrow window."""
+    """``name`` is unique and names downloads; ``draw`` gives None where there is nothing to draw,
+    ``empty`` stands there then; a ``wide`` one scrolls in a narrow window."""
 
     tab: str
     name: str
@@ -81,22 +90,48 @@ def _margins(lane: int, shown: Comparison) -> Plot | None:
 
 FIGURES: tuple[Figure, ...] = (
     *(
-        Figure(MARGINS, f"margins-{lane + 1}", f"Margin of every token, {name.lower()} lane", partial(_margins, lane), "", True)
+        Figure(
+            MARGINS,
+            f"margins-{lane + 1}",
+            f"Margin of every token, {name.lower()} lane",
+            partial(_margins, lane),
+            "",
+            True,
+        )
         for lane, name in enumerate(LANE_NAMES)
     ),
-    Figure("Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)),
-    Figure("Steps", "timeline", "Drafting and verifying on one clock", lambda shown: timeline_plot(shown.runs)),
-    Figure("Acceptance", "acceptance", "Acceptance by depth", lambda shown: acceptance_plot(shown.drafted), UNDRAFTED),
-    Figure("Ratio", "ratio", "r of the drafted tokens", lambda shown: ratio_plot(shown.drafted, shown.scale), UNDRAFTED),
+    Figure(
+        "Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)
+    ),
+    Figure(
+        "Steps",
+        "timeline",
+        "Drafting and verifying on one clock",
+        lambda shown: timeline_plot(shown.runs),
+    ),
+    Figure(
+        "Acceptance",
+        "acceptance",
+        "Acceptance by depth",
+        lambda shown: acceptance_plot(shown.drafted),
+        UNDRAFTED,
+    ),
+    Figure(
+        "Ratio",
+        "ratio",
+        "r of the drafted tokens",
+        lambda shown: ratio_plot(shown.drafted, shown.scale),
+        UNDRAFTED,
+    ),
     Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot(shown.runs)),
     Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs)),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name → figure of ``FIGURES``; ``traces`` and
-    ``ids`` (of those that were saved) by lane."""
+    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name →
+    figure of ``FIGURES``; ``traces`` and ``ids`` (of those that were saved) by lane."""
 
     table: Table
     check: Check
@@ -119,7 +154,9 @@ def details_of(
         return None
     ended = list(written.values())
     names = run_names([trace.config for trace in ended])
-    runs = tuple(Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True))
+    runs = tuple(
+        Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True)
+    )
     shown = Comparison(runs, margin_scale(ended), partings)
     whole = len(ended) == len(labels) and all(trace.status is Status.COMPLETED for trace in ended)
     return Details(

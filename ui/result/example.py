@@ -1,6 +1,8 @@
-"""The comparison that Compare shows before the first press: runs of the default pair with the settings that the page begins with.
+"""The comparison that Compare shows before the first press: runs of the default pair with the
+settings that the page begins with.
 
-``python -m ui.result.example`` makes them anew and writes the file, which a test compares with runs of its own.
+``python -m ui.result.example`` makes them anew and writes the file, which a test compares with runs
+of its own.
 """
 
 from __future__ import annotations
@@ -35,11 +37,16 @@ def configs(pair: Pair) -> tuple[RunConfig, ...]:
     prompt, drafter = PromptConfig(spec.prompts[0]), DrafterConfig(offered(spec)[0], k=5)
     return tuple(
         run_config(
-            pair, prompt=prompt, rule=rule, drafter=drafter, sampling=Sampling(spec.temperature), max_new_tokens=128,
+            pair,
+            prompt=prompt,
+            rule=rule,
+            drafter=drafter,
+            sampling=Sampling(spec.temperature),
+            max_new_tokens=128,
             seed=0,
         )
         for rule in RULES
-    )  # fmt: skip
+    )
 
 
 def run_again() -> tuple[Trace, ...]:
@@ -57,7 +64,10 @@ def run_again() -> tuple[Trace, ...]:
 
 
 def write(traces: Sequence[Trace]) -> None:
-    FILE.write_text(json.dumps([asdict(trace) for trace in traces], separators=(",", ":")) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps([asdict(trace) for trace in traces], separators=(",", ":")) + "\n",
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The tables of a comparison: one row a quantity, one column a run; the settings of a run as such rows; and the self-check of lossless
-rules. Plain values."""
+"""The tables of a comparison: one row a quantity, one column a run; the settings of a run as such
+rows; and the self-check of lossless rules. Plain values."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from ui.token_view.tiles import LOSSLESS, RELAXED_BOUND, lane_check, relaxed_bou
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One row: how it is called, the field of a summary that it is, and how it is written. ``better``: which direction is good, if any.
-    Latency and passes have none: they also fall where the output is only shorter."""
+    """One row: how it is called, the field of a summary that it is, and how it is written.
+    ``better``: which direction is good, if any. Latency and passes have none: they also fall where
+    the output is only shorter."""
 
     name: str
     help: str
@@ -50,26 +51,64 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
     Quantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
     Quantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
-    Quantity("τ, tokens per step", "mean acceptance length, with the recovered or bonus token", "tau", number, "more"),
-    Quantity("Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"),
-    Quantity("Relaxed share", "tokens that the rule keeps and strict rejects / new tokens", "relaxed_share", share),
+    Quantity(
+        "τ, tokens per step",
+        "mean acceptance length, with the recovered or bonus token",
+        "tau",
+        number,
+        "more",
+    ),
+    Quantity(
+        "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"
+    ),
+    Quantity(
+        "Relaxed share",
+        "tokens that the rule keeps and strict rejects / new tokens",
+        "relaxed_share",
+        share,
+    ),
     Quantity("Output length", "new tokens", "new_tokens", whole),
-    Quantity("Target passes", "decoding steps, each one forward pass of the target", "steps", whole),
-)  # fmt: skip
+    Quantity(
+        "Target passes", "decoding steps, each one forward pass of the target", "steps", whole
+    ),
+)
 
 SHIFT_QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("TV, summed", "total variation between the distribution of the emitted token and p, over all positions; 0 is lossless",
-             "tv_sum", number),
+    Quantity(
+        "TV, summed",
+        "total variation between the distribution of the emitted token and p, over all positions; 0 is lossless",
+        "tv_sum",
+        number,
+    ),
     Quantity("TV, mean", "per emitted token", "tv_mean", number),
     Quantity("TV, largest", "at any one position; at most 1", "tv_max", number),
-    Quantity("KL, summed", "KL(P‖p) in nats, P: distribution of the emitted token; ∞ where P may emit what p excludes", "kl_sum", number),
+    Quantity(
+        "KL, summed",
+        "KL(P‖p) in nats, P: distribution of the emitted token; ∞ where P may emit what p excludes",
+        "kl_sum",
+        number,
+    ),
     Quantity("KL, mean", "nats per emitted token", "kl_mean", number),
     Quantity("KL, largest", "nats, at any one position", "kl_max", number),
-    Quantity("Shifted steps", "decoding steps in which the distribution of an emitted token differs from p", "shifted_share", share),
-    Quantity("Log-likelihood", "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
-             "log_likelihood", number),
-    Quantity("Perplexity", "exp(−log-likelihood / tokens): how surprising the text is to the target", "perplexity", number),
-)  # fmt: skip
+    Quantity(
+        "Shifted steps",
+        "decoding steps in which the distribution of an emitted token differs from p",
+        "shifted_share",
+        share,
+    ),
+    Quantity(
+        "Log-likelihood",
+        "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
+        "log_likelihood",
+        number,
+    ),
+    Quantity(
+        "Perplexity",
+        "exp(−log-likelihood / tokens): how surprising the text is to the target",
+        "perplexity",
+        number,
+    ),
+)
 
 
 def comparison_table(traces: Sequence[Trace]) -> Table:
@@ -85,7 +124,10 @@ def _row(quantity: Quantity, traces: Sequence[Trace]) -> Row:
     cells = [Cell(quantity.write(base))]
     for value in others:
         factor = over(value, base)
-        cells += [Cell(quantity.write(value)), Cell(ratio(factor), True, _verdict(quantity, factor))]
+        cells += [
+            Cell(quantity.write(value)),
+            Cell(ratio(factor), True, _verdict(quantity, factor)),
+        ]
     return quantity.name, quantity.help, tuple(cells)
 
 
@@ -98,10 +140,14 @@ def _verdict(quantity: Quantity, factor: float) -> str:
 def self_check(traces: Sequence[Trace]) -> Check:
     """The verdicts on all lossless runs as one line, a failed one first."""
     checks = [lane_check(t.config, t.summary.tv_max, t.summary.new_tokens) for t in traces]
-    stated = sorted((check for check in checks if check.state), key=lambda check: check.state != "bad")
+    stated = sorted(
+        (check for check in checks if check.state), key=lambda check: check.state != "bad"
+    )
     if not stated:
         titles = " or ".join(map(rule_title, LOSSLESS))
-        return Check("ok", f"No self-check: none of these rules is lossless. Add {titles} to have one.")
+        return Check(
+            "ok", f"No self-check: none of these rules is lossless. Add {titles} to have one."
+        )
     return Check(stated[0].state, " ".join(dict.fromkeys(check.text for check in stated)))
 
 
@@ -118,7 +164,9 @@ def _shift_cell(quantity: Quantity, trace: Trace) -> Cell:
     if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
         return Cell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
     text = quantity.write(quantity.read(summary))
-    return Cell(bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text)
+    return Cell(
+        bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text
+    )
 
 
 def infinite_note(traces: Sequence[Trace]) -> str:
@@ -131,7 +179,12 @@ def infinite_note(traces: Sequence[Trace]) -> str:
     return f"∞: {plural(shifted, 'run')} could emit a token that p excludes (temperature 0, top-k or top-p)."
 
 
-_DRAFTERS = {"model": "draft model", "eagle3": "EAGLE-3 head", "ngram": "n-grams of the text", "none": "none"}
+_DRAFTERS = {
+    "model": "draft model",
+    "eagle3": "EAGLE-3 head",
+    "ngram": "n-grams of the text",
+    "none": "none",
+}
 Setting = tuple[str, str, Callable[[RunConfig], str]]  # name, help, how it is read
 
 
@@ -147,32 +200,66 @@ def _off(value: float, off: float) -> str:
 
 def _versions(config: RunConfig) -> str:
     return ", ".join(
-        f"{name} {text}" for name, text in config.environment.items() if name not in ("device", "dtype", "tv")
+        f"{name} {text}"
+        for name, text in config.environment.items()
+        if name not in ("device", "dtype", "tv")
     )
 
 
 SETTINGS: tuple[Setting, ...] = (
     ("Rule", "the verification rule", lambda c: rule_title(c.rule.name)),
     ("Parameters", "of the rule", lambda c: parameters_text(c.rule.parameters)),
-    ("Drafts from", "where drafted tokens come from", lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind)),
+    (
+        "Drafts from",
+        "where drafted tokens come from",
+        lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind),
+    ),
     ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),
-    ("K", "drafted tokens a step, or the shape of the draft tree", lambda c: draft_length(c.drafter)),
-    ("Draft mode", "how the drafter picks its tokens", lambda c: c.drafter.mode.value if c.drafter.kind in ("model", "eagle3") else ""),
+    (
+        "K",
+        "drafted tokens a step, or the shape of the draft tree",
+        lambda c: draft_length(c.drafter),
+    ),
+    (
+        "Draft mode",
+        "how the drafter picks its tokens",
+        lambda c: c.drafter.mode.value if c.drafter.kind in ("model", "eagle3") else "",
+    ),
     ("Target", "with its revision", lambda c: _model(c.target)),
     ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),
     ("Top-k", "likeliest tokens that may be drawn", lambda c: _off(c.sampling.top_k, 0)),
     ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
-    ("More sampling", "further logits processors", lambda c: processors_text(c.sampling.processors)),
+    (
+        "More sampling",
+        "further logits processors",
+        lambda c: processors_text(c.sampling.processors),
+    ),
     ("Max new tokens", "at most so many are written", lambda c: setting(c.max_new_tokens)),
     ("Seed", "of all random numbers", lambda c: setting(c.seed)),
-    ("Continued", "from a chosen token", lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else ""),
+    (
+        "Continued",
+        "from a chosen token",
+        lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else "",
+    ),
     ("Prompt", "the user's message", lambda c: c.prompt.text),
     ("System prompt", "the message before it", lambda c: c.prompt.system),
-    ("Chat template", "where the tokenizer has one", lambda c: "used" if c.prompt.chat else "not used"),
-    ("Thinking", "of chat templates that have such a switch", lambda c: thinking_word(c.prompt.thinking)),
+    (
+        "Chat template",
+        "where the tokenizer has one",
+        lambda c: "used" if c.prompt.chat else "not used",
+    ),
+    (
+        "Thinking",
+        "of chat templates that have such a switch",
+        lambda c: thinking_word(c.prompt.thinking),
+    ),
     ("Stop strings", "at which a text ends", lambda c: ", ".join(map(repr, c.prompt.stop))),
     ("Device", "on which it ran", lambda c: c.environment.get("device", "")),
     ("Number format", "of weights and activations", lambda c: c.environment.get("dtype", "")),
-    ("Exact", "passes of the target in which a token’s logits depend on nothing but the text before it; or why not", exact_text),
+    (
+        "Exact",
+        "passes of the target in which a token’s logits depend on nothing but the text before it; or why not",
+        exact_text,
+    ),
     ("Versions", "of program and libraries", _versions),
-)  # fmt: skip
+)

@@ -14,12 +14,15 @@ from ui.token_view.view import LaneView, ended_view, lane_component
 
 
 def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
-    """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair from others."""
+    """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair
+    from others."""
     left, right = runs
     parting = divergence(left, right)
     position = parting.position if parting else None
     first = ended_view(left, f"{name}/0", diverges=position)
-    return first, ended_view(right, f"{name}/1", diverges=position, cause=parting_words(left, right))
+    return first, ended_view(
+        right, f"{name}/1", diverges=position, cause=parting_words(left, right)
+    )
 
 
 class RunPair:

@@ -1,6 +1,8 @@
-"""When does it pay? The planner of a comparison: expected speed-up over K or the size of a tree, for other costs and batches.
+"""When does it pay? The planner of a comparison: expected speed-up over K or the size of a tree,
+for other costs and batches.
 
-The panel holds the numbers that follow from the stored traces and sends them back with the fields, so that nothing is read again.
+The panel holds the numbers that follow from the stored traces and sends them back with the fields,
+so that nothing is read again.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ import gradio as gr
 from pydantic import TypeAdapter
 
 from evaluation.format import number, ratio, share
-from evaluation.planner import BUDGET, MOST, Acceptance, Costs, acceptance_of, best, costs_of, planned, times_of
+from evaluation.planner import (
+    BUDGET,
+    MOST,
+    Acceptance,
+    Costs,
+    acceptance_of,
+    best,
+    costs_of,
+    planned,
+    times_of,
+)
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
@@ -23,13 +35,14 @@ from ui.kit.labels import run_names
 from ui.kit.palette import LANES
 from ui.kit.panel import panel_component, render
 
-CHEAPEST, DEAREST = -300, 50  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
+CHEAPEST, DEAREST = (
+    -300,
+    50,
+)  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
 LARGEST_BATCH = 10  # as a power of 2
 NOTHING = "There is nothing to plan from: no run drafted anything."
 PACE = "Each further token of a target pass costs {} of a pass of one token."
-SAME_PACE = (
-    "Target passes are assumed to take the same time up to the free tokens. Add a run of Target alone to measure it."
-)
+SAME_PACE = "Target passes are assumed to take the same time up to the free tokens. Add a run of Target alone to measure it."
 
 
 class Run(NamedTuple):
@@ -43,7 +56,8 @@ class Run(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have them."""
+    """``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have
+    them."""
 
     runs: list[Run]
     run: int = 0
@@ -57,11 +71,14 @@ FIELDS = TypeAdapter(Fields)
 
 
 def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
-    """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass of one token."""
+    """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass
+    of one token."""
     singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
     single = next((times.pass_s for times in singles if times), math.nan)
     found = []
-    for (lane, trace), name in zip(traces.items(), run_names([trace.config for trace in traces.values()]), strict=True):
+    for (lane, trace), name in zip(
+        traces.items(), run_names([trace.config for trace in traces.values()]), strict=True
+    ):
         acceptance, times = acceptance_of(trace), times_of(trace)
         if acceptance and times and times.pass_s > 0:
             costs = costs_of(times, single)
@@ -70,12 +87,16 @@ def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
 
 
 def planner_html(fields: Fields | None) -> str:
-    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was drafted. Raises ValueError, ArithmeticError
-    or IndexError for numbers that no run has."""
+    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was
+    drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
     if fields is None:
         return render("result/planner.html.jinja", nothing=NOTHING)
     run, kept = fields.runs[fields.run], fields.was == fields.run
-    measured = min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft)))) if run.draft > 0 else CHEAPEST
+    measured = (
+        min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft))))
+        if run.draft > 0
+        else CHEAPEST
+    )
     slider = min(DEAREST, max(CHEAPEST, fields.draft)) if kept else measured
     draft = run.draft if slider == measured else 10 ** (slider / 100)
     batch = min(LARGEST_BATCH, max(0, fields.batch))
@@ -91,19 +112,32 @@ def planner_html(fields: Fields | None) -> str:
         )
     return render(
         "result/planner.html.jinja",
-        nothing="", fields=fields, low=CHEAPEST, high=DEAREST, slider=slider, draft=number(draft), measured=number(run.draft),
-        batch=batch, largest=LARGEST_BATCH, drawing=planner_drawing(plan, unit, LANES[run.lane]),
-        csv=csv_text([HEADS, *plan]), value={"runs": fields.runs, "was": fields.run}, verdict=verdict,
+        nothing="",
+        fields=fields,
+        low=CHEAPEST,
+        high=DEAREST,
+        slider=slider,
+        draft=number(draft),
+        measured=number(run.draft),
+        batch=batch,
+        largest=LARGEST_BATCH,
+        drawing=planner_drawing(plan, unit, LANES[run.lane]),
+        csv=csv_text([HEADS, *plan]),
+        value={"runs": fields.runs, "was": fields.run},
+        verdict=verdict,
         pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
-        rates=", ".join(map(share, run.acceptance.rates[:MOST])), beyond=share(run.acceptance.beyond),
-    )  # fmt: skip
+        rates=", ".join(map(share, run.acceptance.rates[:MOST])),
+        beyond=share(run.acceptance.beyond),
+    )
 
 
 class PlannerPanel:
     """One component; a change of a field draws it again."""
 
     def __init__(self, scope: str) -> None:
-        self.panel = panel_component(planner_html(None), elem_id=f"{scope}-planner", scripts=("chart.js",))
+        self.panel = panel_component(
+            planner_html(None), elem_id=f"{scope}-planner", scripts=("chart.js",)
+        )
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 

@@ -1,4 +1,5 @@
-"""What the page shows of a comparison that ended, from its traces alone: the same live and reopened from History. No gradio."""
+"""What the page shows of a comparison that ended, from its traces alone: the same live and reopened
+from History. No gradio."""
 
 from __future__ import annotations
 
@@ -37,18 +38,25 @@ def ended_result(
     ids: Mapping[int, str] = MappingProxyType({}),
     speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> Result:
-    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique to it; ``side``: beside its line;
-    ``rows``: token rows of the lanes for which they were built already; ``ids``: of the runs that were saved; ``speeds``: tokens per
-    second of the runs and their repeats."""
+    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique
+    to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were built
+    already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs and
+    their repeats."""
     partings = _partings(traces)
 
     def view(lane: int, label: str) -> LaneView:
         if lane not in traces:
             tiles = stat_tiles(Counts())
-            return LaneView(label, "cancelled", "not started", tiles=tiles, empty="This run was not started.")
+            return LaneView(
+                label, "cancelled", "not started", tiles=tiles, empty="This run was not started."
+            )
         cause = _cause(traces, lane, partings)
         shown = ended_view(
-            traces[lane], f"{name}/{lane}", diverges=partings.get(lane), cause=cause, rows=(rows or {}).get(lane)
+            traces[lane],
+            f"{name}/{lane}",
+            diverges=partings.get(lane),
+            cause=cause,
+            rows=(rows or {}).get(lane),
         )
         return replace(shown, title=label)
 
@@ -60,18 +68,26 @@ def ended_result(
 def reopened(stored: StoredComparison) -> Result:
     """The result view of a stored comparison, from its traces alone."""
     traces = {run.lane: run.trace for run in stored.runs}
-    labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
+    labels = dict(
+        zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
+    )
     of_all = [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)]
     ids = {run.lane: run.id for run in stored.runs}
     return ended_result(traces, stored.id, of_all, ids=ids, speeds=run_speeds(stored))
 
 
 def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
-    """Lane → tokens per second of its run and of its repeats, by round; nan of those that did not end."""
+    """Lane → tokens per second of its run and of its repeats, by round; nan of those that did not
+    end."""
     speeds: dict[int, list[float]] = {}
     runs = [(run.lane, run.trace.status, run.trace.summary) for run in stored.runs]
-    for lane, status, summary in [*runs, *((each.lane, each.status, each.summary) for each in stored.repeats)]:
-        speeds.setdefault(lane, []).append(summary.tokens_per_s if status is Status.COMPLETED else math.nan)
+    for lane, status, summary in [
+        *runs,
+        *((each.lane, each.status, each.summary) for each in stored.repeats),
+    ]:
+        speeds.setdefault(lane, []).append(
+            summary.tokens_per_s if status is Status.COMPLETED else math.nan
+        )
     return speeds
 
 
@@ -81,7 +97,8 @@ def title_of(stored: StoredComparison) -> str:
 
 
 def _partings(traces: Mapping[int, Trace]) -> dict[int, int]:
-    """Lane → position at which it leaves the leftmost run; for that one, the first at which any other leaves it."""
+    """Lane → position at which it leaves the leftmost run; for that one, the first at which any
+    other leaves it."""
     if 0 not in traces:
         return {}
     found = {lane: divergence(traces[0], trace) for lane, trace in traces.items() if lane}
@@ -95,13 +112,20 @@ def _cause(traces: Mapping[int, Trace], lane: int, partings: Mapping[int, int]) 
     return parting_words(traces[0], traces[other]) if other in partings else ""
 
 
-def _strip(traces: Mapping[int, Trace], labels: Sequence[str], speeds: Mapping[int, Sequence[float]]) -> Strip:
+def _strip(
+    traces: Mapping[int, Trace], labels: Sequence[str], speeds: Mapping[int, Sequence[float]]
+) -> Strip:
     if not traces:
         return message_strip("Stopped before the first token; nothing was written.", "cancelled")
     runs = [traces.get(lane) for lane in range(len(labels))]
     ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
     if len(ended) == len(labels):
-        return Strip(verdict(ended, [speeds.get(lane, ()) for lane in range(len(labels))] if speeds else ()), "done")
+        return Strip(
+            verdict(ended, [speeds.get(lane, ()) for lane in range(len(labels))] if speeds else ()),
+            "done",
+        )
     failed = any(trace.status is Status.FAILED for trace in traces.values())
     names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
-    return Strip(broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled")
+    return Strip(
+        broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled"
+    )

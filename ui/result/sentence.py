@@ -1,6 +1,8 @@
-"""The summary of a comparison in words: target passes, relaxed tokens, the first difference of the texts, and the time.
+"""The summary of a comparison in words: target passes, relaxed tokens, the first difference of the
+texts, and the time.
 
-Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of a lane.
+Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of
+a lane.
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ SAME_SPEED = 0.01  # two speeds closer than this share of each other are called 
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:
-    """Where the right run leaves the left one; None where the token ids agree or one of the runs did not end."""
+    """Where the right run leaves the left one; None where the token ids agree or one of the runs
+    did not end."""
     if Status.COMPLETED is left.status is right.status:
         return first_divergence(left, right)
     return None
 
 
 def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> Sentence:
-    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a line. ``speeds``: tokens per second of
-    each lane's run and its repeats, by round (nan: did not end); none: of the runs alone."""
+    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a
+    line. ``speeds``: tokens per second of each lane's run and its repeats, by round (nan: did not
+    end); none: of the runs alone."""
     speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
     names = run_names([trace.config for trace in traces])
     parts: list[Part] = []
@@ -36,19 +40,34 @@ def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> 
         parts += _against((names[0], names[lane]), traces[0], trace, lane)
         rounds = paired_ratios(speeds[lane], speeds[0])
         parts.append(Part(f" {_time(traces[0], trace, rounds)}"))
-    return tuple(parts) or (Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),)
+    return tuple(parts) or (
+        Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),
+    )
 
 
 def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
-    """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run was never begun."""
+    """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run
+    was never begun."""
     absent = [name for name, trace in runs if trace is None]
-    not_started = f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+    not_started = (
+        f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+    )
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
             amount = plural(trace.summary.new_tokens, "token")
-            ended = [other for other, run in runs if run is not None and run.status is Status.COMPLETED]
-            others = f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept." if ended else ""
-            return (Part(f"{name} failed after {amount}: {displayable(trace.error)}{others}{not_started}"),)
+            ended = [
+                other for other, run in runs if run is not None and run.status is Status.COMPLETED
+            ]
+            others = (
+                f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept."
+                if ended
+                else ""
+            )
+            return (
+                Part(
+                    f"{name} failed after {amount}: {displayable(trace.error)}{others}{not_started}"
+                ),
+            )
     ended_runs = "; ".join(
         f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
         for name, trace in runs
@@ -56,7 +75,10 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     )
     rest = f";{not_started}" if not_started else ". Completed text was saved."
     late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
-    return (Part("The time for one request is up. " if late else "Stopped. ", "strong"), Part(ended_runs + rest))
+    return (
+        Part("The time for one request is up. " if late else "Stopped. ", "strong"),
+        Part(ended_runs + rest),
+    )
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
@@ -67,8 +89,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Sentence:
-    """``right``, in ``lane``, against the leftmost: what is the same whenever the runs are made again."""
-    spoken = (*_passes(names, left, right), *_relaxed(names, left, right), *_parting(names, left, right))
+    """``right``, in ``lane``, against the leftmost: what is the same whenever the runs are made
+    again."""
+    spoken = (
+        *_passes(names, left, right),
+        *_relaxed(names, left, right),
+        *_parting(names, left, right),
+    )
     return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
 
 
@@ -87,8 +114,14 @@ def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
 
 def _time(left: Trace, right: Trace, rounds: Sequence[float]) -> str:
     """The ratio of the speeds, of each round; no ratio where both did the same work."""
-    same_draft = right.config.drafter == left.config.drafter  # another drafter's passes cost another time
-    if same_draft and right.summary.steps == left.summary.steps and right.token_ids == left.token_ids:
+    same_draft = (
+        right.config.drafter == left.config.drafter
+    )  # another drafter's passes cost another time
+    if (
+        same_draft
+        and right.summary.steps == left.summary.steps
+        and right.token_ids == left.token_ids
+    ):
         return "Same tokens, same passes: a difference in time is noise."
     if not rounds:
         return "Its time was not measured."
@@ -125,20 +158,34 @@ def _relaxed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
 def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     parting = divergence(left, right)
     if parting is None:
-        return (Part(", and both texts are "), Part("the same, token for token", "strong"), Part("."))
+        return (
+            Part(", and both texts are "),
+            Part("the same, token for token", "strong"),
+            Part("."),
+        )
     link = Part(f"position {parting.position}", "strong", 1, parting.position)
     if parting.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
         words = f"; {names[longer]} continues where {names[shorter]} ends, at "
         return Part(words), replace(link, lane=longer), Part(".")
     if parting.cause is Cause.CHOSEN:
-        return (Part(", and differs from "), link, Part(" on, where "), *_chosen(parting.position, left, right))
+        return (
+            Part(", and differs from "),
+            link,
+            Part(" on, where "),
+            *_chosen(parting.position, left, right),
+        )
     here, theirs = _token(right, parting.position), _token(left, parting.position)
     greedy = right.config.sampling.temperature == 0
     if parting.cause is Cause.RELAXED and here.outcome is not Outcome.RELAXED:
         kept, link = Part(f": {names[0]} "), replace(link, lane=0)
         return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, here, greedy))
-    return (Part(", and first differs at "), link, Part(": "), *_cause(parting, here, theirs, greedy))
+    return (
+        Part(", and first differs at "),
+        link,
+        Part(": "),
+        *_cause(parting, here, theirs, greedy),
+    )
 
 
 def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
@@ -159,7 +206,11 @@ def _token(trace: Trace, position: int) -> Token:
 def parting_words(left: Trace, right: Trace) -> str:
     """Why the right run leaves the left one, in plain words; empty where it does not."""
     names = run_names([left.config, right.config])
-    return plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ") if divergence(left, right) else ""
+    return (
+        plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ")
+        if divergence(left, right)
+        else ""
+    )
 
 
 def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sentence:
@@ -167,14 +218,29 @@ def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sen
     chances = _chances(here, theirs, greedy)
     if parting.cause is Cause.RELAXED:
         drew = _piece(here.own_piece) if here.own != here.id else other
-        return Part("kept "), ours, Part(" where the target drew "), drew, Part(f" (r = {number(here.r)}, {chances}).")
+        return (
+            Part("kept "),
+            ours,
+            Part(" where the target drew "),
+            drew,
+            Part(f" (r = {number(here.r)}, {chances})."),
+        )
     if parting.cause is Cause.NUMERIC:
         why = f" (gap {number(parting.gap)}): rounding of the logits, not the rule."
         return Part("a numeric tie, "), ours, Part(" for "), other, Part(why)
     if parting.cause is Cause.UNKNOWN:
-        return ours, Part(" where the other has "), other, Part("; the server did not report the reason.")
+        return (
+            ours,
+            Part(" where the other has "),
+            other,
+            Part("; the server did not report the reason."),
+        )
     tightened = parting.cause is Cause.TIGHTENED
-    verb = "rejected a token that strict keeps and wrote " if tightened else "corrected a rejection to "
+    verb = (
+        "rejected a token that strict keeps and wrote "
+        if tightened
+        else "corrected a rejection to "
+    )
     return Part(verb), ours, Part(" where the other has "), other, Part(f" ({chances}).")
 
 
@@ -184,7 +250,8 @@ def _piece(text: str) -> Part:
 
 
 def _chances(here: Token, theirs: Token, greedy: bool) -> str:
-    """p of both tokens at this position, whose distribution both runs share; at temperature 0, where p is one-hot, p at temperature 1."""
+    """p of both tokens at this position, whose distribution both runs share; at temperature 0,
+    where p is one-hot, p at temperature 1."""
     alternatives_p = {alternative.id: alternative.p for alternative in here.top}
     if greedy and here.id in alternatives_p and theirs.id in alternatives_p:
         return f"p at temperature 1: {number(alternatives_p[here.id])} against {number(alternatives_p[theirs.id])}"

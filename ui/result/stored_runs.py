@@ -1,6 +1,8 @@
-"""The runs that open pages show: a page keeps their ids, and an event that needs a trace has it read again.
+"""The runs that open pages show: a page keeps their ids, and an event that needs a trace has it
+read again.
 
-A run that could not be saved has a key in place of an id. It is here for as long as few others are asked for.
+A run that could not be saved has a key in place of an id. It is here for as long as few others are
+asked for.
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ MOST = 8  # traces in memory, of all pages together; one of 2,048 tokens takes a
 
 
 class ShownRuns(NamedTuple):
-    """What a page keeps: column → id of its run, or key; ``share``: token of the link through which they are read."""
+    """What a page keeps: column → id of its run, or key; ``share``: token of the link through which
+    they are read."""
 
     runs: Mapping[int, str]
     share: str = ""
 
 
 class StoredRuns:
-    """Traces by id or key, the latest ones in memory. Safe between threads. ``always``: traces that are in no store, by key."""
+    """Traces by id or key, the latest ones in memory. Safe between threads. ``always``: traces that
+    are in no store, by key."""
 
-    def __init__(self, services: Services, always: Mapping[str, Trace] = MappingProxyType({})) -> None:
+    def __init__(
+        self, services: Services, always: Mapping[str, Trace] = MappingProxyType({})
+    ) -> None:
         self._services, self._always = services, always
         self._recent = Latest[Trace](MOST)
 
@@ -41,7 +47,8 @@ class StoredRuns:
         return keys
 
     def read(self, request: Any, shown: ShownRuns, lane: int) -> Trace | None:
-        """The run of a column, read with the rights of whoever sends ``request``; None where it is no longer there."""
+        """The run of a column, read with the rights of whoever sends ``request``; None where it is
+        no longer there."""
         key = shown.runs[lane]
         found = self._always.get(key) or self._recent.get(key)
         if found is None:

@@ -1,4 +1,5 @@
-"""The draft tree of a chosen step: choosers of lane and step, what happened in words, and the figure. Serves live runs and History."""
+"""The draft tree of a chosen step: choosers of lane and step, what happened in words, and the
+figure. Serves live runs and History."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def drafting(traces: Traces) -> dict[int, Trace]:
 
 
 def first_choice(traces: Traces) -> tuple[int, int]:
-    """Lane and step to begin with: the first step of the rightmost run that relaxed a token, else the one that kept most."""
+    """Lane and step to begin with: the first step of the rightmost run that relaxed a token, else
+    the one that kept most."""
     for lane in sorted(traces, reverse=True):
         for step in traces[lane].steps:
             if any(token.outcome is Outcome.RELAXED for token in step.emitted):
@@ -37,20 +39,24 @@ def first_choice(traces: Traces) -> tuple[int, int]:
 
 
 def step_of(traces: Traces, lane: int, index: int) -> int | None:
-    """The step of the token at output position ``index`` of a lane; None where there is none, as for a given one."""
+    """The step of the token at output position ``index`` of a lane; None where there is none, as
+    for a given one."""
     tokens = traces[lane].tokens if lane in traces else ()
     place = index - tokens[0].position if tokens else -1
     return tokens[place].step if 0 <= place < len(tokens) else None
 
 
 class TreePanel:
-    """The components and their events; ``shown`` holds which runs are shown, a ShownRuns or None, by visitor."""
+    """The components and their events; ``shown`` holds which runs are shown, a ShownRuns or None,
+    by visitor."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """``lanes``: a click on a token of one chooses its step."""
         self.stored = stored
         self.empty, self.shown = text_panel("mars-footnote"), gr.State(None)
-        with gr.Column(visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree") as self.box:
+        with gr.Column(
+            visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree"
+        ) as self.box:
             with gr.Row(elem_classes=["mars-tree-tools"]):
                 columns = [(str(column + 1), column) for column in range(4)]
                 self.lane = gr.Radio(columns, value=0, label="Run", min_width=200)
@@ -60,7 +66,14 @@ class TreePanel:
             with gr.Column(elem_classes=["mars-tree-plot"]):
                 label = "Draft tree of the chosen step"
                 self.plot = figure_component(scope=scope, name="draft-tree", label=label, wide=True)
-        self.outputs: list[Any] = [self.box, self.empty, self.shown, self.lane, self.step, self.plot]
+        self.outputs: list[Any] = [
+            self.box,
+            self.empty,
+            self.shown,
+            self.lane,
+            self.step,
+            self.plot,
+        ]
         chosen = [self.shown, self.lane, self.step]
         moved = [self.lane.input, self.step.input]
         gr.on(moved, self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
@@ -81,7 +94,11 @@ class TreePanel:
         return self._read(request, shown, lane, lambda trace: step_of({lane: trace}, lane, index))
 
     def _read(
-        self, request: gr.Request, shown: ShownRuns | None, lane: Any, step: Callable[[Trace], float | None]
+        self,
+        request: gr.Request,
+        shown: ShownRuns | None,
+        lane: Any,
+        step: Callable[[Trace], float | None],
     ) -> Updates:
         """A step of a lane that is shown; without such a lane nothing changes."""
         if not shown or lane not in shown.runs:
@@ -89,19 +106,30 @@ class TreePanel:
         trace = self.stored.read(request, shown, lane)
         return self.draw(trace, lane, step(trace)) if trace else {self.empty: GONE}
 
-    def show(self, traces: Traces, ids: Mapping[int, str] = MappingProxyType({}), share: str = "") -> Updates:
-        """The runs of a comparison that ended; where none has drafts the panel is hidden. ``ids``: of those that were saved."""
+    def show(
+        self, traces: Traces, ids: Mapping[int, str] = MappingProxyType({}), share: str = ""
+    ) -> Updates:
+        """The runs of a comparison that ended; where none has drafts the panel is hidden. ``ids``:
+        of those that were saved."""
         drafted = drafting(traces)
         if not drafted:
             return {self.box: gr.update(visible=False), self.empty: NOTHING, self.shown: None}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
         choices = list(zip(names, drafted, strict=True))
-        shown = {self.box: gr.update(visible=True), self.shown: ShownRuns(self.stored.keys(drafted, ids), share)}
-        return shown | self.draw(drafted[lane], lane, step) | {self.lane: gr.update(choices=choices, value=lane)}
+        shown = {
+            self.box: gr.update(visible=True),
+            self.shown: ShownRuns(self.stored.keys(drafted, ids), share),
+        }
+        return (
+            shown
+            | self.draw(drafted[lane], lane, step)
+            | {self.lane: gr.update(choices=choices, value=lane)}
+        )
 
     def draw(self, trace: Trace, lane: int, step: Any) -> Updates:
-        """One step of one lane; what does not exist changes nothing, a step beyond the last is the last."""
+        """One step of one lane; what does not exist changes nothing, a step beyond the last is the
+        last."""
         if not trace.steps or not isinstance(step, int | float):
             return {self.box: gr.update()}
         last = len(trace.steps) - 1

@@ -1,4 +1,5 @@
-"""The components of a result: line, lanes, tables and figures; used by Compare and History alike."""
+"""The components of a result: line, lanes, tables and figures; used by Compare and History
+alike."""
 
 from __future__ import annotations
 
@@ -25,11 +26,18 @@ HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 class ResultView:
-    """The components of one result, laid out, and how values become updates of them. ``details``: what stands below the lanes in tabs,
-    hidden until there is something; ``below``: what changes there."""
+    """The components of one result, laid out, and how values become updates of them. ``details``:
+    what stands below the lanes in tabs, hidden until there is something; ``below``: what changes
+    there."""
 
     def __init__(
-        self, scope: str, strip: Strip, lane_views: tuple[LaneView, ...], stored: StoredRuns, *, continues: bool = False
+        self,
+        scope: str,
+        strip: Strip,
+        lane_views: tuple[LaneView, ...],
+        stored: StoredRuns,
+        *,
+        continues: bool = False,
     ) -> None:
         """``continues``: new runs can be asked for from within the result."""
         self.strip = strip_component(strip, scope=scope)
@@ -40,8 +48,12 @@ class ResultView:
         margins = [figure for figure in FIGURES if figure.tab == MARGINS]
         with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
             for index, view in enumerate(lane_views):
-                with gr.Column(elem_classes=card_classes(index, FIRST_LANES), min_width=300) as card:
-                    self.lanes.append(lane_component(view, scope=scope, lane=index, continues=continues))
+                with gr.Column(
+                    elem_classes=card_classes(index, FIRST_LANES), min_width=300
+                ) as card:
+                    self.lanes.append(
+                        lane_component(view, scope=scope, lane=index, continues=continues)
+                    )
                     self._draw(scope, margins[index : index + 1])
                 self.cards.append(card)
         self.margins = list(self.figures.values())  # below the text of each lane
@@ -53,10 +65,17 @@ class ResultView:
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
                 with gr.Tab(title, id=title.lower()):
-                    gr.HTML(f'<p class="mars-lead">{lead}</p>', apply_default_css=False)  # a text of ours
+                    gr.HTML(
+                        f'<p class="mars-lead">{lead}</p>', apply_default_css=False
+                    )  # a text of ours
                     self._fill(title, scope, stored)
         fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
-        self.below: list[Any] = [*fixed, *self.figures.values(), self.planner.panel, *self.tree.outputs]
+        self.below: list[Any] = [
+            *fixed,
+            *self.figures.values(),
+            self.planner.panel,
+            *self.tree.outputs,
+        ]
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.below]
 
     def _fill(self, title: str, scope: str, stored: StoredRuns) -> None:
@@ -81,11 +100,15 @@ class ResultView:
 
     def _draw(self, scope: str, figures: Sequence[Figure]) -> None:
         for _, name, title, _, empty, wide in figures:
-            self.figures[name] = figure_component(scope=scope, name=name, label=title, empty=empty, wide=wide)
+            self.figures[name] = figure_component(
+                scope=scope, name=name, label=title, empty=empty, wide=wide
+            )
 
     def begin_with(self, result: Result) -> None:
         """What the page shows when it is opened; to be called while it is built."""
-        for component, value in (self.update(result.strip, result.lanes) | self.show(result.details)).items():
+        for component, value in (
+            self.update(result.strip, result.lanes) | self.show(result.details)
+        ).items():
             changed = value if isinstance(value, dict) else {"value": value}
             for name in changed.keys() - {"__type__"}:
                 setattr(component, name, changed[name])
@@ -99,7 +122,8 @@ class ResultView:
         return show_columns(self.cards, count)
 
     def show(self, details: Details | None, share: str = "") -> Updates:
-        """The part below the lanes; None hides it. ``share``: token of the link through which the runs are read."""
+        """The part below the lanes; None hides it. ``share``: token of the link through which the
+        runs are read."""
         if details is None:
             return {self.details: gr.update(visible=False)} | self.tree.show({})
         return {
@@ -108,22 +132,36 @@ class ResultView:
             self.check: check_html(details.check),
             self.shift: table_html(details.shift),
             self.shift_note: details.shift_note,
-            **{component: figure_json(details.plots[name]) for name, component in self.figures.items()},
+            **{
+                component: figure_json(details.plots[name])
+                for name, component in self.figures.items()
+            },
             **self.planner.show(details.traces),
             **self.tree.show(details.traces, details.ids, share),
         }
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
-    """Of lane ``lane`` where ``lanes`` are shown. A card that is not shown is there all the same: a component that appears late starts
-    its script without its props."""
-    return ["mars-card", f"mars-card-{lane}", f"mars-of-{lanes}", *([] if lane < lanes else ["mars-away"])]
+    """Of lane ``lane`` where ``lanes`` are shown. A card that is not shown is there all the same: a
+    component that appears late starts its script without its props."""
+    return [
+        "mars-card",
+        f"mars-card-{lane}",
+        f"mars-of-{lanes}",
+        *([] if lane < lanes else ["mars-away"]),
+    ]
 
 
 def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
-    return {column: gr.update(elem_classes=card_classes(lane, count)) for lane, column in enumerate(columns)}
+    return {
+        column: gr.update(elem_classes=card_classes(lane, count))
+        for lane, column in enumerate(columns)
+    }
 
 
 def legend_html() -> str:
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
-    return render("result/legend.html.jinja", meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")})
+    return render(
+        "result/legend.html.jinja",
+        meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")},
+    )

@@ -1,7 +1,9 @@
-"""The fields of a settings panel as plain values: what each asks for, what stands in it, whether it is shown. No gradio.
+"""The fields of a settings panel as plain values: what each asks for, what stands in it, whether it
+is shown. No gradio.
 
-``Values`` are what the browser holds: a value by name of field, and under ``lanes`` those of every lane. They can be anything that JSON
-can be; a field shows what it can of them, ``read`` gives a form texts and numbers only.
+``Values`` are what the browser holds: a value by name of field, and under ``lanes`` those of every
+lane. They can be anything that JSON can be; a field shows what it can of them, ``read`` gives a
+form texts and numbers only.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the n
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the panel drawn again, because other fields
-    follow; a ``live`` one also while it is typed. ``width``: of the field, at least, in pixels."""
+    """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the
+    panel drawn again, because other fields follow; a ``live`` one also while it is typed.
+    ``width``: of the field, at least, in pixels."""
 
     id: str
     name: str
@@ -71,8 +74,8 @@ class Lane(NamedTuple):
 
 
 class Fields:
-    """Fields by name, each with the value that was given for it or its default. ``scope``: what their ids begin with; ``spec``: the
-    chosen pair (None: one's own) of ``pairs``."""
+    """Fields by name, each with the value that was given for it or its default. ``scope``: what
+    their ids begin with; ``spec``: the chosen pair (None: one's own) of ``pairs``."""
 
     def __init__(
         self,
@@ -91,25 +94,34 @@ class Fields:
         self.by_name[name] = Field(f"{self._scope}{id_}", name, kind, label, value, **more)
 
     def number(self, name: str, label: str, default: float, **more: Any) -> None:
-        """``most``: the largest that may be asked for. What is beyond it is refused by the reader, which names the field."""
+        """``most``: the largest that may be asked for. What is beyond it is refused by the reader,
+        which names the field."""
         most = more.get("most")
         value = self.given.get(name, default if most is None else min(default, most))
         self._add(name, "number", label, as_number(value), **more)
 
     def text(self, name: str, label: str, default: str = "", **more: Any) -> None:
-        self._add(name, more.pop("kind", "text"), label, as_text(self.given.get(name, default)), **more)
+        self._add(
+            name, more.pop("kind", "text"), label, as_text(self.given.get(name, default)), **more
+        )
 
-    def choice(self, name: str, label: str, choices: Choices, default: str = "", **more: Any) -> None:
+    def choice(
+        self, name: str, label: str, choices: Choices, default: str = "", **more: Any
+    ) -> None:
         """What is not among the choices becomes the default, else the first."""
         known = [value for _, value in choices]
         value = self.given.get(name, default)
-        chosen = value if value in known else default if default in known else known[0] if known else ""
+        chosen = (
+            value if value in known else default if default in known else known[0] if known else ""
+        )
         self._add(name, more.pop("kind", "choice"), label, chosen, choices=tuple(choices), **more)
 
     def check(self, name: str, label: str, default: bool, **more: Any) -> None:
         self._add(name, "check", label, bool(self.given.get(name, default)), **more)
 
-    def many(self, name: str, label: str, choices: Choices, default: Sequence[str], **more: Any) -> None:
+    def many(
+        self, name: str, label: str, choices: Choices, default: Sequence[str], **more: Any
+    ) -> None:
         given = self.given.get(name, default)
         chosen = [value for _, value in choices if isinstance(given, Sequence) and value in given]
         self._add(name, "many", label, chosen, choices=tuple(choices), **more)
@@ -117,17 +129,29 @@ class Fields:
     # what several tabs ask for
 
     def bar(self, longest: int, *, lists: bool = False) -> None:
-        """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter is needed."""
+        """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter
+        is needed."""
         self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds, temperature = offered(self.spec, none=not lists), self.spec.temperature if self.spec else 1.0
-        self.choice("drafter", "Drafts from", [(TITLES[kind], kind) for kind in kinds], width=150, redraws=True)
+        kinds, temperature = (
+            offered(self.spec, none=not lists),
+            self.spec.temperature if self.spec else 1.0,
+        )
+        self.choice(
+            "drafter",
+            "Drafts from",
+            [(TITLES[kind], kind) for kind in kinds],
+            width=150,
+            redraws=True,
+        )
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
             self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
         else:
             self.number("k", "K, drafted tokens", 5, most=self._limits.k)
             self.number("temperature", "Temperature", temperature, step=0.1)
-        self.number("max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens)
+        self.number(
+            "max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens
+        )
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()
         own = self.given.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
@@ -135,19 +159,29 @@ class Fields:
             self.text(name, label, placeholder=placeholder, width=200, shown=own, redraws=True)
 
     def tree(self) -> None:
-        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that the chosen drafter takes."""
+        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that
+        the chosen drafter takes."""
         default = tree_shape(self.spec)
-        self.choice("shape", "Shape of the draft", [("Tree", TREE), ("Chain of K", CHAIN)], kind="radio", redraws=True)
+        self.choice(
+            "shape",
+            "Shape of the draft",
+            [("Tree", TREE), ("Chain of K", CHAIN)],
+            kind="radio",
+            redraws=True,
+        )
         self.number("tree_tokens", "Drafted tokens", default.tokens, most=self._limits.tree_tokens)
         self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
         self.number("tree_top_k", "Tree top-k", default.top_k)
         drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
         modes = [mode for mode in DraftMode if drafter == "model" or mode is not DraftMode.SAMPLED]
         self.choice(
-            "mode", "Draft mode", [(mode.value.capitalize(), mode.value) for mode in modes], kind="radio",
+            "mode",
+            "Draft mode",
+            [(mode.value.capitalize(), mode.value) for mode in modes],
+            kind="radio",
             help="Coupled drafts are drawn with the target's own noise: strict accepts most of them and writes the target's text. "
             "Greedy is the paper's setting. With sampled drafts MARS may lose.",
-        )  # fmt: skip
+        )
         for name in FIELDS:
             field = "ks" if "ks" in self.by_name and name == "k" else name
             self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
@@ -173,21 +207,35 @@ class Fields:
         self.sampling()
         self.text("stop", "Stop strings, one a line", kind="lines", width=200)
         self.text("system", "System prompt", kind="lines", width=300, redraws=True)
-        self.check("chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True)
+        self.check(
+            "chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True
+        )
         choices = [("Model’s default", "default"), ("On", "on"), ("Off", "off")]
-        self.choice("thinking", "Thinking", choices, kind="radio", help="Of models that have the switch.", redraws=True)
+        self.choice(
+            "thinking",
+            "Thinking",
+            choices,
+            kind="radio",
+            help="Of models that have the switch.",
+            redraws=True,
+        )
 
 
 def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = False) -> Lane:
-    """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's drafter or one of its own."""
+    """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's
+    drafter or one of its own."""
     own, id_ = Fields(given, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
     titles = [(rule_title(name), name) for name in RULES]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     own.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
     rule = own.by_name["rule"].value
     if not votes:
-        kinds = [(TITLES[kind], kind) for kind in offered(spec, none=False)]  # the rule "Target alone" drafts nothing
-        own.choice("drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True)
+        kinds = [
+            (TITLES[kind], kind) for kind in offered(spec, none=False)
+        ]  # the rule "Target alone" drafts nothing
+        own.choice(
+            "drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True
+        )
         own.number("k", "K, this lane", 5)
         own.tree()
     by_name = own.by_name | {"rule": replace(own.by_name["rule"], id=id_)}
@@ -196,7 +244,9 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
         title, step = parameter_title(parameter.name), step_of(parameter)
         default = default_theta(spec).value if parameter.name == "theta" else parameter.default
         live = RULES[rule].room is not None
-        numbers.number(parameter.name, title, default, step=step, help=parameter.help, width=90, live=live)
+        numbers.number(
+            parameter.name, title, default, step=step, help=parameter.help, width=90, live=live
+        )
     return Lane(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 
@@ -212,7 +262,11 @@ def step_of(parameter: Parameter) -> float:
 def rule_html(name: str) -> str:
     """What the page says under the chooser: summary, formula, source and limits of a rule."""
     rule = RULES[name]
-    return render("settings/templates/rule.html.jinja", rule=rule, source=" · ".join([rule.source, *_limits(rule)]))
+    return render(
+        "settings/templates/rule.html.jinja",
+        rule=rule,
+        source=" · ".join([rule.source, *_limits(rule)]),
+    )
 
 
 def _limits(rule: Rule) -> list[str]:
@@ -251,15 +305,22 @@ def lanes_of(values: Values) -> list[dict[str, Any]]:
 
 
 def read(form: type[Any], values: Values) -> dict[str, Any]:
-    """Arguments of a dataclass of fields from the values of that name. A number that is none becomes None, which the form's reader refuses
-    by name; a text that is none is empty. Fields that have a default and no value are left out."""
+    """Arguments of a dataclass of fields from the values of that name. A number that is none
+    becomes None, which the form's reader refuses by name; a text that is none is empty. Fields that
+    have a default and no value are left out."""
     readers: dict[Any, Callable[[Any], Any]] = {
         "str": as_text,
         "bool": bool,
         "float | None": as_number,
-        "list[str]": lambda value: [each for each in value if isinstance(each, str)] if isinstance(value, list) else [],
+        "list[str]": lambda value: (
+            [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+        ),
     }
-    known = [each for each in fields(form) if each.type in readers and (each.name in values or each.default is MISSING)]
+    known = [
+        each
+        for each in fields(form)
+        if each.type in readers and (each.name in values or each.default is MISSING)
+    ]
     return {each.name: readers[str(each.type)](values.get(each.name)) for each in known}
 
 
@@ -276,16 +337,27 @@ def lane_form(values: Values) -> LaneForm:
 
 def lane_values(form: LaneForm) -> dict[str, Any]:
     """The values that ``lane_form`` reads as this."""
-    draft = {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)} if form.draft else {}
+    draft = (
+        {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)}
+        if form.draft
+        else {}
+    )
     return {"rule": form.rule, **form.parameters, **draft}
 
 
 def read_form(prompt: str | None, values: Values) -> Form:
     """What the prompt and the panel of Compare or Votes ask for, as it is."""
-    return Form(**read(Form, values) | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))})
+    return Form(
+        **read(Form, values)
+        | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))}
+    )
 
 
 def form_values(form: Form) -> dict[str, Any]:
     """The values that ``read_form`` reads as this form, but for its prompt."""
-    own = {each.name: getattr(form, each.name) for each in fields(form) if each.name not in ("prompt", "lanes")}
+    own = {
+        each.name: getattr(form, each.name)
+        for each in fields(form)
+        if each.name not in ("prompt", "lanes")
+    }
     return own | {"lanes": [lane_values(each) for each in form.lanes]}

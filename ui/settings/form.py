@@ -1,5 +1,6 @@
-"""From the fields of the page to configurations. Fields can hold anything: what cannot be a value gets one clear sentence here,
-what cannot be run gets its sentence from the session. No gradio; the session, with all that models need, only once a pair is there."""
+"""From the fields of the page to configurations. Fields can hold anything: what cannot be a value
+gets one clear sentence here, what cannot be run gets its sentence from the session. No gradio; the
+session, with all that models need, only once a pair is there."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 MOST_REPEATS = 20
-AUTO_REPEATS, AUTO_S = 3, 2.0  # runs of each lane without a number of one's own, where none takes longer
+AUTO_REPEATS, AUTO_S = (
+    3,
+    2.0,
+)  # runs of each lane without a number of one's own, where none takes longer
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -50,8 +54,8 @@ class DraftForm:
 
 @dataclass(frozen=True, slots=True)
 class LaneForm:
-    """The head of one lane: a rule and all parameter fields; those of other rules are ignored. ``draft``: where its
-    drafts come from, None for the form's own drafter."""
+    """The head of one lane: a rule and all parameter fields; those of other rules are ignored.
+    ``draft``: where its drafts come from, None for the form's own drafter."""
 
     rule: str
     parameters: Mapping[str, float | None]
@@ -88,20 +92,31 @@ class Form(RunForm):
     prompt: str
     temperature: float | None
     lanes: tuple[LaneForm, ...]
-    repeats: float | None = 1  # runs of every lane, to measure the time; 0: AUTO_REPEATS where runs are short
+    repeats: float | None = (
+        1  # runs of every lane, to measure the time; 0: AUTO_REPEATS where runs are short
+    )
 
 
 def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
     """The latest lane whose rule has a θ, else the last one under MARS, with this θ."""
-    lane = next((lane for lane in reversed(lanes) if "theta" in lane.parameters), replace(lanes[-1], rule="mars"))
+    lane = next(
+        (lane for lane in reversed(lanes) if "theta" in lane.parameters),
+        replace(lanes[-1], rule="mars"),
+    )
     return replace(lane, parameters={"theta": theta})
 
 
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
     """What a form asks for, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
-    values = [parameters_text({name: _words(value) for name, value in lane.parameters.items()}) for lane in form.lanes]
-    lanes = " | ".join(f"{rule_title(lane.rule)} {own}".strip() for lane, own in zip(form.lanes, values, strict=True))
+    values = [
+        parameters_text({name: _words(value) for name, value in lane.parameters.items()})
+        for lane in form.lanes
+    ]
+    lanes = " | ".join(
+        f"{rule_title(lane.rule)} {own}".strip()
+        for lane, own in zip(form.lanes, values, strict=True)
+    )
     k = f", K = {_words(form.k)}"
     drafts = {"model": f"draft model{k}", "ngram": f"n-grams{k}", "none": "no drafts"}
     shown = drafts.get(form.drafter, "EAGLE-3 tree" if form.shape == TREE else f"EAGLE-3 chain{k}")
@@ -118,7 +133,9 @@ def _words(value: object) -> str:
 def own_pair(target: str, draft: str, head: str) -> PairSpec:
     """Raises ValueError."""
     if not target.strip():
-        raise ValueError("The target model is empty; give a Hub id (owner/name) or the path of a folder.")
+        raise ValueError(
+            "The target model is empty; give a Hub id (owner/name) or the path of a folder."
+        )
     return custom_pair(target.strip(), draft.strip() or None, head.strip() or None)
 
 
@@ -127,15 +144,25 @@ def catalog_pair(key: str, catalog: Sequence[PairSpec]) -> PairSpec:
     for spec in catalog:
         if spec.key == key:
             return spec
-    raise ValueError(f"The model pair is {key!r}; it must be one of {', '.join(spec.key for spec in catalog)}.")
+    raise ValueError(
+        f"The model pair is {key!r}; it must be one of {', '.join(spec.key for spec in catalog)}."
+    )
 
 
 def read_prompt(form: Form) -> PromptConfig:
     """The prompt with its stop strings, one a line. Raises ValueError where it is empty."""
     if not form.prompt.strip():
-        raise ValueError("The prompt is empty; type one, or take one of the examples under the box.")
+        raise ValueError(
+            "The prompt is empty; type one, or take one of the examples under the box."
+        )
     thinking = read_thinking(form.thinking)
-    return PromptConfig(form.prompt, system=form.system, chat=bool(form.chat), stop=read_stop(form), thinking=thinking)
+    return PromptConfig(
+        form.prompt,
+        system=form.system,
+        chat=bool(form.chat),
+        stop=read_stop(form),
+        thinking=thinking,
+    )
 
 
 def read_repeats(form: Form) -> int:
@@ -158,14 +185,20 @@ def read_processors(form: RunForm) -> Processors:
         numbers[name] = reader(getattr(form, name), name)
     try:
         pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
-        return Processors(**numbers, logit_bias=tuple((word, float(value)) for word, _, value in pairs))
+        return Processors(
+            **numbers, logit_bias=tuple((word, float(value)) for word, _, value in pairs)
+        )
     except ValueError:
-        raise ValueError("A line of the logit biases is not WORD=VALUE; the value is a number, or -inf.") from None
+        raise ValueError(
+            "A line of the logit biases is not WORD=VALUE; the value is a number, or -inf."
+        ) from None
 
 
 def processor_values(processors: Processors) -> dict[str, Any]:
     """The fields that ``read_processors`` reads as this."""
-    return asdict(processors) | {"logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias)}
+    return asdict(processors) | {
+        "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias)
+    }
 
 
 def read_thinking(word: str) -> bool | None:
@@ -180,11 +213,14 @@ def thinking_word(thinking: bool | None) -> str:
 
 
 def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
-    """One configuration a lane. Raises ValueError for a field without a value; the session checks ranges."""
+    """One configuration a lane. Raises ValueError for a field without a value; the session checks
+    ranges."""
     from mars_core.session import run_config
 
     if not 1 <= len(form.lanes) <= MOST_LANES:
-        raise ValueError(f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}.")
+        raise ValueError(
+            f"{len(form.lanes)} rules were chosen; the page compares 1 to {MOST_LANES}."
+        )
     sampling = Sampling(
         temperature=read_number(form.temperature, "temperature"),
         top_k=read_whole(form.top_k, "top-k"),
@@ -195,15 +231,21 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
     longest = read_whole(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
-            pair, prompt=prompt, rule=read_rule(lane), drafter=_drafter(lane, form), sampling=sampling,
-            max_new_tokens=longest, seed=seed,
+            pair,
+            prompt=prompt,
+            rule=read_rule(lane),
+            drafter=_drafter(lane, form),
+            sampling=sampling,
+            max_new_tokens=longest,
+            seed=seed,
         )
         for lane in form.lanes
-    )  # fmt: skip
+    )
 
 
 def read_drafter(form: DraftForm) -> DrafterConfig:
-    """The drafter with its own parameters; fields that it does not take are not read. Raises ValueError."""
+    """The drafter with its own parameters; fields that it does not take are not read. Raises
+    ValueError."""
     if form.drafter == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
     mode = DraftMode.GREEDY if form.drafter == "ngram" else form.mode
@@ -233,12 +275,15 @@ def read_rule(lane: LaneForm) -> RuleConfig:
         raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join(RULES)}.")
     names = [parameter.name for parameter in RULES[lane.rule].parameters]
     return RuleConfig(
-        lane.rule, {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names}
+        lane.rule,
+        {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names},
     )
 
 
 def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
-    return DrafterConfig(kind=PLAIN, k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
+    return (
+        DrafterConfig(kind=PLAIN, k=0) if lane.rule == PLAIN else read_drafter(lane.draft or form)
+    )
 
 
 def read_number(value: float | None, name: str) -> float:
@@ -249,10 +294,13 @@ def read_number(value: float | None, name: str) -> float:
 
 
 def read_whole(value: float | None, name: str) -> int:
-    """The whole number of a field, exact in the browser too. Raises ValueError with one sentence."""
+    """The whole number of a field, exact in the browser too. Raises ValueError with one
+    sentence."""
     number = read_number(value, name)
     if not number.is_integer():
         raise ValueError(f"{name} is {number:g}; it must be a whole number.")
     if abs(number) >= EXACT_INTEGER:
-        raise ValueError(f"{name} is {number:g}; the page takes whole numbers up to {EXACT_INTEGER - 1}.")
+        raise ValueError(
+            f"{name} is {number:g}; the page takes whole numbers up to {EXACT_INTEGER - 1}."
+        )
     return int(number)

@@ -1,8 +1,10 @@
-"""The settings of a run as one component: Python writes the fields as escaped HTML, settings.js keeps their values.
+"""The settings of a run as one component: Python writes the fields as escaped HTML, settings.js
+keeps their values.
 
-The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed something it is ``{"values": …}``, as
-``ui.settings.fields`` describes them. Its event ``select`` comes with ``changed``, the name of a field on which others depend, and ``lane``
-where it is a lane's; ``input`` with what a button of the panel asks for.
+The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed
+something it is ``{"values": …}``, as ``ui.settings.fields`` describes them. Its event ``select``
+comes with ``changed``, the name of a field on which others depend, and ``lane`` where it is a
+lane's; ``input`` with what a button of the panel asks for.
 """
 
 from __future__ import annotations
@@ -40,7 +42,12 @@ from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
-    "rule": ("parameter", "values", "others", *{each.name for rule in RULES.values() for each in rule.parameters}),
+    "rule": (
+        "parameter",
+        "values",
+        "others",
+        *{each.name for rule in RULES.values() for each in rule.parameters},
+    ),
     "parameter": ("values", "others"),
 }
 
@@ -53,9 +60,10 @@ ABOUT_OWN = (
 
 
 class SettingsPanel:
-    """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to Fields. ``lanes``: how many there are
-    at first, each described by ``describe_lane``. ``label`` sums the values up in one line;
-    ``thresholds``: the rules that they ask for beside those of the lanes."""
+    """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to
+    Fields. ``lanes``: how many there are at first, each described by ``describe_lane``. ``label``
+    sums the values up in one line; ``thresholds``: the rules that they ask for beside those of the
+    lanes."""
 
     def __init__(
         self,
@@ -71,26 +79,41 @@ class SettingsPanel:
         self.services, self._scope, self._label = services, scope, label
         self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
         self.component = gr.HTML(
-            self.value({"lanes": [{}] * lanes}, drawn=False), html_template='<div class="mars-settings"></div>',
-            js_on_load=f"{asset('morph.js')}\n{asset('settings.js', 'settings')}", apply_default_css=False, elem_id=f"{scope}-settings",
-        )  # fmt: skip
+            self.value({"lanes": [{}] * lanes}, drawn=False),
+            html_template='<div class="mars-settings"></div>',
+            js_on_load=f"{asset('morph.js')}\n{asset('settings.js', 'settings')}",
+            apply_default_css=False,
+            elem_id=f"{scope}-settings",
+        )
 
     def value(self, given: Values, *, drawn: bool = True) -> str:
-        """What shows these values; fields without one have their defaults. ``drawn``: the page is open, so that memory may be looked at."""
+        """What shows these values; fields without one have their defaults. ``drawn``: the page is
+        open, so that memory may be looked at."""
         spec, services = self.spec(given), self.services
         pairs = [(each.title, each.key) for each in services.catalog]
         pairs += [("Own folders or Hub ids", CUSTOM)] if services.own_models else []
-        own = Fields(given, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits)
+        own = Fields(
+            given, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
+        )
         self._describe(own)
-        lanes = [self._describe_lane(index, spec, each) for index, each in enumerate(lanes_of(given)[:MOST_LANES])]
+        lanes = [
+            self._describe_lane(index, spec, each)
+            for index, each in enumerate(lanes_of(given)[:MOST_LANES])
+        ]
         values: dict[str, Any] = {name: field.value for name, field in own.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
         shown, wrong = (spec, "") if spec else self._own(given)
         html = render(
-            f"settings/templates/{self._scope}.html.jinja", fields=own.by_name, lanes=lanes, least=LEAST_LANES, most=MOST_LANES,
-            note=self._note(shown, wrong, drawn=drawn), thresholds=self._notes(values, shown),
-            limits=services.limits.sentence(sweep=not lanes), label=self._label(values),
-        )  # fmt: skip
+            f"settings/templates/{self._scope}.html.jinja",
+            fields=own.by_name,
+            lanes=lanes,
+            least=LEAST_LANES,
+            most=MOST_LANES,
+            note=self._note(shown, wrong, drawn=drawn),
+            thresholds=self._notes(values, shown),
+            limits=services.limits.sentence(sweep=not lanes),
+            label=self._label(values),
+        )
         return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
 
     def spec(self, values: Values) -> PairSpec | None:
@@ -98,7 +121,9 @@ class SettingsPanel:
         key = values.get("pair")
         if key == CUSTOM and self.services.own_models:
             return None
-        return next((spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0])
+        return next(
+            (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
+        )
 
     def _own(self, values: Values) -> tuple[PairSpec | None, str]:
         """One's own pair; or why there is none, if anything is given."""
@@ -110,10 +135,13 @@ class SettingsPanel:
             return None, str(error)
 
     def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> Note:
-        """What the pair can do, and what memory it needs, which is not for strangers; of one's own what can be given."""
+        """What the pair can do, and what memory it needs, which is not for strangers; of one's own
+        what can be given."""
         if spec is None:
             return wrong or ABOUT_OWN, "bad" if wrong else "ok", ()
-        sizes = " → ".join(parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size)
+        sizes = " → ".join(
+            parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
+        )
         facts = [f"{sizes} parameters"] if sizes else []
         fit = self.services.pool.fits(spec) if drawn else None
         if fit and fit.needed_bytes and not self.services.public:
@@ -139,7 +167,13 @@ class SettingsPanel:
     def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         values = parse(value)
         index, lanes = changed.get("lane"), lanes_of(values)
-        where = values if index is None else lanes[index] if isinstance(index, int) and 0 <= index < len(lanes) else {}
+        where = (
+            values
+            if index is None
+            else lanes[index]
+            if isinstance(index, int) and 0 <= index < len(lanes)
+            else {}
+        )
         what, theta = changed.get("changed"), default_theta(self.spec(values))
         if what == "other theta" and index is not None:
             where["theta"] = other_theta(as_number(where.get("theta")), theta).value
@@ -162,8 +196,8 @@ class SettingsPanel:
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the name of that field, all values and those
-        of ``inputs``."""
+        """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the
+        name of that field, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
             changed = event_data(event)
@@ -173,5 +207,9 @@ class SettingsPanel:
             return shown, *follow(str(changed.get("changed")), values, *given)
 
         self.component.select(
-            redraw, [self.component, *inputs], [self.component, *outputs], trigger_mode="always_last", **PRIVATE
+            redraw,
+            [self.component, *inputs],
+            [self.component, *outputs],
+            trigger_mode="always_last",
+            **PRIVATE,
         )

@@ -1,4 +1,5 @@
-"""Settings that are worth a name: the paper's own, the usual ones, and sets of rules to hold against each other. Plain values."""
+"""Settings that are worth a name: the paper's own, the usual ones, and sets of rules to hold
+against each other. Plain values."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ USUAL = {"k": 5, "mode": "coupled", "top_k": 0, "top_p": 1.0} | processor_values
 GREEDY = {"mode": "greedy"}
 DRAFTED = USUAL | {"temperature": 1.0, "drafter": "model"}
 PAPER_TREE = GREEDY | {
-    "drafter": "eagle3", "shape": TREE, **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True))
-}  # fmt: skip
+    "drafter": "eagle3",
+    "shape": TREE,
+    **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True)),
+}
 
 
 class Preset(NamedTuple):
-    """What a preset sets: values by field of the form, and the rules from the left; the rest stays, such as prompt, length and seed."""
+    """What a preset sets: values by field of the form, and the rules from the left; the rest stays,
+    such as prompt, length and seed."""
 
     title: str
     fields: Mapping[str, Any] = USUAL
@@ -32,21 +36,37 @@ class Preset(NamedTuple):
 
 PRESETS: Mapping[str, Preset] = {
     "paper": Preset("Paper: T = 1, K = 7, θ = 0.9", DRAFTED | GREEDY | {"k": 7}),
-    "paper-tree": Preset("Paper: EAGLE-3 tree, 59 tokens, depth 8 (60, 7 in EAGLE)", DRAFTED | PAPER_TREE),
+    "paper-tree": Preset(
+        "Paper: EAGLE-3 tree, 59 tokens, depth 8 (60, 7 in EAGLE)", DRAFTED | PAPER_TREE
+    ),
     "coupled": Preset("Coupled drafts: what MARS still gains", DRAFTED),
-    "greedy": Preset("Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)),
+    "greedy": Preset(
+        "Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)
+    ),
     "sampled": Preset("Sampled drafts: where MARS may lose", DRAFTED | {"mode": "sampled"}),
-    "theta": Preset("Three θ: 0.84, 0.9, 0.98", USUAL | GREEDY, (
-        ("strict", {}), *(("mars", {"theta": theta}) for theta in (0.84, 0.9, 0.98)),
-    )),
-    "relaxed": Preset("MARS and other relaxed rules", USUAL | GREEDY, (*PAPER, ("typical", {}), ("lenience", {}))),
-}  # fmt: skip
+    "theta": Preset(
+        "Three θ: 0.84, 0.9, 0.98",
+        USUAL | GREEDY,
+        (
+            ("strict", {}),
+            *(("mars", {"theta": theta}) for theta in (0.84, 0.9, 0.98)),
+        ),
+    ),
+    "relaxed": Preset(
+        "MARS and other relaxed rules", USUAL | GREEDY, (*PAPER, ("typical", {}), ("lenience", {}))
+    ),
+}
 
 
 def presets_for(spec: PairSpec | None) -> list[tuple[str, str]]:
-    """Titles and keys of those whose drafter, if they set one, the pair has, after an empty choice."""
+    """Titles and keys of those whose drafter, if they set one, the pair has, after an empty
+    choice."""
     kinds = [None, *offered(spec)]
     return [
         ("Presets", ""),
-        *((each.title, key) for key, each in PRESETS.items() if each.fields.get("drafter") in kinds),
+        *(
+            (each.title, key)
+            for key, each in PRESETS.items()
+            if each.fields.get("drafter") in kinds
+        ),
     ]

@@ -17,9 +17,15 @@ LONGEST = 128  # new tokens, unless something else is asked for
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
     """It grows to three lines, so that a long prompt leaves the result in sight."""
     return gr.Textbox(
-        services.catalog[0].prompts[0], label="Prompt", lines=1, max_lines=3, elem_id=name, scale=5, min_width=300,
+        services.catalog[0].prompts[0],
+        label="Prompt",
+        lines=1,
+        max_lines=3,
+        elem_id=name,
+        scale=5,
+        min_width=300,
         placeholder=placeholder,
-    )  # fmt: skip
+    )
 
 
 def examples_of(spec: PairSpec | None) -> tuple[str, ...]:
@@ -31,6 +37,8 @@ def wire_examples(chips: gr.HTML, prompt: gr.Textbox, panel: SettingsPanel) -> N
 
     def write(value: str | None, event: gr.EventData) -> str:
         prompts, index = examples_of(panel.spec(parse(value))), event_data(event).get("index")
-        return prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
+        return (
+            prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
+        )
 
     chips.select(write, panel.component, prompt, **PRIVATE)

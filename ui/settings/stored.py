@@ -11,22 +11,38 @@ from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
-from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm, processor_values, thinking_word
+from ui.settings.form import (
+    CHAIN,
+    CUSTOM,
+    TREE,
+    DraftForm,
+    Form,
+    LaneForm,
+    processor_values,
+    thinking_word,
+)
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
-    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no run, or goes on from earlier turns. What
-    is not a field of the form, the machine and a continuation, is not in it."""
+    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no
+    run, or goes on from earlier turns. What is not a field of the form, the machine and a
+    continuation, is not in it."""
     config = richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
     if "server" in config.environment:
-        raise ValueError("This is a run of a server, whose models are not loaded here; Compare cannot repeat it.")
+        raise ValueError(
+            "This is a run of a server, whose models are not loaded here; Compare cannot repeat it."
+        )
     if config.prompt.history:
         raise ValueError(
             f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."
         )
-    sampling, pair, draft = config.sampling, pair_key(config, catalog) or CUSTOM, _draft(config.drafter)
+    sampling, pair, draft = (
+        config.sampling,
+        pair_key(config, catalog) or CUSTOM,
+        _draft(config.drafter),
+    )
     return Form(
         prompt=stored.prompt.text,
         pair=pair,
@@ -48,7 +64,9 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
 
 
 def richest(stored: StoredComparison) -> RunConfig | None:
-    configs = sorted((run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none")
+    configs = sorted(
+        (run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none"
+    )
     return configs[0] if configs else None
 
 
@@ -57,7 +75,9 @@ def _draft(drafter: DrafterConfig) -> DraftForm:
     tree = drafter.tree or TreeShape()
     shape = CHAIN if drafter.kind == "eagle3" and drafter.tree is None else TREE
     k = DraftForm().k if drafter.kind == "none" or drafter.tree else drafter.k
-    return DraftForm(drafter.kind, k, drafter.mode.value, shape, tree.tokens, tree.depth, tree.top_k)
+    return DraftForm(
+        drafter.kind, k, drafter.mode.value, shape, tree.tokens, tree.depth, tree.top_k
+    )
 
 
 def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:

@@ -1,4 +1,5 @@
-"""What the page says where a threshold of a margin rule is chosen: its meaning on the chosen pair. Plain values."""
+"""What the page says where a threshold of a margin rule is chosen: its meaning on the chosen pair.
+Plain values."""
 
 from __future__ import annotations
 
@@ -14,15 +15,19 @@ UNMEASURED = "What this threshold means on this pair is measured once its models
 
 
 class ThresholdNote(NamedTuple):
-    """``waits``: the lines will say more once the models are loaded. ``other``: the θ that a button offers, and whose it is."""
+    """``waits``: the lines will say more once the models are loaded. ``other``: the θ that a button
+    offers, and whose it is."""
 
     lines: tuple[str, ...]
     waits: bool = False
     other: str = ""
 
 
-def threshold_note(rules: Sequence[RuleConfig], margins: Margins, theta: Theta) -> ThresholdNote | None:
-    """Of the rules among these that have a threshold; None where there are none. ``theta``: the pair's default. Raises ValueError."""
+def threshold_note(
+    rules: Sequence[RuleConfig], margins: Margins, theta: Theta
+) -> ThresholdNote | None:
+    """Of the rules among these that have a threshold; None where there are none. ``theta``: the
+    pair's default. Raises ValueError."""
     rules = [rule for rule in rules if rule.name in RULES and RULES[rule.name].room]
     if not rules:
         return None

@@ -1,4 +1,5 @@
-"""The About tab: the method in one page, the terms, how to read the colours, what the pairs can do, how to cite."""
+"""The About tab: the method in one page, the terms, how to read the colours, what the pairs can do,
+how to cite."""
 
 from __future__ import annotations
 
@@ -28,16 +29,21 @@ SHAPES = {
 def about_text(catalog: Sequence[PairSpec]) -> str:
     """Markdown; every word of it ours."""
     rules = "\n".join(
-        f"| **{rule_title(r.name)}** | {r.summary}<br>*{r.formula}*<br>{r.source} |" for r in RULES.values()
+        f"| **{rule_title(r.name)}** | {r.summary}<br>*{r.formula}*<br>{r.source} |"
+        for r in RULES.values()
     )
     marks = "\n".join(
         f'| <span class="tok w {outcome}">{outcome}</span> | {SHAPES[outcome]}: {style.meaning} |'
         for outcome, style in OUTCOME_STYLES.items()
     )
-    terms = "\n".join(f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values())
+    terms = "\n".join(
+        f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values()
+    )
     pairs = "\n".join(f"* **{spec.title}**: {spec.note}" for spec in catalog)
     table = f"| mark | meaning |\n|---|---|\n{marks}"
-    return asset("about.md").format(rules=rules, marks=table, terms=terms, pairs=pairs, version=__version__)
+    return asset("about.md").format(
+        rules=rules, marks=table, terms=terms, pairs=pairs, version=__version__
+    )
 
 
 def build_about_tab(services: Services) -> None:

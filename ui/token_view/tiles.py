@@ -1,4 +1,5 @@
-"""The running numbers of a lane, its stat tiles and its self-check, as plain values: the same live and of a run that ended."""
+"""The running numbers of a lane, its stat tiles and its self-check, as plain values: the same live
+and of a run that ended."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the run. ``tau``: where a server reports it
-    without the steps."""
+    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the
+    run. ``tau``: where a server reports it without the steps."""
 
     tokens: int = 0
     steps: int = 0
@@ -48,7 +49,8 @@ RELAXED_BOUND = "estimated: the text’s TV is at most the expected number of re
 
 
 def relaxed_bound(relaxed: int, tokens: int) -> str:
-    """The TV of a text where it is not known token by token: the number of relaxed tokens with Wilson's interval."""
+    """The TV of a text where it is not known token by token: the number of relaxed tokens with
+    Wilson's interval."""
     if relaxed == UNKNOWN:
         return MISSING
     low, high = wilson(relaxed, tokens)
@@ -63,13 +65,16 @@ def counts_of(trace: Trace) -> Counts:
 
 
 def stat_tiles(counts: Counts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
-    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of the TV."""
+    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of
+    the TV."""
     began = counts.steps != 0
     speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
     tau = counts.tau if counts.steps == UNKNOWN else tau
     relaxed = count(counts.relaxed) if began and counts.relaxed != UNKNOWN else MISSING
     missing = math.isnan(counts.tv_sum)
-    tv_sum = 0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum  # without rounding
+    tv_sum = (
+        0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
+    )  # without rounding
     shift, unit = bounded(number(tv_sum if began else math.nan), kind), "TV" if began else ""
     shift_help = "total variation between the emitted distribution and p, summed; largest "
     shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
@@ -78,12 +83,26 @@ def stat_tiles(counts: Counts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile,
         shift_help = RELAXED_BOUND
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
-        ("τ", number(tau), "/ step" if began else "", "mean acceptance length: emitted tokens per decoding step"),
+        (
+            "τ",
+            number(tau),
+            "/ step" if began else "",
+            "mean acceptance length: emitted tokens per decoding step",
+        ),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
-        ("Latency", *_time(counts.elapsed_s if began else math.nan), "wall time of the run so far, or in all"),
-        ("Relaxed", relaxed, f"of {count(counts.tokens)}" if began else "", "tokens that the rule keeps and strict rejects"),
+        (
+            "Latency",
+            *_time(counts.elapsed_s if began else math.nan),
+            "wall time of the run so far, or in all",
+        ),
+        (
+            "Relaxed",
+            relaxed,
+            f"of {count(counts.tokens)}" if began else "",
+            "tokens that the rule keeps and strict rejects",
+        ),
         ("Shift", shift, unit, shift_help),
-    )  # fmt: skip
+    )
 
 
 def _time(seconds: float) -> tuple[str, str]:

@@ -1,7 +1,9 @@
-"""What a lane of the page shows, as plain values: token rows, stat tiles, state; the component that draws them, and the bar above.
+"""What a lane of the page shows, as plain values: token rows, stat tiles, state; the component that
+draws them, and the bar above.
 
-The value of the component is one ASCII JSON string: lone surrogates and ``<`` are escaped in it, so no text can break the transport or
-become markup. Token rows are sent as deltas with their start; each delta repeats the one before, so that a lost update heals.
+The value of the component is one ASCII JSON string: lone surrogates and ``<`` are escaped in it, so
+no text can break the transport or become markup. Token rows are sent as deltas with their start;
+each delta repeats the one before, so that a lost update heals.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("rank", "place of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
-    ("coin", "the uniform that decides where a rule keeps a token by chance, and on sampled drafts"),
+    (
+        "coin",
+        "the uniform that decides where a rule keeps a token by chance, and on sampled drafts",
+    ),
     ("TV", "distance of the distribution P of the emitted token from p, 0 to 1"),
     ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
     ("entropy", "of p, in nats"),
@@ -53,16 +58,22 @@ NUMBERS = ",".join(
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 GIVEN = len(OUTCOMES)  # after the outcomes: a token that was given to the run
 GIVEN_MEANING = "given: the beginning of the text, not written by this run"
-GREEDY, SAMPLED, BOUND = 1, 2, 4  # flags of a row: temperature 0; a sampled draft; TV and KL are upper bounds
-# [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them. numbers: one string, by FIELDS; own:
-# [piece, id] or nothing; each refused sibling: [piece, "id,p,q"]; top: [pieces, "id,p,id,p,…"].
+GREEDY, SAMPLED, BOUND = (
+    1,
+    2,
+    4,
+)  # flags of a row: temperature 0; a sampled draft; TV and KL are upper bounds
+# [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them.
+# numbers: one string, by FIELDS; own: [piece, id] or nothing; each refused sibling: [piece,
+# "id,p,q"]; top: [pieces, "id,p,id,p,…"].
 Row = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What tokens can be coloured by, with fixed ends, so that a colour means the same in every run. ``field`` is one of ``FIELDS``.
-    ``pale`` is the end of the scale without colour, ``strong`` the other."""
+    """What tokens can be coloured by, with fixed ends, so that a colour means the same in every
+    run. ``field`` is one of ``FIELDS``. ``pale`` is the end of the scale without colour, ``strong``
+    the other."""
 
     key: str
     title: str
@@ -96,7 +107,8 @@ HUES = {  # on either ground
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """One state of a lane. ``state``: empty, waiting, running, completed, cancelled or failed; ``progress`` 0 to 1."""
+    """One state of a lane. ``state``: empty, waiting, running, completed, cancelled or failed;
+    ``progress`` 0 to 1."""
 
     title: str
     state: str = "empty"
@@ -113,7 +125,9 @@ class LaneView:
     check: Check = UNCHECKED
     cause: str = ""  # why the text parts there
     times: tuple[float, ...] = ()  # seconds from the start of the run to the end of each step
-    judged: str = ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
+    judged: str = (
+        ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
+    )
     theta: float | None = None  # of the run's own rule
 
     def json(self) -> str:
@@ -130,8 +144,9 @@ def row_flags(config: RunConfig, kind: ShiftKind) -> int:
 
 
 def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
-    """One row an emitted token; the rejected siblings before it become its struck-through alternatives. ``greedy``: temperature 0, where p
-    is one-hot and the alternatives show the distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
+    """One row an emitted token; the rejected siblings before it become its struck-through
+    alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
+    distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
     would have written, and is left out."""
     rows: list[Row] = []
     refused: list[Token] = []
@@ -146,28 +161,72 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
 
 def given_rows(given: Iterable[Given], text: str) -> list[Row]:
     """The rows of given tokens: text without numbers."""
-    return [[displayable(text[g.start : g.end]), GIVEN, _visible(g.piece), "", [], [], [[], ""], 0] for g in given]
+    return [
+        [displayable(text[g.start : g.end]), GIVEN, _visible(g.piece), "", [], [], [[], ""], 0]
+        for g in given
+    ]
 
 
-_visible = lru_cache(maxsize=1 << 15)(visible)  # a text repeats its pieces, and its alternatives are few
+_visible = lru_cache(maxsize=1 << 15)(
+    visible
+)  # a text repeats its pieces, and its alternatives are few
 
 
 def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
-    own = [_visible(token.own_piece), token.own] if token.own not in (token.id, UNKNOWN) and flags != SAMPLED else []
+    own = (
+        [_visible(token.own_piece), token.own]
+        if token.own not in (token.id, UNKNOWN) and flags != SAMPLED
+        else []
+    )
     struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
-    top = [[_visible(piece) for _, piece, _ in token.top], ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top])]
+    top = [
+        [_visible(piece) for _, piece, _ in token.top],
+        ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top]),
+    ]
     numbers = NUMBERS % (
-        token.r, token.z1, token.z2, token.gap, token.p, token.q, token.rank, token.logprob, token.edge, token.coin, token.tv,
-        token.kl, token.entropy, token.forgiveness, token.position, token.step, token.draft_position, token.node, token.id,
-    )  # fmt: skip
-    return [displayable(text), PLACES[token.outcome], _visible(token.piece), numbers, own, struck, top, flags]
+        token.r,
+        token.z1,
+        token.z2,
+        token.gap,
+        token.p,
+        token.q,
+        token.rank,
+        token.logprob,
+        token.edge,
+        token.coin,
+        token.tv,
+        token.kl,
+        token.entropy,
+        token.forgiveness,
+        token.position,
+        token.step,
+        token.draft_position,
+        token.node,
+        token.id,
+    )
+    return [
+        displayable(text),
+        PLACES[token.outcome],
+        _visible(token.piece),
+        numbers,
+        own,
+        struck,
+        top,
+        flags,
+    ]
 
 
 def ended_view(
-    trace: Trace, run: str, *, diverges: int | None = None, cause: str = "", rows: Sequence[Row] | None = None
+    trace: Trace,
+    run: str,
+    *,
+    diverges: int | None = None,
+    cause: str = "",
+    rows: Sequence[Row] | None = None,
 ) -> LaneView:
-    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they were built while it ran; ``cause``:
-    why it parts at ``diverges``, as ``sentence.parting_words`` says."""
+    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
+    were built while it ran; ``cause``: why it parts at ``diverges``, as ``sentence.parting_words``
+    says."""
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
@@ -179,7 +238,9 @@ def ended_view(
         state=trace.status.value,
         chip=chips[trace.status],
         note=displayable(trace.error),
-        empty="The server did not report the text." if trace.summary.new_tokens else "This run wrote nothing.",
+        empty="The server did not report the text."
+        if trace.summary.new_tokens
+        else "This run wrote nothing.",
         run=run,
         rows=_all_rows(trace, rows),
         tiles=stat_tiles(counts_of(trace), trace.config.shift_kind),
@@ -187,13 +248,17 @@ def ended_view(
         diverges=diverges,
         cause=displayable(_PLACE.sub("", cause)),
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
-        times=tuple(round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)),
+        times=tuple(
+            round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)
+        ),
         judged="," * len(trace.given) + codes(trace),
         theta=trace.config.rule.parameters.get("theta"),
     )
 
 
-_PLACE = re.compile(r"^(first differs at|differs from) position \d+(:| on, where) ")  # which the lane says beside it
+_PLACE = re.compile(
+    r"^(first differs at|differs from) position \d+(:| on, where) "
+)  # which the lane says beside it
 
 
 def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
@@ -210,7 +275,16 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
 
 FOLDER = "token_view"
 ROWS = ("lane/format", "lane/rows", "lane/page")
-LANE = (*ROWS, "lane/parts", "lane/text", "lane/paint", "lane/popover", "lane/reach", "lane/clock", "lane/draw")
+LANE = (
+    *ROWS,
+    "lane/parts",
+    "lane/text",
+    "lane/paint",
+    "lane/popover",
+    "lane/reach",
+    "lane/clock",
+    "lane/draw",
+)
 READER = (*ROWS, "reader/parts", "reader/view", "reader/replay", "reader/lanes")
 
 
@@ -219,10 +293,18 @@ def script(parts: Sequence[str]) -> str:
 
 
 def row_props() -> dict[str, Any]:
-    outcomes = [{"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES]
+    outcomes = [
+        {"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES
+    ]
     given = {"name": "given", "meaning": GIVEN_MEANING}
     quantities = [asdict(quantity) for quantity in QUANTITIES]
-    return dict(outcomes=[*outcomes, given], fields=FIELDS, quantities=quantities, hues=HUES, most=100 * MOST)
+    return dict(
+        outcomes=[*outcomes, given],
+        fields=FIELDS,
+        quantities=quantities,
+        hues=HUES,
+        most=100 * MOST,
+    )
 
 
 def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **props: Any) -> gr.HTML:
@@ -239,14 +321,15 @@ def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **prop
 
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
-    """The component of one lane; ``scope`` names the result it belongs to (compare, history), ``lane`` its column. Its event ``select``
-    carries ``lane``, ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to continue with in
-    its place."""
+    """The component of one lane; ``scope`` names the result it belongs to (compare, history),
+    ``lane`` its column. Its event ``select`` carries ``lane``, ``index``, the output position of a
+    chosen token, and, where ``continues``, ``token``: the id to continue with in its place."""
     name = f"{scope}-lane-{lane}"
     return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
 
 
 def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
-    """The bar above the lanes of ``scope``: what the text is coloured by, what another θ would change, and the replay on one clock. It
-    works in the browser alone; its event ``select`` carries ``theta``, the θ to run with; not ``runs``: no such button."""
+    """The bar above the lanes of ``scope``: what the text is coloured by, what another θ would
+    change, and the replay on one clock. It works in the browser alone; its event ``select`` carries
+    ``theta``, the θ to run with; not ``runs``: no such button."""
     return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)

@@ -1,7 +1,9 @@
-"""What MARS at another θ would do with the drafts of a stored run, draft by draft. Values in, values out: no gradio.
+"""What MARS at another θ would do with the drafts of a stored run, draft by draft. Values in,
+values out: no gradio.
 
-A draft is judged where the run judged it, after the text that the run wrote. So this is a statement on the stored trace: from the
-first changed decision on, a real run at that θ would read another text. ``ui/token_view/lane/rows.js`` counts the same in the browser.
+A draft is judged where the run judged it, after the text that the run wrote. So this is a statement
+on the stored trace: from the first changed decision on, a real run at that θ would read another
+text. ``ui/token_view/lane/rows.js`` counts the same in the browser.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low m
 
 
 def samples_drafts(config: RunConfig) -> bool:
-    """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy one."""
+    """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy
+    one."""
     return (
-        config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0 and config.drafter.kind == "model"
+        config.drafter.mode is DraftMode.SAMPLED
+        and config.sampling.temperature > 0
+        and config.drafter.kind == "model"
     )
 
 
 def codes(trace: Trace) -> str:
-    """For rows.js: the codes of the drafts judged at each emitted token, refused siblings in order; one entry a token."""
+    """For rows.js: the codes of the drafts judged at each emitted token, refused siblings in order;
+    one entry a token."""
     entries, entry = list[str](), ""
     judge = _by_coin if samples_drafts(trace.config) else _by_draw
     for step in trace.steps:
@@ -44,8 +50,11 @@ def _by_coin(step: Step) -> Iterator[int]:
 
 
 def _by_draw(step: Step) -> Iterator[int]:
-    """Greedy drafts: what the target draws itself, else at low margin the better drafted one of the two best."""
-    children = defaultdict[int, dict[int, int]](dict)  # node → drafted id after it → the first node with it
+    """Greedy drafts: what the target draws itself, else at low margin the better drafted one of the
+    two best."""
+    children = defaultdict[int, dict[int, int]](
+        dict
+    )  # node → drafted id after it → the first node with it
     for number, node in enumerate(step.nodes, start=1):
         children[node.parent].setdefault(node.id, number)
     for token in step.tokens:
@@ -53,12 +62,19 @@ def _by_draw(step: Step) -> Iterator[int]:
             drafted = children[token.parent] or {token.id: token.node}
             first = drafted[token.id] == token.node
             own = first and token.id == token.own
-            low = own or (first and token.own not in drafted and token.id == _runner_up(token, drafted))
+            low = own or (
+                first and token.own not in drafted and token.id == _runner_up(token, drafted)
+            )
             yield LOW * low + HIGH * own
 
 
 def _runner_up(token: Token, drafted: Mapping[int, int]) -> int | None:
-    """The one of the drafted ids that a low margin lets through: the best first, of equal ones the earlier drafted."""
+    """The one of the drafted ids that a low margin lets through: the best first, of equal ones the
+    earlier drafted."""
     best = (token.id1, token.id2)
-    wanted = [id_ for id_ in drafted if id_ in best] if token.gap == 0 else [id_ for id_ in best if id_ in drafted]
+    wanted = (
+        [id_ for id_ in drafted if id_ in best]
+        if token.gap == 0
+        else [id_ for id_ in best if id_ in drafted]
+    )
     return wanted[0] if wanted else None

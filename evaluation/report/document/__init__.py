@@ -1,1 +1,2 @@
-"""The document of a report: typed blocks, rendered as HTML, Markdown and SVG by the templates of this folder."""
+"""The document of a report: typed blocks, rendered as HTML, Markdown and SVG by the templates of
+this folder."""

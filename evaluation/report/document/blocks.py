@@ -1,4 +1,5 @@
-"""The blocks of a document: sections of paragraphs, lists, tables, charts and prompts with their texts.
+"""The blocks of a document: sections of paragraphs, lists, tables, charts and prompts with their
+texts.
 
 All texts are plain: the templates and the scripts of the page escape them.
 """
@@ -11,7 +12,8 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """``small`` is shown under the text: an interval, an amount. ``mark``: bad, good, open or empty."""
+    """``small`` is shown under the text: an interval, an amount. ``mark``: bad, good, open or
+    empty."""
 
     text: str
     small: str = ""
@@ -54,10 +56,14 @@ class Table:
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Name and number of columns of each run of adjacent columns with the same group; empty if no column has a group."""
+        """Name and number of columns of each run of adjacent columns with the same group; empty if
+        no column has a group."""
         if not any(head.group for head in self.heads):
             return ()
-        return tuple((name, len(list(heads))) for name, heads in groupby(self.heads, key=lambda head: head.group))
+        return tuple(
+            (name, len(list(heads)))
+            for name, heads in groupby(self.heads, key=lambda head: head.group)
+        )
 
 
 class Look(NamedTuple):
@@ -79,7 +85,8 @@ class Mark(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``. ``ticks``: pixels with their texts."""
+    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``. ``ticks``: pixels with
+    their texts."""
 
     name: str
     low: float
@@ -94,7 +101,8 @@ class Axis(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes, from ``left`` to ``right``. A line joins the marks of each series if they are ``joined``."""
+    """One pair of axes, from ``left`` to ``right``. A line joins the marks of each series if they
+    are ``joined``."""
 
     left: float
     right: float
@@ -102,7 +110,11 @@ class Panel(NamedTuple):
     y: Axis
     series: tuple[tuple[Mark, ...], ...]
     joined: bool = True
-    level: tuple[str, float, str] = ("", 0, "")  # a line across at a value of the axis x or y: axis, pixel, label
+    level: tuple[str, float, str] = (
+        "",
+        0,
+        "",
+    )  # a line across at a value of the axis x or y: axis, pixel, label
 
 
 class Drawing(NamedTuple):
@@ -168,4 +180,9 @@ class Document:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Picture))
+        return tuple(
+            block
+            for section in self.sections
+            for block in section.blocks
+            if isinstance(block, Picture)
+        )

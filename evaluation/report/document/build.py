@@ -24,8 +24,11 @@ CHARTS_LEAD = (
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
-def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True) -> Document:
-    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None leaves them out."""
+def document(
+    report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True
+) -> Document:
+    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
+    leaves them out."""
     sections = (
         verdict_section(report),
         warning_section(report),
@@ -40,16 +43,20 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, p
         tables.vote_section(report),
         plan_section(report),
     )
-    return Document(report.plan.name, facts(report), tuple(section for section in sections if section is not None))
+    return Document(
+        report.plan.name,
+        facts(report),
+        tuple(section for section in sections if section is not None),
+    )
 
 
 def facts(report: Report) -> tuple[str, ...]:
     """The study in a few short lines; first whether it is unfinished."""
     plan = report.plan
-    suites = ", ".join(f"{suite.name} ({plural(len(suite.items), 'prompt')})" for suite in plan.suites)
-    unfinished = (
-        f"Not finished: {count(report.tasks_done)} of {count(plan.tasks)} tasks; every number may still change."
+    suites = ", ".join(
+        f"{suite.name} ({plural(len(suite.items), 'prompt')})" for suite in plan.suites
     )
+    unfinished = f"Not finished: {count(report.tasks_done)} of {count(plan.tasks)} tasks; every number may still change."
     two = plan.served and plan.served.baseline_url
     baseline = f"; strict is {plan.served.baseline_model} of {two}" if plan.served and two else ""
     return (
@@ -65,14 +72,24 @@ def facts(report: Report) -> tuple[str, ...]:
 def _drafters(plan: Plan) -> str:
     """The drafters used by a lane; the pair may have more."""
     kinds = {lane.drafter.kind for lane in plan.lanes}
-    refs = [ref for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head)) if kind in kinds]
-    names = [ref.name for ref in refs if ref] + (["n-grams of the text"] if "ngram" in kinds else [])
+    refs = [
+        ref
+        for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head))
+        if kind in kinds
+    ]
+    names = [ref.name for ref in refs if ref] + (
+        ["n-grams of the text"] if "ngram" in kinds else []
+    )
     return f", drafts by {' and '.join(names)}" if names else ""
 
 
 def warning_section(report: Report) -> Section | None:
     """None where there is no caveat."""
-    return Section("warnings", "Caveats", (Listing(report.warnings, "warnings"),)) if report.warnings else None
+    return (
+        Section("warnings", "Caveats", (Listing(report.warnings, "warnings"),))
+        if report.warnings
+        else None
+    )
 
 
 def picture_section(report: Report) -> Section | None:

@@ -1,4 +1,5 @@
-"""Numbers of a report as table cells: the value, its 95 % interval under it, and its sample size."""
+"""Numbers of a report as table cells: the value, its 95 % interval under it, and its sample
+size."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def between(interval: Interval, write: Write = number) -> str:
     """``[1.18, 1.29]``, units left out; empty where there is no interval."""
     if math.isnan(interval.low) or math.isnan(interval.high):
         return ""
-    ends = (write(end).removesuffix(" pp").removesuffix(" %").removesuffix("×") for end in interval[1:])
+    ends = (
+        write(end).removesuffix(" pp").removesuffix(" %").removesuffix("×") for end in interval[1:]
+    )
     return f"[{', '.join(ends)}]"
 
 
@@ -73,10 +76,16 @@ def beside(interval: Interval, write: Write = number) -> str:
 
 def amount(measured: Measured) -> Cell:
     """``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed runs."""
-    runs = [f"{count(measured.runs)} runs"] if measured.runs != measured.prompts * measured.seeds else []
+    runs = (
+        [f"{count(measured.runs)} runs"]
+        if measured.runs != measured.prompts * measured.seeds
+        else []
+    )
     failed = [f"{count(measured.failed)} failed"] if measured.failed else []
     small = ", ".join(runs + failed)
-    return Cell(f"{count(measured.prompts)} × {count(measured.seeds)}", small, "bad" if failed else "")
+    return Cell(
+        f"{count(measured.prompts)} × {count(measured.seeds)}", small, "bad" if failed else ""
+    )
 
 
 def verdict_cell(verdict: Verdict | None) -> Cell:
@@ -85,7 +94,11 @@ def verdict_cell(verdict: Verdict | None) -> Cell:
         return Cell(MISSING)
     sign, mark = LOOKS[verdict.outcome]
     needed = verdict.outcome is Outcome.TOO_FEW and verdict.needed is not None
-    return Cell(f"{sign} {verdict.outcome}", f"need about {count(verdict.needed or 0)}" if needed else "", mark)
+    return Cell(
+        f"{sign} {verdict.outcome}",
+        f"need about {count(verdict.needed or 0)}" if needed else "",
+        mark,
+    )
 
 
 def recovery_cell(score: Score | None) -> Cell:

@@ -1,5 +1,6 @@
-"""The charts of a report: speed-up and recovery over the varied parameter, and one against the other; as values, and as
-drawings in pixels, which a template writes as SVG with colours for light and dark backgrounds."""
+"""The charts of a report: speed-up and recovery over the varied parameter, and one against the
+other; as values, and as drawings in pixels, which a template writes as SVG with colours for light
+and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -18,14 +19,30 @@ PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 30, 46  # pixels
 KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
 BOTTOM = HEIGHT - FOOT
 GREY = "#7A7F88"
-# Of rules: strict, then the others in the order of the plan. The first four are those of the page's lanes; no outcome's is among them.
+# Of rules: strict, then the others in the order of the plan. The first four are those of the page's
+# lanes; no outcome's is among them.
 COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
-SHAPES = ("circle", "square", "diamond", "triangle")  # by drafter; hollow from the second temperature on
+SHAPES = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle",
+)  # by drafter; hollow from the second temperature on
 DODGE = 6.0  # pixels between the bars of series that have the same x
 STRICT = 64  # width of the place for strict at the right of a panel
 HEADS = (
-    "group", "rule", "series", "parameter", "value", "speedup", "speedup_low", "speedup_high", "recovery", "recovery_low", "recovery_high",
-)  # fmt: skip
+    "group",
+    "rule",
+    "series",
+    "parameter",
+    "value",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "recovery",
+    "recovery_low",
+    "recovery_high",
+)
 
 
 class Point(NamedTuple):
@@ -38,7 +55,8 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points of one rule, drafter and temperature. ``parameter``: what varies, empty where nothing does."""
+    """Points of one rule, drafter and temperature. ``parameter``: what varies, empty where nothing
+    does."""
 
     rule: str
     drafts: str
@@ -61,13 +79,16 @@ class Series(NamedTuple):
 
     def mark(self, point: Point, x: float, y: float, bars: str) -> Mark:
         """Its text has both values with their intervals."""
-        values = f"speed-up {beside(point.speedup, ratio)}, recovery {beside(point.recovery, percent)}"
+        values = (
+            f"speed-up {beside(point.speedup, ratio)}, recovery {beside(point.recovery, percent)}"
+        )
         look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
         return Mark(look, x, y, f"{point.label}, {self.name}: {values}", bars)
 
 
 class Chart(NamedTuple):
-    """``group``: what was measured. ``margin``: the recovery that is enough. ``speed``: the name of the speed-up."""
+    """``group``: what was measured. ``margin``: the recovery that is enough. ``speed``: the name of
+    the speed-up."""
 
     group: str
     margin: float
@@ -92,7 +113,15 @@ class Chart(NamedTuple):
         """Every point under HEADS; strict where it is drawn as a point of its own."""
         varied = self.varied
         return [
-            (self.group, point.label, series.name, series.parameter, point.x, *point.speedup, *point.recovery)
+            (
+                self.group,
+                point.label,
+                series.name,
+                series.parameter,
+                point.x,
+                *point.speedup,
+                *point.recovery,
+            )
             for series in self.series
             for point in (series.every if series in varied else series.points)
         ]
@@ -131,11 +160,18 @@ def _chart(report: Report, group: str) -> Chart:
         series += [one] if points else []
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
     speed = f"Speed-up over {'strict' if plan.none is None else 'none'}"
-    return Chart(group, plan.margin, speed, f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}", tuple(series))
+    return Chart(
+        group,
+        plan.margin,
+        speed,
+        f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}",
+        tuple(series),
+    )
 
 
 def _varied(parameters: Sequence[Mapping[str, float]]) -> str:
-    """The one parameter that differs between lanes of one rule; empty where none does or several do."""
+    """The one parameter that differs between lanes of one rule; empty where none does or several
+    do."""
     names = [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
     return names[0] if len(names) == 1 else ""
 
@@ -144,26 +180,41 @@ def _point(plan: Plan, row: Measured, parameter: str) -> Point | None:
     lane, score, speedup = plan.lanes[row.lane], row.main_score, row.speedup_over(plan)
     if score is None or math.isnan(score.recovery.value) or math.isnan(speedup.value):
         return None
-    return Point(lane.rule.parameters[parameter] if parameter else math.nan, lane.name, speedup, score.recovery)
+    return Point(
+        lane.rule.parameters[parameter] if parameter else math.nan,
+        lane.name,
+        speedup,
+        score.recovery,
+    )
 
 
 def drawings(chart: Chart) -> dict[str, Drawing]:
     """``tradeoff``, and where a parameter varies ``parameter`` before it."""
-    return ({"parameter": _parameter_drawing(chart)} if chart.varied else {}) | {"tradeoff": _tradeoff_drawing(chart)}
+    return ({"parameter": _parameter_drawing(chart)} if chart.varied else {}) | {
+        "tradeoff": _tradeoff_drawing(chart)
+    }
 
 
 def _parameter_drawing(chart: Chart) -> Drawing:
-    """Two panels over the varied parameter, strict at the right: speed-up, and recovery with the margin."""
+    """Two panels over the varied parameter, strict at the right: speed-up, and recovery with the
+    margin."""
     panels = (
         _over_parameter(chart, 0, chart.speed, lambda point: point.speedup, times),
-        _over_parameter(chart, PANEL, "Recovery", lambda point: point.recovery, short_percent, chart.margin),
+        _over_parameter(
+            chart, PANEL, "Recovery", lambda point: point.recovery, short_percent, chart.margin
+        ),
     )
     title = f"{chart.speed} and recovery over {chart.varied[0].parameter}. {chart.title}"
     return with_legend(title, panels, _keys(chart.varied))
 
 
 def _over_parameter(
-    chart: Chart, left: int, title: str, read: Callable[[Point], Interval], write: Write, margin: float | None = None
+    chart: Chart,
+    left: int,
+    title: str,
+    read: Callable[[Point], Interval],
+    write: Write,
+    margin: float | None = None,
 ) -> Panel:
     varied, right = chart.varied, left + PANEL - RIGHT
     xs = sorted({point.x for series in varied for point in series.points})
@@ -181,7 +232,9 @@ def _over_parameter(
         drawn.append(tuple(mark(series, point, x.at(point.x) + shift) for point in series.points))
         drawn += [(mark(series, series.strict, strict + shift),)] if series.strict else []
     level = ("", 0.0, "") if margin is None else ("y", y.at(margin), f"margin {write(margin)}")
-    return Panel(left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(drawn), level=level)
+    return Panel(
+        left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(drawn), level=level
+    )
 
 
 def _tradeoff_drawing(chart: Chart) -> Drawing:
@@ -189,47 +242,86 @@ def _tradeoff_drawing(chart: Chart) -> Drawing:
     points = [(point, series) for series in chart.series for point in series.points]
     recoveries = _ends((point.recovery for point, _ in points), chart.margin)
     x = scaled_axis("Recovery", recoveries, 0.05, LEFT, 2 * PANEL - RIGHT, short_percent)
-    y = scaled_axis(chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times)
+    y = scaled_axis(
+        chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times
+    )
     marks = []
     for point, series in points:
         at, height = x.at(point.recovery.value), y.at(point.speedup.value)
-        marks.append(series.mark(point, at, height, upright(at, point.speedup, y) + _across(height, point.recovery, x)))
+        marks.append(
+            series.mark(
+                point,
+                at,
+                height,
+                upright(at, point.speedup, y) + _across(height, point.recovery, x),
+            )
+        )
     level = ("x", x.at(chart.margin), f"margin {short_percent(chart.margin)}")
     panel = Panel(0, 2 * PANEL - RIGHT, x, y, (tuple(marks),), joined=False, level=level)
-    return with_legend(f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart.series))
+    return with_legend(
+        f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart.series)
+    )
 
 
 def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
-    """Colours of rules, then shapes, then what is filled; the latter two only where there are several."""
-    colours = [(Look(colour), rule) for rule, colour in {series.rule: series.colour for series in shown}.items()]
+    """Colours of rules, then shapes, then what is filled; the latter two only where there are
+    several."""
+    colours = [
+        (Look(colour), rule)
+        for rule, colour in {series.rule: series.colour for series in shown}.items()
+    ]
     shapes = {series.drafts: Look(GREY, series.shape) for series in shown}
     fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in shown}
-    return colours + [(look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()]
+    return colours + [
+        (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
+    ]
 
 
-def with_legend(title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]) -> Drawing:
+def with_legend(
+    title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]
+) -> Drawing:
     """With its legend, two panels wide."""
     columns = COLUMNS if max((len(text) for _, text in entries), default=0) < 24 else COLUMNS // 2
     width, first = 2 * PANEL / columns, HEIGHT + 14
-    places = [(LEFT + width * (number % columns), first + KEY * (number // columns)) for number in range(len(entries))]
-    legend = tuple(Mark(look, x, y, text) for (look, text), (x, y) in zip(entries, places, strict=True))
+    places = [
+        (LEFT + width * (number % columns), first + KEY * (number // columns))
+        for number in range(len(entries))
+    ]
+    legend = tuple(
+        Mark(look, x, y, text) for (look, text), (x, y) in zip(entries, places, strict=True)
+    )
     height = first + KEY * math.ceil(len(legend) / columns)
     return Drawing(title, 2 * PANEL, height, (TOP, BOTTOM), panels, legend)
 
 
 def upright(x: float, interval: Interval, y: Axis) -> str:
     """Path data of an interval; empty where there is none."""
-    return "" if any(map(math.isnan, interval)) else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
+    return (
+        ""
+        if any(map(math.isnan, interval))
+        else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
+    )
 
 
 def _across(y: float, interval: Interval, x: Axis) -> str:
-    return "" if any(map(math.isnan, interval)) else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
+    return (
+        ""
+        if any(map(math.isnan, interval))
+        else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
+    )
 
 
 def scaled_axis(
-    name: str, values: Sequence[float], share: float, start: float, end: float, write: Write, ticks: Sequence[float] = ()
-) -> Axis:  # fmt: skip
-    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round ones."""
+    name: str,
+    values: Sequence[float],
+    share: float,
+    start: float,
+    end: float,
+    write: Write,
+    ticks: Sequence[float] = (),
+) -> Axis:
+    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round
+    ones."""
     least, most = min(values), max(values)
     margin_width = share * (most - least) or 0.05 * abs(most) or 0.5
     axis = Axis(name, least - margin_width, most + margin_width, start, end)

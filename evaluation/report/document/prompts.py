@@ -1,4 +1,5 @@
-"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule, split at the first difference."""
+"""The prompts of a report, worst first: as a table, and with the texts of strict and of the rule,
+split at the first difference."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from evaluation.format import MISSING, bounded, count, number, plural, ratio, shorten
-from evaluation.report.document.blocks import Block, Cell, Head, Opened, Paragraph, Section, Side, Table
+from evaluation.report.document.blocks import (
+    Block,
+    Cell,
+    Head,
+    Opened,
+    Paragraph,
+    Section,
+    Side,
+    Table,
+)
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
 
@@ -15,11 +25,17 @@ LISTED = 50  # prompts in the table of a report; prompts.csv has all
 OPENED = 20  # of them with their texts
 GONE = "The texts of these runs are no longer in the database."
 HEADS = (
-    Head("Prompt"), Head("Suite"), Head("Rule"), Head("T", "temperature"),
-    Head("Lost", "main score summed over the runs that scored lower than strict's"), Head("Gained", "and higher"),
-    Head("Differ", "runs whose tokens are not strict's, of all"), Head("First difference", "earliest output position, from 0"),
-    Head("TV a run", "summed total variation, mean over seeds"), Head("Length", "new tokens over strict's"),
-)  # fmt: skip
+    Head("Prompt"),
+    Head("Suite"),
+    Head("Rule"),
+    Head("T", "temperature"),
+    Head("Lost", "main score summed over the runs that scored lower than strict's"),
+    Head("Gained", "and higher"),
+    Head("Differ", "runs whose tokens are not strict's, of all"),
+    Head("First difference", "earliest output position, from 0"),
+    Head("TV a run", "summed total variation, mean over seeds"),
+    Head("Length", "new tokens over strict's"),
+)
 
 
 class Texts(NamedTuple):
@@ -33,13 +49,22 @@ class Texts(NamedTuple):
 
 
 def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
-    """``texts``: by ``PromptRow.worst``, of the first prompts; missing where runs were deleted. None: no texts at all."""
+    """``texts``: by ``PromptRow.worst``, of the first prompts; missing where runs were deleted.
+    None: no texts at all."""
     rows, total = report.prompts[:LISTED], len(report.prompts)
     if not rows:
-        return Section(NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),))
+        return Section(
+            NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),)
+        )
     lead = "One row per prompt and rule, with all its seeds at one temperature; the largest loss first."
-    lead += f" The first {count(LISTED)} of {count(total)}; prompts.csv has all." if total > LISTED else ""
-    blocks: list[Block] = [Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))]
+    lead += (
+        f" The first {count(LISTED)} of {count(total)}; prompts.csv has all."
+        if total > LISTED
+        else ""
+    )
+    blocks: list[Block] = [
+        Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))
+    ]
     if texts is not None:
         lead += f" The first {min(OPENED, len(rows))} can be opened below: the run that lost most, beside strict's."
         blocks += [opened(report.plan, row, texts.get(row.worst)) for row in rows[:OPENED]]
@@ -51,19 +76,33 @@ def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
     kind = lane.tv_kind(row.temperature)
     first = MISSING if row.divergence is None else count(row.divergence)
     return (
-        Cell(shorten(row.prompt, 90), shorten(row.item, 60)), Cell(row.suite, row.category), Cell(lane.name, lane.drafts),
-        Cell(f"{row.temperature:g}"), Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""), Cell(number(row.gained)),
-        Cell(f"{count(row.differ)} of {count(row.runs)}"), Cell(first), Cell(bounded(number(row.tv_sum), kind)),
+        Cell(shorten(row.prompt, 90), shorten(row.item, 60)),
+        Cell(row.suite, row.category),
+        Cell(lane.name, lane.drafts),
+        Cell(f"{row.temperature:g}"),
+        Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
+        Cell(number(row.gained)),
+        Cell(f"{count(row.differ)} of {count(row.runs)}"),
+        Cell(first),
+        Cell(bounded(number(row.tv_sum), kind)),
         Cell(ratio(row.length_ratio)),
-    )  # fmt: skip
+    )
 
 
 def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
     """One prompt in full, with both texts if they are still stored."""
     lane = plan.lanes[row.lane]
-    items = (item for suite in plan.suites if suite.name == row.suite for item in suite.items if item.id == row.item)
+    items = (
+        item
+        for suite in plan.suites
+        if suite.name == row.suite
+        for item in suite.items
+        if item.id == row.item
+    )
     item = next(items, None)
-    prompt, reference = ("\n\n".join(item.turns), "\n".join(item.references)) if item else (row.prompt, "")
+    prompt, reference = (
+        ("\n\n".join(item.turns), "\n".join(item.references)) if item else (row.prompt, "")
+    )
     title = f"{shorten(row.prompt, 70)} ({shorten(row.item, 40)})"
     facts = (
         f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.name}, {lane.drafts}, T = {row.temperature:g}: lost "
@@ -75,4 +114,6 @@ def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
     shorter = min(len(texts.baseline), len(texts.rule))
     at = next((at for at, (left, right) in pairs if left != right), shorter)
     sides = (Side(f"strict, {lane.drafts}", texts.baseline, at), Side(lane.name, texts.rule, at))
-    return Opened(title, facts + (f"; turn {texts.turn}" if texts.turn else ""), prompt, reference, sides)
+    return Opened(
+        title, facts + (f"; turn {texts.turn}" if texts.turn else ""), prompt, reference, sides
+    )

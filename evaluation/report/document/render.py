@@ -1,5 +1,5 @@
-"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file names are untrusted: the
-templates escape everything except SafeMarkdown."""
+"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file
+names are untrusted: the templates escape everything except SafeMarkdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class SafeMarkdown(str):
 
 
 def html(document: Document) -> str:
-    """The whole file: no script, nothing fetched, light and dark; text that any UTF-8 file can hold."""
+    """The whole file: no script, nothing fetched, light and dark; text that any UTF-8 file can
+    hold."""
     style = sheet("page.css") + sheet("report.css")
     page = pages().get_template("report.html.jinja")
     return page.render(document=document, title=document.title, policy=POLICY, style=style)
@@ -37,19 +38,25 @@ def svg(drawing: Drawing) -> str:
 
 
 def markdown(document: Document, beside: str = "") -> str:
-    """The whole document (GitHub's Markdown). ``beside``: what the names of its pictures begin with, as a path relative to the file."""
+    """The whole document (GitHub's Markdown). ``beside``: what the names of its pictures begin
+    with, as a path relative to the file."""
     return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
 
 
 def sheet(name: str) -> str:
     """A style sheet of the templates; ``report.css`` is the page's too."""
-    return resources.files("evaluation").joinpath("report", "document", "templates", name).read_text(encoding="utf-8")
+    return (
+        resources.files("evaluation")
+        .joinpath("report", "document", "templates", name)
+        .read_text(encoding="utf-8")
+    )
 
 
 @cache
 def pages(*packages: tuple[str, str]) -> Environment:
-    """Templates of HTML, autoescaped, without controls and without what turns the direction of text. ``packages``: package and folder
-    of further templates, which may extend and import those of this folder."""
+    """Templates of HTML, autoescaped, without controls and without what turns the direction of
+    text. ``packages``: package and folder of further templates, which may extend and import those
+    of this folder."""
     return _environment(*packages, autoescape=True, finalize=_shown)
 
 
@@ -62,9 +69,18 @@ def _markdown() -> Environment:
 
 
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
-    loader = ChoiceLoader([PackageLoader(*place) for place in (("evaluation", "report/document/templates"), *packages)])
-    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
-    environment.filters["block"] = lambda block: type(block).__name__.lower()  # paragraph, listing, table, …
+    loader = ChoiceLoader(
+        [
+            PackageLoader(*place)
+            for place in (("evaluation", "report/document/templates"), *packages)
+        ]
+    )
+    environment = Environment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
+    )
+    environment.filters["block"] = lambda block: type(
+        block
+    ).__name__.lower()  # paragraph, listing, table, …
     return environment
 
 
@@ -73,14 +89,18 @@ def _shown(value: object) -> object:
 
 
 def _escaped(value: object) -> object:
-    return escaped(value) if isinstance(value, str) and not isinstance(value, SafeMarkdown) else value
+    return (
+        escaped(value) if isinstance(value, str) and not isinstance(value, SafeMarkdown) else value
+    )
 
 
 def escaped(text: str) -> str:
     """``text`` on one line of Markdown as nothing but text."""
     line = " ".join(displayable(text).split())
     line = _SPECIAL.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), line)
-    return _FIRST.sub(lambda match: f"{match[1]}\\" if match[1].isdigit() else f"\\{match[1]}", line)
+    return _FIRST.sub(
+        lambda match: f"{match[1]}\\" if match[1].isdigit() else f"\\{match[1]}", line
+    )
 
 
 def fenced(text: str) -> SafeMarkdown:

@@ -1,4 +1,5 @@
-"""The tables of a report: the paper's own, speed, all scores, likeness to strict, acceptance by position, votes."""
+"""The tables of a report: the paper's own, speed, all scores, likeness to strict, acceptance by
+position, votes."""
 
 from __future__ import annotations
 
@@ -73,26 +74,72 @@ RULE: Column = Head("Rule"), lambda row: Cell(row.lane.name)
 DRAFTER: Column = Head("Drafter"), lambda row: Cell(row.lane.drafts or MISSING)
 TEMPERATURE: Column = Head("T", "temperature"), lambda row: Cell(f"{row.measured.temperature:g}")
 AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)
-SETTING = (RULE, DRAFTER, group_column(Head("Group", "suite, or suite/category")), TEMPERATURE, AMOUNT)
+SETTING = (
+    RULE,
+    DRAFTER,
+    group_column(Head("Group", "suite, or suite/category")),
+    TEMPERATURE,
+    AMOUNT,
+)
 OVER_NONE_HEAD, OVER_STRICT_HEAD = "Speed-up over none", "Speed-up over strict"
 TEXTS = "strict's text as reference, 0 to 1"
 SPEED = (
     _field("tokens_per_s", "tokens/s", "all new tokens / all seconds"),
-    _field("speedup", "ratio of means", "all tokens / all seconds, over the same of none", ratio, OVER_NONE_HEAD),
-    _field("speedup_mean", "mean of ratios", "mean over runs of tokens/s over none's", ratio, OVER_NONE_HEAD),
-    _field("speedup_strict", "ratio of means", "over strict with the same drafts", ratio, OVER_STRICT_HEAD),
-    _field("speedup_strict_mean", "mean of ratios", "over strict with the same drafts", ratio, OVER_STRICT_HEAD),
+    _field(
+        "speedup",
+        "ratio of means",
+        "all tokens / all seconds, over the same of none",
+        ratio,
+        OVER_NONE_HEAD,
+    ),
+    _field(
+        "speedup_mean",
+        "mean of ratios",
+        "mean over runs of tokens/s over none's",
+        ratio,
+        OVER_NONE_HEAD,
+    ),
+    _field(
+        "speedup_strict",
+        "ratio of means",
+        "over strict with the same drafts",
+        ratio,
+        OVER_STRICT_HEAD,
+    ),
+    _field(
+        "speedup_strict_mean",
+        "mean of ratios",
+        "over strict with the same drafts",
+        ratio,
+        OVER_STRICT_HEAD,
+    ),
     _field("tau", "τ", "all new tokens / all steps"),
     _field("tau_ratio", "τ ratio", "over strict's", ratio),
     _field("acceptance_rate", "Accepted", "accepted and relaxed drafts / drafted", percent),
-    _field("relaxed_share", "Relaxed", "tokens accepted only because the rule is relaxed / new tokens", percent),
-    _field("length_ratio", "Length", "all new tokens over strict's: longer texts raise tokens/s", ratio),
+    _field(
+        "relaxed_share",
+        "Relaxed",
+        "tokens accepted only because the rule is relaxed / new tokens",
+        percent,
+    ),
+    _field(
+        "length_ratio", "Length", "all new tokens over strict's: longer texts raise tokens/s", ratio
+    ),
     _field("unended", "Cut", "share of runs that ended at the token limit", percent),
 )
 LIKENESS = (
     _field("same", "Same as strict", "share of runs with the same tokens; Wilson", percent),
-    _field("same_as_none", "Same as none", "share of runs with the tokens of decoding without drafts; Wilson", percent),
-    _field("divergence", "First difference", "output position, from 0: median and quartiles over the runs that differ"),
+    _field(
+        "same_as_none",
+        "Same as none",
+        "share of runs with the tokens of decoding without drafts; Wilson",
+        percent,
+    ),
+    _field(
+        "divergence",
+        "First difference",
+        "output position, from 0: median and quartiles over the runs that differ",
+    ),
     _field("bleu", "BLEU", TEXTS),
     _field("chrf", "chrF", TEXTS),
     _field("rouge_l", "ROUGE-L", TEXTS),
@@ -107,22 +154,43 @@ LIKENESS = (
 )
 METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
 SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
-BASELINE_SCORE = _scored("Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score))
+BASELINE_SCORE = _scored(
+    "Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score)
+)
 RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the same drafts")
-BOOTSTRAP = _share("recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval")
+BOOTSTRAP = _share(
+    "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
+)
 OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
 DIFFERENCE = _scored(
-    "Difference", "score − strict's", lambda score: spread(score.difference, cells.points if score.binary else signed)
+    "Difference",
+    "score − strict's",
+    lambda score: spread(score.difference, cells.points if score.binary else signed),
 )
-LOST = _scored("Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell)
+LOST = _scored(
+    "Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell
+)
 TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
 TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
 VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
-SCORES = (METRIC, SCORE, BASELINE_SCORE, RECOVERY, BOOTSTRAP, OVER_NONE, DIFFERENCE, LOST, TEST, VERDICT)
+SCORES = (
+    METRIC,
+    SCORE,
+    BASELINE_SCORE,
+    RECOVERY,
+    BOOTSTRAP,
+    OVER_NONE,
+    DIFFERENCE,
+    LOST,
+    TEST,
+    VERDICT,
+)
 NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
-def _section(name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[Row]) -> Section:
+def _section(
+    name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[Row]
+) -> Section:
     block = make_table(label, (*SETTING, *columns), rows) if rows else NOTHING
     return Section(name, title, (block,), lead)
 
@@ -133,7 +201,9 @@ def _rows(report: Report) -> list[Row]:
 
 def speed_section(report: Report) -> Section:
     lead = "The ratio of means is the speed-up of the whole workload, the mean of ratios the average speed-up of a single answer."
-    return _section("speed", "Speed", lead, "Speed by group, temperature and lane", SPEED, _rows(report))
+    return _section(
+        "speed", "Speed", lead, "Speed by group, temperature and lane", SPEED, _rows(report)
+    )
 
 
 def likeness_section(report: Report) -> Section:
@@ -144,8 +214,13 @@ def likeness_section(report: Report) -> Section:
 
 def scores_section(report: Report) -> Section:
     """Every metric of every group, categories too."""
-    rows = [row._replace(score=score) for row in _rows(report) for score in row.measured.scores.values()]
-    label, lead = "Scores by group, temperature, lane and metric", "Every metric, categories of a suite included."
+    rows = [
+        row._replace(score=score) for row in _rows(report) for score in row.measured.scores.values()
+    ]
+    label, lead = (
+        "Scores by group, temperature, lane and metric",
+        "Every metric, categories of a suite included.",
+    )
     return _section("scores", "All scores", lead, label, SCORES, rows)
 
 
@@ -155,7 +230,9 @@ def position_section(report: Report) -> Section:
     deepest = max((len(row.measured.acceptance_by_position) for row in rows), default=0)
     lead = "Share of the steps with a drafted token at a draft position in which it was kept."
     columns = [_position(place) for place in range(deepest)]
-    return _section("positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows)
+    return _section(
+        "positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows
+    )
 
 
 def _position(place: int) -> Column:
@@ -167,7 +244,10 @@ def _position(place: int) -> Column:
 
 def vote_section(report: Report) -> Section | None:
     """Votes of people and of a language model; None where there are none."""
-    kinds = (("People, blind, on the same models", report.votes), ("A language model, both orders", report.judged))
+    kinds = (
+        ("People, blind, on the same models", report.votes),
+        ("A language model, both orders", report.judged),
+    )
     found = tuple(_votes(label, rows) for label, rows in kinds if rows)
     lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
     return Section("votes", "Votes", found, lead) if found else None
@@ -176,7 +256,10 @@ def vote_section(report: Report) -> Section | None:
 def _votes(label: str, rows: Sequence[VoteRow]) -> Table:
     heads = tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share")))
     votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
-    written = [(Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent)) for row, each in votes]
+    written = [
+        (Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent))
+        for row, each in votes
+    ]
     return Table(label, heads, tuple(written))
 
 
@@ -189,13 +272,35 @@ LOAD_LEAD = (
 
 def load_section(report: Report) -> Section | None:
     """Throughput and latency of a study on servers; None for others."""
-    names = ("Requests in flight", "Rule", "Answers", "Answers/s", "Tokens/s", "First token", "", "Answer", "")
+    names = (
+        "Requests in flight",
+        "Rule",
+        "Answers",
+        "Answers/s",
+        "Tokens/s",
+        "First token",
+        "",
+        "Answer",
+        "",
+    )
     rows = []
     for row in report.loads:
-        rates, times = map(number, (row.answers_per_s, row.tokens_per_s)), map(duration, (*row.ttft_s, *row.latency_s))
-        texts = (count(row.concurrency), report.plan.lanes[row.lane].name, count(row.answers), *rates, *times)
+        rates, times = (
+            map(number, (row.answers_per_s, row.tokens_per_s)),
+            map(duration, (*row.ttft_s, *row.latency_s)),
+        )
+        texts = (
+            count(row.concurrency),
+            report.plan.lanes[row.lane].name,
+            count(row.answers),
+            *rates,
+            *times,
+        )
         rows.append(tuple(map(Cell, texts)))
-    heads = tuple(Head(name or "95 %", "median" if name in ("First token", "Answer") else "") for name in names)
+    heads = tuple(
+        Head(name or "95 %", "median" if name in ("First token", "Answer") else "")
+        for name in names
+    )
     table = Table("Throughput and latency by requests in flight", heads, tuple(rows))
     return Section("load", "Throughput and latency", (table,), LOAD_LEAD) if rows else None
 
@@ -210,7 +315,8 @@ LISTED = 4  # lanes named in the note
 
 
 def overview_section(report: Report) -> Section:
-    """The table of the paper: one row per rule, columns by suite with speed-up, τ and recovery; one table per temperature."""
+    """The table of the paper: one row per rule, columns by suite with speed-up, τ and recovery; one
+    table per temperature."""
     temperatures = dict.fromkeys(row.temperature for row in report.measured)
     blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
     lead = OVERVIEW_LEAD if report.plan.none is not None else OVER_STRICT + OVERVIEW_LEAD
@@ -221,7 +327,10 @@ def _overview(report: Report, temperature: float) -> Table:
     heads: list[Head] = [RULE[0], DRAFTER[0]]
     by_lane: dict[int, list[Cell]] = {}
     notes: list[str] = []
-    lanes, here = report.plan.lanes, [row for row in report.measured if row.temperature == temperature]
+    lanes, here = (
+        report.plan.lanes,
+        [row for row in report.measured if row.temperature == temperature],
+    )
     groups = [[row for row in here if row.group == group] for group in report.whole_groups]
     for row in (row for rows in groups for row in rows):
         by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
@@ -239,7 +348,11 @@ def _overview(report: Report, temperature: float) -> Table:
                 cells.recovery_cell(one.main_score),
             ]
             written += (own or [Cell(MISSING)] * 3)[: len(names)]
-        notes += [_less(lanes[row.lane], row) for row in rows if row.failed or (row.prompts, row.seeds) != most]
+        notes += [
+            _less(lanes[row.lane], row)
+            for row in rows
+            if row.failed or (row.prompts, row.seeds) != most
+        ]
     more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
     note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
     return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)

@@ -13,15 +13,29 @@ from evaluation.report.document.cells import beside, margin, percent
 from evaluation.report.document.tables import Row, group_column, make_table
 from evaluation.report.values import ALL, Outcome, Report
 
-UNFINISHED = "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
+UNFINISHED = (
+    "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
+)
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
-    tables.RULE, tables.DRAFTER, group_column(Head("Suite")), tables.TEMPERATURE, tables.VERDICT, tables.RECOVERY, tables.AMOUNT,
-    tables.SCORE, tables.BASELINE_SCORE, tables.DIFFERENCE, tables.LOST, tables.TEST, tables.OVER_NONE, METRIC,
-)  # fmt: skip
+    tables.RULE,
+    tables.DRAFTER,
+    group_column(Head("Suite")),
+    tables.TEMPERATURE,
+    tables.VERDICT,
+    tables.RECOVERY,
+    tables.AMOUNT,
+    tables.SCORE,
+    tables.BASELINE_SCORE,
+    tables.DIFFERENCE,
+    tables.LOST,
+    tables.TEST,
+    tables.OVER_NONE,
+    METRIC,
+)
 
 
 def verdict_section(report: Report) -> Section:
@@ -32,7 +46,10 @@ def verdict_section(report: Report) -> Section:
     )
     if every := _judged(report):
         single = [each for each in every if each.measured.group != ALL] or every
-        blocks: tuple[Block, ...] = (_summary(single, report.plan.margin), make_table(LABEL, COLUMNS, every))
+        blocks: tuple[Block, ...] = (
+            _summary(single, report.plan.margin),
+            make_table(LABEL, COLUMNS, every),
+        )
     else:
         scored = any(suite.metrics for suite in report.plan.suites)
         blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"),)
@@ -51,9 +68,17 @@ def _judged(report: Report) -> list[Row]:
 
 def _summary(judged: Sequence[Row], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(row.score.verdict.outcome for row in judged if row.score and row.score.verdict)
-    outcomes = ", ".join(f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome])
-    tone = next(tone for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True) if amounts[outcome])
+    amounts = Counter(
+        row.score.verdict.outcome for row in judged if row.score and row.score.verdict
+    )
+    outcomes = ", ".join(
+        f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome]
+    )
+    tone = next(
+        tone
+        for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True)
+        if amounts[outcome]
+    )
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group

@@ -1,4 +1,5 @@
-"""What a request asks for: the rule and its parameters, read from ``SamplingParams.extra_args`` and the environment."""
+"""What a request asks for: the rule and its parameters, read from ``SamplingParams.extra_args`` and
+the environment."""
 
 from __future__ import annotations
 
@@ -9,18 +10,36 @@ from typing import Any, NamedTuple
 
 from mars_core.rules import RULES, Rule
 
-# Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of ``GREEDY_ONLY`` at temperature 0 only,
-# since above it they draw a coin, or replace the token that vLLM draws.
+# Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of
+# ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a coin, or replace the token that
+# vLLM draws.
 OFFERED = (
-    "strict", "mars", "mars-algorithm1", "mars-gap", "cascade-token", "lenience", "threshold", "topk-delta", "topk-ratio", "typical",
-)  # fmt: skip
+    "strict",
+    "mars",
+    "mars-algorithm1",
+    "mars-gap",
+    "cascade-token",
+    "lenience",
+    "threshold",
+    "topk-delta",
+    "topk-ratio",
+    "typical",
+)
 GREEDY_ONLY = frozenset({"mars-algorithm1", "lenience", "topk-delta", "topk-ratio"})
 COUNT = "n"  # the parameter of the top-k rules that must be an int on the host
-# Sampling parameters that change the logits before a V2 logits processor sees them, or exclude tokens: value when unused.
+# Sampling parameters that change the logits before a V2 logits processor sees them, or exclude
+# tokens: value when unused.
 _ALTERING = {
-    "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "logit_bias": None, "allowed_token_ids": None,
-    "bad_words": None, "structured_outputs": None, "min_tokens": 0, "thinking_token_budget": None,
-}  # fmt: skip
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    "logit_bias": None,
+    "allowed_token_ids": None,
+    "bad_words": None,
+    "structured_outputs": None,
+    "min_tokens": 0,
+    "thinking_token_budget": None,
+}
 
 
 class Group(NamedTuple):
@@ -51,7 +70,8 @@ class RequestRule:
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
-    """``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA, MARS_GAP … Raises ValueError."""
+    """``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA, MARS_GAP …
+    Raises ValueError."""
     names = sorted({parameter.name for rule in OFFERED for parameter in RULES[rule].parameters})
     given: dict[str, Any] = {}
     for name in names:
@@ -59,7 +79,9 @@ def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
             try:
                 given[f"mars_{name}"] = float(text)
             except ValueError:
-                raise ValueError(f"MARS_{name.upper()} must be a number, not {_shown(text)}.") from None
+                raise ValueError(
+                    f"MARS_{name.upper()} must be a number, not {_shown(text)}."
+                ) from None
     if rule := environment.get("MARS_RULE"):
         given["mars_rule"] = rule
     resolve(given, 0.0, {}, True)
@@ -76,15 +98,17 @@ def resolve(
 ) -> RequestRule | None:
     """The rule a request asks for; None if neither it nor the defaults name one.
 
-    The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is configured.
-    Raises ValueError: one sentence with field, value and range.
+    The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is
+    configured. Raises ValueError: one sentence with field, value and range.
     """
     given = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
     trace = given.pop("mars_trace", 0)
     if type(trace) is not int or trace not in (0, 1):
         raise ValueError(f"mars_trace must be 0 or 1, not {_shown(trace)}.")
     if trace and not traced:
-        raise ValueError("mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file.")
+        raise ValueError(
+            "mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file."
+        )
     if not given and not trace and not default:
         return None
     usual = default.get("mars_rule", "mars" if given or default else "strict")
@@ -98,7 +122,9 @@ def resolve(
     if not greedy and name in GREEDY_ONLY:
         raise ValueError(f"temperature must be 0 with mars_rule {name}, not {temperature:g}.")
     if not greedy and values.get("accumulated", 1) != 1:
-        raise ValueError(f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}.")
+        raise ValueError(
+            f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}."
+        )
     return RequestRule(rule, values, greedy, bool(trace))
 
 
@@ -111,8 +137,14 @@ def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
             )
         low, high = known[field].low, known[field].high
         # Comparisons with nan are false. An int may exceed the range of a float.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ValueError(f"{field} must be a number from {low:g} to {high:g}, not {_shown(value)}.")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not low <= value <= high
+        ):
+            raise ValueError(
+                f"{field} must be a number from {low:g} to {high:g}, not {_shown(value)}."
+            )
     return rule.values({known[field].name: value for field, value in given.items()})
 
 
@@ -127,12 +159,15 @@ def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | No
     for field, unused in fields.items():
         value = getattr(params, field, unused)
         if value and value != unused and not (field == "top_k" and value < 0):
-            return f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_shown(value)}."
+            return (
+                f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_shown(value)}."
+            )
     return None
 
 
 def needs_p(rule: str) -> bool:
-    """Whether the rule reads a distribution; the others read the two best logits and the drafted token only."""
+    """Whether the rule reads a distribution; the others read the two best logits and the drafted
+    token only."""
     return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap")
 
 

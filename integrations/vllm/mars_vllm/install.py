@@ -1,4 +1,5 @@
-"""What the plugin adds to vLLM in every process that loads it: validation of requests, the field of the answers, runner V1."""
+"""What the plugin adds to vLLM in every process that loads it: validation of requests, the field of
+the answers, runner V1."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 
 def install() -> None:
-    """Raises RuntimeError on an unknown version or signature of vLLM, ValueError on invalid defaults in the environment."""
+    """Raises RuntimeError on an unknown version or signature of vLLM, ValueError on invalid
+    defaults in the environment."""
     import vllm
     from vllm.entrypoints.serve.utils import fingerprint
     from vllm.v1.engine.input_processor import InputProcessor
@@ -40,13 +42,19 @@ def install() -> None:
     if os.environ.get(_MEND) == "1":
         runner_v1.mend()
     InputProcessor._mars = True
-    init, validate, get = InputProcessor.__init__, InputProcessor._validate_params, fingerprint.get_system_fingerprint
+    init, validate, get = (
+        InputProcessor.__init__,
+        InputProcessor._validate_params,
+        fingerprint.get_system_fingerprint,
+    )
 
     @functools.wraps(init)
     def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         init(self, vllm_config, *args, **kwargs)
         with suppress(ValueError):  # a second engine of one process
-            REGISTRY.register(Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default)))
+            REGISTRY.register(
+                Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default))
+            )
         if default and (problem := refusal(vllm_config, resolve(None, 0.0, default, False), None)):
             raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
 
@@ -67,7 +75,8 @@ def install() -> None:
 
 
 class Enabled(Collector):
-    """``vllm:mars_enabled`` at /metrics of a server without PROMETHEUS_MULTIPROC_DIR; with it the gauge of the worker is there.
+    """``vllm:mars_enabled`` at /metrics of a server without PROMETHEUS_MULTIPROC_DIR; with it the
+    gauge of the worker is there.
 
     It has no ``_name``, by which vLLM finds and removes the metrics of an earlier engine.
     """
@@ -86,7 +95,9 @@ def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
     from vllm.exceptions import VLLMValidationError
 
     try:
-        wanted = resolve(params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE")))
+        wanted = resolve(
+            params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE"))
+        )
     except ValueError as error:
         raise VLLMValidationError(str(error)) from None
     if problem := refusal(config, wanted, params):
@@ -94,20 +105,27 @@ def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
 
 
 def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
-    """A sentence where vLLM would not do what the request asks for, else None. ``params`` None checks the configuration only."""
+    """A sentence where vLLM would not do what the request asks for, else None. ``params`` None
+    checks the configuration only."""
     if wanted is None:
         return None
     drafts, v2 = config.speculative_config, config.use_v2_model_runner
     if drafts is None:
-        return "mars_rule needs speculative decoding; vLLM was started without --speculative-config."
+        return (
+            "mars_rule needs speculative decoding; vLLM was started without --speculative-config."
+        )
     for field, needed in {
-        "rejection_sample_method": "standard", "draft_sample_method": "greedy", "enable_adaptive_verification": False,
-    }.items():  # fmt: skip
+        "rejection_sample_method": "standard",
+        "draft_sample_method": "greedy",
+        "enable_adaptive_verification": False,
+    }.items():
         if (value := getattr(drafts, field)) != needed:
             return f"{field} of --speculative-config must be {needed} with mars_rule {wanted.rule.name}, not {value}."
     if v2 and config.parallel_config.enable_batch_sharded_sampling:
         return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
-    processors = [getattr(each, "__name__", each) for each in config.model_config.logits_processors or ()]
+    processors = [
+        getattr(each, "__name__", each) for each in config.model_config.logits_processors or ()
+    ]
     if v2 and PROCESSOR not in processors and "MarsProcessor" not in processors:
         return f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."
     if params is None:

@@ -1,7 +1,8 @@
-"""The decision on drafted tokens, on the device and without synchronisation, by the rules of ``mars_core``.
+"""The decision on drafted tokens, on the device and without synchronisation, by the rules of
+``mars_core``.
 
-A relaxed token is forced: its logit becomes so large that the row's softmax is one-hot there, so that vLLM's rejection sampler
-accepts it. Rows that are not forced are left as they are.
+A relaxed token is forced: its logit becomes so large that the row's softmax is one-hot there, so
+that vLLM's rejection sampler accepts it. Rows that are not forced are left as they are.
 """
 
 from __future__ import annotations
@@ -42,12 +43,19 @@ def entry(wanted: RequestRule | None, groups: Sequence[Group]) -> tuple[float, .
 
 
 def relaxed(
-    groups: Sequence[Group | None], tempered: bool, table: Tensor, logits: Tensor, best: Best, drafted: Tensor
+    groups: Sequence[Group | None],
+    tempered: bool,
+    table: Tensor,
+    logits: Tensor,
+    best: Best,
+    drafted: Tensor,
 ) -> Tensor:
-    """bool [P]: the rule of the row's group keeps the drafted token with certainty, and strict does not.
+    """bool [P]: the rule of the row's group keeps the drafted token with certainty, and strict does
+    not.
 
-    Judges the groups of that ``tempered`` only, and no None. table: float64 [P, ≥ WIDTH], begins with the entry of each row's request;
-    logits: float32 [P, V], raw, or those that vLLM draws from if ``tempered``; drafted: int64 [P], −1 where a row has no drafted token.
+    Judges the groups of that ``tempered`` only, and no None. table: float64 [P, ≥ WIDTH], begins
+    with the entry of each row's request; logits: float32 [P, V], raw, or those that vLLM draws from
+    if ``tempered``; drafted: int64 [P], −1 where a row has no drafted token.
     """
     chosen = torch.zeros_like(drafted, dtype=torch.bool)
     for index, group in enumerate(groups):
@@ -63,10 +71,22 @@ def _relaxed(group: Group, table: Tensor, logits: Tensor, best: Best, drafted: T
     x = drafted.clamp(min=0)[:, None]
     one = torch.ones_like(x, dtype=logits.dtype)
     evidence = Evidence(
-        logits=logits, distribution=nothing if group.greedy else p, soft=p, drafter=None, top_z=best.z, top_ids=best.ids, at=None,
-        x=x, q=one, confidence=one, tried=torch.zeros_like(one), greedy=group.greedy,
-    )  # fmt: skip
-    values = {parameter.name: table[:, 1 + i : 2 + i] for i, parameter in enumerate(rule.parameters)}
+        logits=logits,
+        distribution=nothing if group.greedy else p,
+        soft=p,
+        drafter=None,
+        top_z=best.z,
+        top_ids=best.ids,
+        at=None,
+        x=x,
+        q=one,
+        confidence=one,
+        tried=torch.zeros_like(one),
+        greedy=group.greedy,
+    )
+    values = {
+        parameter.name: table[:, 1 + i : 2 + i] for i, parameter in enumerate(rule.parameters)
+    }
     if COUNT in values:
         values[COUNT] = group.top  # type: ignore[assignment]
     # A rule takes tensors [P, 1] for its parameters as well as numbers.
@@ -76,6 +96,7 @@ def _relaxed(group: Group, table: Tensor, logits: Tensor, best: Best, drafted: T
 
 
 def force(logits: Tensor, drafted: Tensor, chosen: Tensor) -> Tensor:
-    """``logits`` [P, V], changed in place: the rows of ``chosen`` [P] accept their drafted token and no other."""
+    """``logits`` [P, V], changed in place: the rows of ``chosen`` [P] accept their drafted token
+    and no other."""
     index = drafted.clamp(min=0)[:, None]
     return logits.scatter_(1, index, logits.gather(1, index).masked_fill(chosen[:, None], _FORCED))

@@ -1,6 +1,8 @@
-"""Runner V1: methods of vLLM are wrapped, since it refuses custom logits processors together with speculative decoding.
+"""Runner V1: methods of vLLM are wrapped, since it refuses custom logits processors together with
+speculative decoding.
 
-The rule is judged on the raw logits that ``apply_logits_processors`` receives; rows are forced at the entry of ``rejection_sample``.
+The rule is judged on the raw logits that ``apply_logits_processors`` receives; rows are forced at
+the entry of ``rejection_sample``.
 """
 
 from __future__ import annotations
@@ -30,8 +32,14 @@ class _Step:
         self.drafted: Tensor = metadata.draft_token_ids.long()
         width = metadata.max_spec_len + 1
         entries = [entry(wanted, self.groups) for wanted in rules]
-        rows = [(*entries[i], i * width + place) for i, count in enumerate(self.counts) for place in range(count)]
-        self.table = async_tensor_h2d(rows, self.drafted.device, torch.float64)  # the last column: place in the output
+        rows = [
+            (*entries[i], i * width + place)
+            for i, count in enumerate(self.counts)
+            for place in range(count)
+        ]
+        self.table = async_tensor_h2d(
+            rows, self.drafted.device, torch.float64
+        )  # the last column: place in the output
         self.best = Best(self.drafted, self.drafted)
         self.relaxed: Tensor = self.drafted < 0
 
@@ -43,11 +51,14 @@ class _Step:
     def force(self, processed: Tensor) -> Tensor:
         """On the logits that vLLM draws from, float32 [P, V]; changes and returns them."""
         if any(group.tempered for group in self.groups):
-            self.relaxed |= relaxed(self.groups, True, self.table, processed, self.best, self.drafted)
+            self.relaxed |= relaxed(
+                self.groups, True, self.table, processed, self.best, self.drafted
+            )
         return force(processed, self.drafted, self.relaxed)
 
     def kept(self, sampled: Tensor) -> Tensor:
-        """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection it has −1."""
+        """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection
+        it has −1."""
         return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
 
 
@@ -55,13 +66,18 @@ _current: list[_Step] = []  # the step that is being sampled, if any of its requ
 
 
 def install() -> None:
-    """Wraps the rejection sampler; the runner itself once it makes one. Raises RuntimeError on unknown signatures."""
+    """Wraps the rejection sampler; the runner itself once it makes one. Raises RuntimeError on
+    unknown signatures."""
     import vllm.v1.sample.rejection_sampler as module
     from vllm.config import get_current_vllm_config
 
     check("vllm.v1.sample.rejection_sampler")
     sampler = module.RejectionSampler
-    init, processors, sample = sampler.__init__, sampler.apply_logits_processors, module.rejection_sample
+    init, processors, sample = (
+        sampler.__init__,
+        sampler.apply_logits_processors,
+        module.rejection_sample,
+    )
 
     @functools.wraps(init)
     def wrapped_init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -130,19 +146,28 @@ def _rules_of(engine: Engine, runner: Any) -> list[RequestRule | None]:
     for request in runner.input_batch.req_ids:
         if request not in known:
             state = runner.requests[request]
-            known[request] = wanted = engine.resolve(state.sampling_params) if state.sampling_params else None
+            known[request] = wanted = (
+                engine.resolve(state.sampling_params) if state.sampling_params else None
+            )
             if wanted and wanted.trace and engine.writes:
                 engine.begin(request, wanted, state.sampling_params, state.prompt_token_ids)
     return [known[request] for request in runner.input_batch.req_ids]
 
 
 def _record(
-    engine: Engine, runner: Any, rules: Sequence[RequestRule | None], step: _Step | None, sampled: Tensor
+    engine: Engine,
+    runner: Any,
+    rules: Sequence[RequestRule | None],
+    step: _Step | None,
+    sampled: Tensor,
 ) -> None:
     """Counts and records one step; ``sampled``: int32 [batch, width]."""
     counts = step.counts if step else [0] * len(rules)
     if step:
-        engine.count(sum(count for wanted, count in zip(rules, counts, strict=True) if wanted), step.kept(sampled))
+        engine.count(
+            sum(count for wanted, count in zip(rules, counts, strict=True) if wanted),
+            step.kept(sampled),
+        )
     if not any(wanted.trace for wanted in rules if wanted):
         return
     judged = Judged(step.drafted, step.relaxed, step.best) if step else None
@@ -150,18 +175,28 @@ def _record(
     for i, (request, count) in enumerate(zip(runner.input_batch.req_ids, counts, strict=True)):
         record = engine.records.get(request)
         if record and not runner.discard_request_mask.np[i]:
-            record.step([token for token in sampled[i].tolist() if token >= 0], judged, slice(start, start + count))
+            record.step(
+                [token for token in sampled[i].tolist() if token >= 0],
+                judged,
+                slice(start, start + count),
+            )
         start += count
 
 
-def expand(x: Tensor, cu_num_tokens: Tensor, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Tensor:
-    """vLLM's ``expand_batch_to_tokens`` in torch: each request's value, once for each of its tokens."""
+def expand(
+    x: Tensor, cu_num_tokens: Tensor, num_tokens: int, replace_from: int = 0, replace_to: int = 0
+) -> Tensor:
+    """vLLM's ``expand_batch_to_tokens`` in torch: each request's value, once for each of its
+    tokens."""
     counts = torch.diff(cu_num_tokens, prepend=cu_num_tokens.new_zeros(1)).long()
-    return torch.repeat_interleave(x.masked_fill(x == replace_from, replace_to), counts, output_size=num_tokens)
+    return torch.repeat_interleave(
+        x.masked_fill(x == replace_from, replace_to), counts, output_size=num_tokens
+    )
 
 
 def mend() -> None:
-    """Replaces ``expand_batch_to_tokens`` by ``expand``: in vLLM 0.32.0 for CPUs without Triton it writes floats into a copy.
+    """Replaces ``expand_batch_to_tokens`` by ``expand``: in vLLM 0.32.0 for CPUs without Triton it
+    writes floats into a copy.
 
     Temperature, top-k and top-p of drafted tokens are then whatever the memory held.
     """

@@ -1,7 +1,8 @@
 """Runner V2: a custom logits processor, ``--logits-processors mars_vllm.runner_v2:MarsProcessor``.
 
-vLLM calls it before temperature, top-k and top-p, with one row for each drafted token and one for the bonus token. A logits processor does
-not learn what was emitted, so counters and traces wrap two methods of the runner.
+vLLM calls it before temperature, top-k and top-p, with one row for each drafted token and one for
+the bonus token. A logits processor does not learn what was emitted, so counters and traces wrap two
+methods of the runner.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from mars_vllm.tracing import Engine, Judged
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
-    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin in the API server."""
+    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin
+    in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self.engine = Engine(vllm_config, "V2")
@@ -29,7 +31,9 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         self.rules: list[RequestRule | None] = [None] * req_states.max_num_reqs  # by slot
         self.params: list[Any] = [None] * req_states.max_num_reqs
         self.groups: list[Group] = []
-        self.table = torch.tensor([NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device)
+        self.table = torch.tensor(
+            [NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device
+        )
         self.temperatures = torch.ones(req_states.max_num_reqs, 1, device=req_states.device)
         self.judged: list[tuple[Tensor, ...]] = []  # of this step, by chunk of rows: see ``apply``
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
@@ -42,7 +46,9 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             self.groups.append(wanted.group)
         for column, value in enumerate(entry(wanted, self.groups)):
             self.table[req_idx, column] = value  # a kernel launch each, no copy from the host
-        self.temperatures[req_idx] = 1.0 if wanted is None or wanted.greedy else sampling_params.temperature
+        self.temperatures[req_idx] = (
+            1.0 if wanted is None or wanted.greedy else sampling_params.temperature
+        )
         return wanted is not None
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:
@@ -63,26 +69,40 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         return force(logits, drafted, chosen)
 
     def record(self, input_batch: Any, sampled: Tensor, num_sampled: Tensor) -> None:
-        """Counts and records one step; sampled: [batch, width], of which the first num_sampled [batch] tokens of a row count."""
+        """Counts and records one step; sampled: [batch, width], of which the first num_sampled
+        [batch] tokens of a row count."""
         judged, self.judged = self.judged, []
         if not judged or not self.engine.writes:
             return
-        drafted, chosen, z, ids, slots, places = (torch.cat(parts) for parts in zip(*judged, strict=True))
+        drafted, chosen, z, ids, slots, places = (
+            torch.cat(parts) for parts in zip(*judged, strict=True)
+        )
         rows = Judged(drafted, chosen, Best(z, ids))
         kept = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
         kept[input_batch.idx_mapping.long()] = num_sampled - 1
-        ends, rules = input_batch.cu_num_logits_np, [self.rules[slot] for slot in input_batch.idx_mapping_np]
+        ends, rules = (
+            input_batch.cu_num_logits_np,
+            [self.rules[slot] for slot in input_batch.idx_mapping_np],
+        )
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
         self.engine.count(total, chosen & (places < kept[slots]))
         traced = [i for i, wanted in enumerate(rules) if wanted and wanted.trace]
         lengths, tokens = (num_sampled.tolist(), sampled.tolist()) if traced else ([], [])
         for i in traced:
-            request, slot, start = input_batch.req_ids[i], input_batch.idx_mapping_np[i], int(ends[i])
+            request, slot, start = (
+                input_batch.req_ids[i],
+                input_batch.idx_mapping_np[i],
+                int(ends[i]),
+            )
             if request not in self.engine.records:
-                prompt = self.states.all_token_ids.gpu[slot, : self.states.prompt_len.np[slot]].tolist()
+                prompt = self.states.all_token_ids.gpu[
+                    slot, : self.states.prompt_len.np[slot]
+                ].tolist()
                 self.engine.begin(request, rules[i], self.params[slot], prompt)
-            self.engine.records[request].step(tokens[i][: lengths[i]], rows, slice(start, start + drafts[i]))
+            self.engine.records[request].step(
+                tokens[i][: lengths[i]], rows, slice(start, start + drafts[i])
+            )
 
 
 def _install_runner(runner: Any) -> None:
@@ -93,7 +113,9 @@ def _install_runner(runner: Any) -> None:
     sample, finish = runner.sample, runner.finish_requests
 
     @functools.wraps(sample)
-    def wrapped_sample(self: Any, hidden_states: Tensor, input_batch: Any, grammar_output: Any) -> Any:
+    def wrapped_sample(
+        self: Any, hidden_states: Tensor, input_batch: Any, grammar_output: Any
+    ) -> Any:
         output = sample(self, hidden_states, input_batch, grammar_output)
         for processor in _processors(self):
             processor.record(input_batch, output[0].sampled_token_ids, output[1])
@@ -109,4 +131,8 @@ def _install_runner(runner: Any) -> None:
 
 
 def _processors(runner: Any) -> list[MarsProcessor]:
-    return [each for each in getattr(runner.sampler, "logits_processors", ()) if isinstance(each, MarsProcessor)]
+    return [
+        each
+        for each in getattr(runner.sampler, "logits_processors", ())
+        if isinstance(each, MarsProcessor)
+    ]

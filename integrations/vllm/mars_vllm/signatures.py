@@ -39,7 +39,8 @@ def check_version(version: str) -> None:
 
 
 def check(module: str) -> None:
-    """Raises RuntimeError where a function or method of ``module`` has other parameters than expected."""
+    """Raises RuntimeError where a function or method of ``module`` has other parameters than
+    expected."""
     for name, expected in _EXPECTED[module].items():
         found: object = import_module(module)
         for part in name.split("."):

@@ -39,9 +39,13 @@ def _metrics() -> tuple[Counter, Counter, Gauge]:
     return (
         Counter("vllm:mars_judged_tokens", "Drafted tokens of requests with a rule.", labels),
         Counter(
-            "vllm:mars_relaxed_tokens", "Drafted tokens that the rule kept and strict would not surely keep.", labels
+            "vllm:mars_relaxed_tokens",
+            "Drafted tokens that the rule kept and strict would not surely keep.",
+            labels,
         ),
-        Gauge(ENABLED, ABOUT_ENABLED, ENABLED_LABELS, registry=None, multiprocess_mode="max"),  # see install.Enabled
+        Gauge(
+            ENABLED, ABOUT_ENABLED, ENABLED_LABELS, registry=None, multiprocess_mode="max"
+        ),  # see install.Enabled
     )
 
 
@@ -64,7 +68,8 @@ class Record:
     ended: bool = False
 
     def step(self, emitted: Sequence[int], judged: Judged | None, rows: slice) -> None:
-        """Adds one step: the emitted tokens, and the rows of this request. Synchronises with the device."""
+        """Adds one step: the emitted tokens, and the rows of this request. Synchronises with the
+        device."""
         if self.ended or not emitted:
             return
         columns = (judged.drafted, judged.relaxed, judged.best.z, judged.best.ids) if judged else ()
@@ -73,12 +78,16 @@ class Record:
         kept = min(len(emitted) - 1, len(inside))
         self.steps.append(
             {
-                "drafted": drafted, "kept": kept,
+                "drafted": drafted,
+                "kept": kept,
                 "relaxed": [on and i < kept for i, on in enumerate(chosen)],
-                "z1": [_finite(row[0]) for row in z], "z2": [_finite(row[1]) for row in z],
-                "id1": [row[0] for row in ids], "id2": [row[1] for row in ids], "emitted": inside,
+                "z1": [_finite(row[0]) for row in z],
+                "z2": [_finite(row[1]) for row in z],
+                "id1": [row[0] for row in ids],
+                "id2": [row[1] for row in ids],
+                "emitted": inside,
             }
-        )  # fmt: skip
+        )
 
     def _until_stop(self, emitted: Sequence[int]) -> list[int]:
         """The tokens up to the first stop token or the maximum length; vLLM drops the others."""
@@ -90,7 +99,8 @@ class Record:
 
 
 class Engine:
-    """The plugin in one worker process: defaults, the sign that it is active, counters, and the requests that are being recorded.
+    """The plugin in one worker process: defaults, the sign that it is active, counters, and the
+    requests that are being recorded.
 
     Of a tensor-parallel group only one rank counts and records.
     """
@@ -102,50 +112,81 @@ class Engine:
         self.path = os.environ.get("MARS_TRACE", "")
         rule = default_rule(self.default)
         _log.info(
-            "mars-vllm %s is active: vLLM %s, runner %s, default rule %s.", __version__, vllm.__version__, runner, rule
+            "mars-vllm %s is active: vLLM %s, runner %s, default rule %s.",
+            __version__,
+            vllm.__version__,
+            runner,
+            rule,
         )
-        parallel, drafts, model = config.parallel_config, config.speculative_config, config.model_config.model
+        parallel, drafts, model = (
+            config.parallel_config,
+            config.speculative_config,
+            config.model_config.model,
+        )
         self.writes = parallel.rank % parallel.tensor_parallel_size == 0
-        drafter = drafts and (drafts.method if drafts.model is None else f"{drafts.method}:{drafts.model}")
+        drafter = drafts and (
+            drafts.method if drafts.model is None else f"{drafts.method}:{drafts.model}"
+        )
         self.about = {"model": model, "drafter": drafter, "vllm": vllm.__version__}
         self.records: dict[str, Record] = {}
         atexit.register(lambda: self.finish(list(self.records)))
         judged, kept, enabled = _metrics()
-        self._judged, self._relaxed = (each.labels(config.model_config.served_model_name) for each in (judged, kept))
+        self._judged, self._relaxed = (
+            each.labels(config.model_config.served_model_name) for each in (judged, kept)
+        )
         enabled.labels(__version__, runner, rule).set(1)
         self._total: Tensor | None = None  # int64 [1] on the device
         self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
-        """What a request with these sampling parameters asks for; it was validated when it was admitted."""
+        """What a request with these sampling parameters asks for; it was validated when it was
+        admitted."""
         try:
             return resolve(params.extra_args, params.temperature, self.default, bool(self.path))
         except ValueError:  # a request of vLLM's own, at its start
             return None
 
-    def begin(self, request: str, wanted: RequestRule, params: Any, prompt: Sequence[int] | None) -> None:
+    def begin(
+        self, request: str, wanted: RequestRule, params: Any, prompt: Sequence[int] | None
+    ) -> None:
         """Starts recording a request."""
         head = {
-            "format": FORMAT, "id": request, **self.about, "plugin": __version__, "rule": wanted.rule.name,
-            "parameters": dict(wanted.values), "temperature": params.temperature, "seed": params.seed,
+            "format": FORMAT,
+            "id": request,
+            **self.about,
+            "plugin": __version__,
+            "rule": wanted.rule.name,
+            "parameters": dict(wanted.values),
+            "temperature": params.temperature,
+            "seed": params.seed,
             "prompt_ids": None if prompt is None else list(prompt),
-        }  # fmt: skip
-        stops = frozenset(params.stop_token_ids or ()) if params.ignore_eos else frozenset(params.all_stop_token_ids)
+        }
+        stops = (
+            frozenset(params.stop_token_ids or ())
+            if params.ignore_eos
+            else frozenset(params.all_stop_token_ids)
+        )
         self.records[request] = Record(head, params.max_tokens, stops)
 
     def finish(self, requests: Iterable[str]) -> None:
-        """Appends the lines of requests that were finished or aborted, one write each. A failure is logged and harms no request."""
+        """Appends the lines of requests that were finished or aborted, one write each. A failure is
+        logged and harms no request."""
         self._publish()
-        for record in [self.records.pop(request) for request in requests if request in self.records]:
+        for record in [
+            self.records.pop(request) for request in requests if request in self.records
+        ]:
             line = record.head | {"steps": record.steps, "finished": datetime.now(UTC).isoformat()}
             try:
                 _append(self.path, (json.dumps(line, allow_nan=False) + "\n").encode())
             except OSError as error:
-                _log.error("MARS could not write the trace of a request to %s: %s", self.path, error)
+                _log.error(
+                    "MARS could not write the trace of a request to %s: %s", self.path, error
+                )
 
     def count(self, judged: int, relaxed: Tensor) -> None:
-        """Adds drafted tokens, and kept ones that were relaxed (bool, any shape). Does not wait for the device."""
+        """Adds drafted tokens, and kept ones that were relaxed (bool, any shape). Does not wait for
+        the device."""
         self._judged.inc(judged)
         more = relaxed.sum()[None]
         self._total = more if self._total is None else self._total + more

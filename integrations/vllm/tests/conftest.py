@@ -1,7 +1,8 @@
-"""Runs of vLLM in an environment of its own, and what was measured in them. ``integrations/vllm/try`` starts these tests.
+"""Runs of vLLM in an environment of its own, and what was measured in them.
+``integrations/vllm/try`` starts these tests.
 
-Environment: VLLM_PYTHON, the interpreter of an environment with vLLM; MARS_VLLM_SITE, a folder in which the wheel is installed;
-MARS_VLLM_RESULT, the file for the measurements (optional).
+Environment: VLLM_PYTHON, the interpreter of an environment with vLLM; MARS_VLLM_SITE, a folder in
+which the wheel is installed; MARS_VLLM_RESULT, the file for the measurements (optional).
 """
 
 from __future__ import annotations
@@ -28,17 +29,27 @@ FOLDERS = {"draft_model": str(WEIGHTS / "draft"), "eagle3": str(WEIGHTS / "eagle
 TOKENS = 32
 PROMPTS = tuple(mixed_prompts(16))
 
-collect_ignore = [] if "VLLM_PYTHON" in os.environ else ["test_engine.py", "test_laboratory.py", "test_server.py"]
+collect_ignore = (
+    []
+    if "VLLM_PYTHON" in os.environ
+    else ["test_engine.py", "test_laboratory.py", "test_server.py"]
+)
 
 
 def environment(folder: Path, **given: str) -> dict[str, str]:
     """For a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is given."""
     python = Path(os.environ["VLLM_PYTHON"])
     usual = {
-        "PATH": f"{python.parent}:{os.environ['PATH']}", "HOME": os.environ.get("HOME", "/"), "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "MARS_MEND_CPU": "1",
-        "PYTHONPATH": os.environ["MARS_VLLM_SITE"], "MARS_TRACE": str(folder / "trace.jsonl"),
-    }  # fmt: skip
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "HOME": os.environ.get("HOME", "/"),
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "MARS_MEND_CPU": "1",
+        "PYTHONPATH": os.environ["MARS_VLLM_SITE"],
+        "MARS_TRACE": str(folder / "trace.jsonl"),
+    }
     openmp = python.parents[1] / "lib" / "libiomp5.so"
     return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | given
 
@@ -54,20 +65,39 @@ class Lane:
 
 
 class Run:
-    """The batches that one process with vLLM decoded, by the names of their lanes, and its trace file."""
+    """The batches that one process with vLLM decoded, by the names of their lanes, and its trace
+    file."""
 
     def __init__(
-        self, folder: Path, prompts: Sequence[Sequence[int]], job: dict[str, Any], lanes: dict[str, Lane], **given: str
+        self,
+        folder: Path,
+        prompts: Sequence[Sequence[int]],
+        job: dict[str, Any],
+        lanes: dict[str, Lane],
+        **given: str,
     ) -> None:
         batches = [
             [
-                {"prompt_ids": list(prompt), "sampling": {"temperature": lane.temperature, "max_tokens": TOKENS, "seed": 100 + i,
-                 "extra_args": lane.extra[i] if isinstance(lane.extra, list) else lane.extra} | dict(lane.sampling)}
+                {
+                    "prompt_ids": list(prompt),
+                    "sampling": {
+                        "temperature": lane.temperature,
+                        "max_tokens": TOKENS,
+                        "seed": 100 + i,
+                        "extra_args": lane.extra[i] if isinstance(lane.extra, list) else lane.extra,
+                    }
+                    | dict(lane.sampling),
+                }
                 for i, prompt in enumerate(prompts[: lane.prompts])
             ]
             for lane in lanes.values()
-        ]  # fmt: skip
-        usual = {"target": str(WEIGHTS / "target"), "draft": FOLDERS[job["method"]], "runner": "V1", "batches": batches}
+        ]
+        usual = {
+            "target": str(WEIGHTS / "target"),
+            "draft": FOLDERS[job["method"]],
+            "runner": "V1",
+            "batches": batches,
+        }
         (folder / "job.json").write_text(json.dumps(usual | job))
         command = [
             "nice",
@@ -80,14 +110,21 @@ class Run:
         ]
         with (folder / "log").open("w") as log:
             done = subprocess.run(
-                command, cwd=folder, env=environment(folder, **given), stdout=log, stderr=log, timeout=900
+                command,
+                cwd=folder,
+                env=environment(folder, **given),
+                stdout=log,
+                stderr=log,
+                timeout=900,
             )
         self.log = (folder / "log").read_text()
         assert done.returncode == 0, self.log[-3000:]
         found = json.loads((folder / "result.json").read_text())["batches"]
         self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, found, strict=True))
         trace = folder / "trace.jsonl"
-        self.traces = [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []
+        self.traces = (
+            [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []
+        )
 
     def ids(self, lane: str) -> list[list[int]]:
         return [each["ids"] for each in self.batches[lane]["outputs"]]
@@ -95,7 +132,11 @@ class Run:
     def length(self, lane: str) -> float:
         """Mean acceptance length, of vLLM's own counters."""
         counters = self.batches[lane]["counters"]
-        return 1 + counters["vllm:spec_decode_num_accepted_tokens"] / counters["vllm:spec_decode_num_drafts"]
+        return (
+            1
+            + counters["vllm:spec_decode_num_accepted_tokens"]
+            / counters["vllm:spec_decode_num_drafts"]
+        )
 
 
 @pytest.fixture(scope="session")
@@ -128,5 +169,11 @@ def tables() -> Iterator[list[Table]]:
             **machine(torch.device("cpu")),
             "vllm": "0.32.0 (vllm-cpu), float32, K = 5, 16 prompts",
         }
-        data = {table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows] for table in found}
-        save(Report("The plugin in vLLM, on the bundled pair", tables=found, data=data, facts=facts), Path(path))
+        data = {
+            table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+            for table in found
+        }
+        save(
+            Report("The plugin in vLLM, on the bundled pair", tables=found, data=data, facts=facts),
+            Path(path),
+        )

@@ -29,7 +29,9 @@ class Server:
         self.url, self.folder = url, folder
 
     def complete(self, prompt: Any, **given: Any) -> httpx.Response:
-        return httpx.post(f"{self.url}/v1/completions", json=self.body(prompt, **given), timeout=120)
+        return httpx.post(
+            f"{self.url}/v1/completions", json=self.body(prompt, **given), timeout=120
+        )
 
     @staticmethod
     def body(prompt: Any, **given: Any) -> dict[str, Any]:
@@ -43,7 +45,9 @@ class Server:
 
     def counter(self, name: str) -> float:
         text = httpx.get(f"{self.url}/metrics").text
-        return sum(float(value) for value in re.findall(rf"^{name}{{[^}}]*}} (\S+)$", text, re.MULTILINE))
+        return sum(
+            float(value) for value in re.findall(rf"^{name}{{[^}}]*}} (\S+)$", text, re.MULTILINE)
+        )
 
     def traces(self, count: int) -> list[dict[str, Any]]:
         """The lines of the trace file, once there are that many."""
@@ -58,21 +62,44 @@ class Server:
 
 @contextmanager
 def serving(folder: Path, **environ: str) -> Iterator[Server]:
-    """vLLM's server on the bundled pair with drafts of K = 5. ``environ``: variables of its environment beside the usual ones."""
+    """vLLM's server on the bundled pair with drafts of K = 5. ``environ``: variables of its
+    environment beside the usual ones."""
     (folder / "prometheus").mkdir()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     drafts = {"method": "draft_model", "model": FOLDERS["draft_model"], "num_speculative_tokens": 5}
     command = [
-        "nice", "-n", "5", os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(WEIGHTS / "target"),
-        "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512",
-        "--max-num-seqs", "16", "--no-enable-prefix-caching", "--speculative-config", json.dumps(drafts),
+        "nice",
+        "-n",
+        "5",
+        os.environ["VLLM_PYTHON"],
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        str(WEIGHTS / "target"),
+        "--served-model-name",
+        MODEL,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--dtype",
+        "float32",
+        "--max-model-len",
+        "512",
+        "--max-num-seqs",
+        "16",
+        "--no-enable-prefix-caching",
+        "--speculative-config",
+        json.dumps(drafts),
         *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
-    ]  # fmt: skip
+    ]
     given = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"), **environ)
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, env=given, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=folder, env=given, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         for _ in range(600):
             assert process.poll() is None, (folder / "log").read_text()[-3000:]

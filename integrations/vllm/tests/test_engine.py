@@ -19,23 +19,49 @@ pytestmark = pytest.mark.vllm
 THETA = 0.85
 KINDS = {"draft_model": "model", "eagle3": "eagle3", "ngram": "ngram"}
 MIXED: list[dict[str, Any] | None] = [
-    [None, {"mars_theta": 1.0}, {"mars_theta": THETA}, {"mars_rule": "mars-gap", "mars_gap": 1.5},
-     {"mars_rule": "topk-delta", "mars_n": 2}, {"mars_theta": 0.6}, {"mars_rule": "strict"},
-     {"mars_rule": "threshold", "mars_single": 0.2}][i % 8]
+    [
+        None,
+        {"mars_theta": 1.0},
+        {"mars_theta": THETA},
+        {"mars_rule": "mars-gap", "mars_gap": 1.5},
+        {"mars_rule": "topk-delta", "mars_n": 2},
+        {"mars_theta": 0.6},
+        {"mars_rule": "strict"},
+        {"mars_rule": "threshold", "mars_single": 0.2},
+    ][i % 8]
     for i in range(len(PROMPTS))
-]  # fmt: skip
+]
 MIXED = [None if extra is None else extra | {"mars_trace": 1} for extra in MIXED]
 REFUSED = {
-    "theta is 2": (Lane(0.0, {"mars_theta": 2}, prompts=1), "mars_theta must be a number from 0 to 1, not 2."),
-    "theta is text": (Lane(0.0, {"mars_theta": "0.9"}, prompts=1), "mars_theta must be a number from 0 to 1, not '0.9'."),
-    "theta is null": (Lane(0.0, {"mars_theta": None}, prompts=1), "mars_theta must be a number from 0 to 1, not None."),
-    "theta is nan": (Lane(0.0, {"mars_theta": float("nan")}, prompts=1), "mars_theta must be a number from 0 to 1, not nan."),
-    "theta is true": (Lane(0.0, {"mars_theta": True}, prompts=1), "mars_theta must be a number from 0 to 1, not True."),
-    "penalty": (
-        Lane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1), "repetition_penalty must be 1 with mars_rule mars, not 1.1.",
+    "theta is 2": (
+        Lane(0.0, {"mars_theta": 2}, prompts=1),
+        "mars_theta must be a number from 0 to 1, not 2.",
     ),
-    "warm": (Lane(1.0, {"mars_rule": "topk-ratio"}, prompts=1), "temperature must be 0 with mars_rule topk-ratio, not 1."),
-}  # fmt: skip
+    "theta is text": (
+        Lane(0.0, {"mars_theta": "0.9"}, prompts=1),
+        "mars_theta must be a number from 0 to 1, not '0.9'.",
+    ),
+    "theta is null": (
+        Lane(0.0, {"mars_theta": None}, prompts=1),
+        "mars_theta must be a number from 0 to 1, not None.",
+    ),
+    "theta is nan": (
+        Lane(0.0, {"mars_theta": float("nan")}, prompts=1),
+        "mars_theta must be a number from 0 to 1, not nan.",
+    ),
+    "theta is true": (
+        Lane(0.0, {"mars_theta": True}, prompts=1),
+        "mars_theta must be a number from 0 to 1, not True.",
+    ),
+    "penalty": (
+        Lane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1),
+        "repetition_penalty must be 1 with mars_rule mars, not 1.1.",
+    ),
+    "warm": (
+        Lane(1.0, {"mars_rule": "topk-ratio"}, prompts=1),
+        "temperature must be 0 with mars_rule topk-ratio, not 1.",
+    ),
+}
 
 
 def traced(theta: float) -> dict[str, Any]:
@@ -53,9 +79,19 @@ def lanes(*temperatures: float) -> dict[str, Lane]:
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
-    """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs does wrong above temperature 0."""
-    wanted, given = {"0": Lane(0.0), "1": Lane(1.0)}, {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    return Run(tmp_path_factory.mktemp("stock"), prompts, {"method": "draft_model", "expand": True}, wanted, **given)
+    """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs
+    does wrong above temperature 0."""
+    wanted, given = (
+        {"0": Lane(0.0), "1": Lane(1.0)},
+        {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+    )
+    return Run(
+        tmp_path_factory.mktemp("stock"),
+        prompts,
+        {"method": "draft_model", "expand": True},
+        wanted,
+        **given,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +103,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, Ru
     refused = {name: lane for name, (lane, _) in REFUSED.items()}
     return {
         "draft_model": Run(
-            tmp_path_factory.mktemp("draft"), prompts, {"method": "draft_model"}, lanes(0, 1) | more | refused
+            tmp_path_factory.mktemp("draft"),
+            prompts,
+            {"method": "draft_model"},
+            lanes(0, 1) | more | refused,
         ),
-        "eagle3": Run(tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)),
+        "eagle3": Run(
+            tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)
+        ),
         "ngram": Run(tmp_path_factory.mktemp("ngram"), prompts, {"method": "ngram"}, lanes(0)),
     }
 
@@ -77,10 +118,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, Ru
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
     """Runner V2 under Triton's interpreter, in one process."""
-    job = {"method": "draft_model", "runner": "V2", "logits_processors": ["mars_vllm.runner_v2:MarsProcessor"]}
-    given = {"TRITON_INTERPRET": "1", "VLLM_USE_V2_MODEL_RUNNER": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    wanted = {name: replace(lane, sampling=(("max_tokens", 24),)) for name, lane in lanes(0, 1).items()}
-    late = {"mixed": Lane(0.0, MIXED), "filtered": Lane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1)}
+    job = {
+        "method": "draft_model",
+        "runner": "V2",
+        "logits_processors": ["mars_vllm.runner_v2:MarsProcessor"],
+    }
+    given = {
+        "TRITON_INTERPRET": "1",
+        "VLLM_USE_V2_MODEL_RUNNER": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    }
+    wanted = {
+        name: replace(lane, sampling=(("max_tokens", 24),)) for name, lane in lanes(0, 1).items()
+    }
+    late = {
+        "mixed": Lane(0.0, MIXED),
+        "filtered": Lane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1),
+    }
     return Run(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **given)
 
 
@@ -99,11 +153,14 @@ def test_runner_v2_does_the_same(runs: dict[str, Run], second: Run) -> None:
     for lane in ("none 0", "low 0"):
         assert second.ids(lane) == [ids[:24] for ids in runs["draft_model"].ids(lane)]
     assert second.ids("mixed") == runs["draft_model"].ids("mixed")
-    assert "top_p must be 1 with mars_rule typical, not 0.9." in second.batches["filtered"]["refused"]
+    assert (
+        "top_p must be 1 with mars_rule typical, not 0.9." in second.batches["filtered"]["refused"]
+    )
 
 
 def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
-    """Which drafted tokens mars_core's rule keeps though strict does not surely, from the two best logits of the record.
+    """Which drafted tokens mars_core's rule keeps though strict does not surely, from the two best
+    logits of the record.
 
     For rules that read no other logits.
     """
@@ -111,15 +168,29 @@ def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
     ids, x = torch.tensor([step["id1"], step["id2"]]).T, torch.tensor(step["drafted"])[:, None]
     one, nothing = torch.ones(len(x), 1), torch.zeros(len(x), 2000)
     evidence = Evidence(
-        nothing, nothing, nothing, None, z, ids, None, x, one, one, torch.zeros_like(one), trace["temperature"] == 0
+        nothing,
+        nothing,
+        nothing,
+        None,
+        z,
+        ids,
+        None,
+        x,
+        one,
+        one,
+        torch.zeros_like(one),
+        trace["temperature"] == 0,
     )
     keeps = RULES[trace["rule"]].accept(evidence, trace["parameters"])[:, 0] >= 1
-    top = x[:, 0] == ids[:, 0] if trace["temperature"] == 0 else torch.zeros(len(x), dtype=torch.bool)
+    top = (
+        x[:, 0] == ids[:, 0] if trace["temperature"] == 0 else torch.zeros(len(x), dtype=torch.bool)
+    )
     return [bool(on) and i < step["kept"] for i, on in enumerate(keeps & ~top)]
 
 
 def check_traces(run: Run) -> tuple[int, int]:
-    """Compares every line with the outputs and with vLLM's own logits; judged and relaxed tokens of rules on two logits."""
+    """Compares every line with the outputs and with vLLM's own logits; judged and relaxed tokens of
+    rules on two logits."""
     outputs = [each for batch in run.batches.values() for each in batch.get("outputs", ())]
     by_ids = {tuple(each["ids"]): each for each in outputs}
     judged = relaxed = 0
@@ -131,7 +202,9 @@ def check_traces(run: Run) -> tuple[int, int]:
                 if i < len(step["drafted"]):
                     (z1, id1), (z2, id2) = best[place][:2]
                     assert (step["z1"][i], step["z2"][i]) == pytest.approx((z1, z2), abs=1e-4)
-                    assert (step["id1"][i], step["id2"][i]) == (id1, id2) or z1 == pytest.approx(z2, abs=1e-4)
+                    assert (step["id1"][i], step["id2"][i]) == (id1, id2) or z1 == pytest.approx(
+                        z2, abs=1e-4
+                    )
                 place += 1
             assert step["drafted"][: step["kept"]] == step["emitted"][: step["kept"]]
             if trace["rule"] in ("strict", "mars", "mars-gap") and step["drafted"]:
@@ -155,7 +228,12 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
     assert all(
         relaxed for name, (_, relaxed) in found.items() if name != "ngram"
     )  # n-grams rarely propose the second best
-    assert [len(run.traces) for run in (*runs.values(), second)] == [4 * 16 + 14 + 16, 4 * 16, 2 * 16, 4 * 16 + 14]
+    assert [len(run.traces) for run in (*runs.values(), second)] == [
+        4 * 16 + 14 + 16,
+        4 * 16,
+        2 * 16,
+        4 * 16 + 14,
+    ]
 
 
 def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, Run]) -> None:
@@ -166,12 +244,21 @@ def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, Run]) -> 
             assert together[i] == strict[i]
         elif extra.get("mars_theta") == THETA:
             assert together[i] == low[i]
-    recorded = [trace for trace in run.traces if trace["rule"] in ("mars-gap", "topk-delta", "threshold")]
+    recorded = [
+        trace for trace in run.traces if trace["rule"] in ("mars-gap", "topk-delta", "threshold")
+    ]
     assert {trace["rule"]: trace["parameters"] for trace in recorded} == {
-        "mars-gap": {"gap": 1.5}, "topk-delta": {"n": 2.0, "delta": 0.6}, "threshold": {"single": 0.2, "accumulated": 1.0},
-    }  # fmt: skip
+        "mars-gap": {"gap": 1.5},
+        "topk-delta": {"n": 2.0, "delta": 0.6},
+        "threshold": {"single": 0.2, "accumulated": 1.0},
+    }
     for rule in ("mars-gap", "topk-delta", "threshold"):
-        assert any(any(step["relaxed"]) for trace in recorded if trace["rule"] == rule for step in trace["steps"])
+        assert any(
+            any(step["relaxed"])
+            for trace in recorded
+            if trace["rule"] == rule
+            for step in trace["steps"]
+        )
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -179,12 +266,16 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(runs: dict[str, Run], na
     assert runs["draft_model"].batches[name]["refused"].endswith(REFUSED[name][1])
 
 
-def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(tmp_path: Path, prompts: Any, stock: Run) -> None:
-    """Stock vLLM draws other tokens there, which is the defect; a rule is refused unless the repair is asked for."""
+def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
+    tmp_path: Path, prompts: Any, stock: Run
+) -> None:
+    """Stock vLLM draws other tokens there, which is the defect; a rule is refused unless the repair
+    is asked for."""
     wanted = {"none": Lane(1.0), "low": Lane(1.0, {"mars_theta": THETA}, prompts=1)}
     run = Run(tmp_path, prompts, {"method": "draft_model"}, wanted, MARS_MEND_CPU="")
     assert (
-        "loses the temperature of speculative decoding. Start it with MARS_MEND_CPU=1" in run.batches["low"]["refused"]
+        "loses the temperature of speculative decoding. Start it with MARS_MEND_CPU=1"
+        in run.batches["low"]["refused"]
     )
     assert run.ids("none") != stock.ids("1")
 
@@ -202,13 +293,20 @@ def test_a_verifier_that_would_not_be_the_rule_stops_vllm(
     tmp_path: Path, prompts: Any, drafting: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(AssertionError, match=message):
-        Run(tmp_path, prompts, {"method": "draft_model", "drafting": drafting}, {"none": Lane(0.0)}, MARS_THETA="0.9")
+        Run(
+            tmp_path,
+            prompts,
+            {"method": "draft_model", "drafting": drafting},
+            {"none": Lane(0.0)},
+            MARS_THETA="0.9",
+        )
 
 
 def test_texts_and_acceptance_lengths_are_those_of_our_engine(
     runs: dict[str, Run], pair: Any, tables: list[Table]
 ) -> None:
-    """At temperature 0. Our engine is given vLLM's first token, which comes from the prefill there, so that drafts begin alike."""
+    """At temperature 0. Our engine is given vLLM's first token, which comes from the prefill there,
+    so that drafts begin alike."""
     session, rows = Session(pair), []
     for name, kind in KINDS.items():
         for lane, rule in (
@@ -218,40 +316,59 @@ def test_texts_and_acceptance_lengths_are_those_of_our_engine(
             same, ours, steps = 0, 0, 0
             for prompt, ids in zip(PROMPTS, runs[name].ids(lane), strict=True):
                 config = run_config(
-                    pair, prompt=prompt, rule=rule, drafter=DrafterConfig(kind, k=5), sampling=Sampling(0.0),
-                    max_new_tokens=TOKENS - 1, seed=0,
-                )  # fmt: skip
+                    pair,
+                    prompt=prompt,
+                    rule=rule,
+                    drafter=DrafterConfig(kind, k=5),
+                    sampling=Sampling(0.0),
+                    max_new_tokens=TOKENS - 1,
+                    seed=0,
+                )
                 run = session.start(replace(config, prefix=tuple(ids[:1])))
                 drafting = [step for step in run if step.drafted]
                 same += [*ids[:1], *run.trace().token_ids] == ids
-                ours, steps = ours + sum(len(step.emitted) for step in drafting), steps + len(drafting)
+                ours, steps = (
+                    ours + sum(len(step.emitted) for step in drafting),
+                    steps + len(drafting),
+                )
             traces = [
                 trace
                 for trace in runs[name].traces
                 if trace["parameters"] == rule.parameters and not trace["temperature"]
             ]
             theirs = [
-                len(step["emitted"]) for trace in traces[: len(PROMPTS)] for step in trace["steps"] if step["drafted"]
+                len(step["emitted"])
+                for trace in traces[: len(PROMPTS)]
+                for step in trace["steps"]
+                if step["drafted"]
             ]
-            rows.append((name, rule.parameters["theta"], ours / steps, sum(theirs) / len(theirs), same))
+            rows.append(
+                (name, rule.parameters["theta"], ours / steps, sum(theirs) / len(theirs), same)
+            )
     heads = ("drafter", "θ", "ours", "vLLM", "equal texts")
-    title = (
-        "Tokens of the text per step with a draft, and texts, beside our engine; temperature 0, the same first token"
-    )
+    title = "Tokens of the text per step with a draft, and texts, beside our engine; temperature 0, the same first token"
     tables.append(
-        Table(heads, rows, title, ["Our last draft is as short as the rest of the text; vLLM's is cut after the fact."])
+        Table(
+            heads,
+            rows,
+            title,
+            ["Our last draft is as short as the rest of the text; vLLM's is cut after the fact."],
+        )
     )
     assert all(row[-1] == len(PROMPTS) for row in rows if row[1] == 1)
     assert all(row[-1] >= len(PROMPTS) - 2 for row in rows), rows
 
 
 def test_lanes_are_measured(runs: dict[str, Run], second: Run, tables: list[Table]) -> None:
-    """Mean acceptance lengths of vLLM's own counters; θ below 1 keeps at least as many tokens at temperature 0."""
+    """Mean acceptance lengths of vLLM's own counters; θ below 1 keeps at least as many tokens at
+    temperature 0."""
     rows = []
     for name, run in {**runs, "draft_model, V2": second}.items():
         for lane in [lane for lane in run.batches if lane.split()[0] in ("none", "1", "low")]:
             theta, temperature = lane.split()
-            changed = sum(a != b for a, b in zip(run.ids(lane), run.ids(f"none {temperature}"), strict=True))
+            changed = sum(
+                a != b for a, b in zip(run.ids(lane), run.ids(f"none {temperature}"), strict=True)
+            )
             tokens = sum(map(len, run.ids(lane)))
             rows.append(
                 (

@@ -13,22 +13,56 @@ from mars_core.types import Outcome, Status
 from storage import RunStore, Search, Source
 
 pytestmark = pytest.mark.vllm
-STUDY = ("--suite", "demo_arithmetic", "--limit", "8", "--max-new-tokens", "32", "--concurrency", "4", "--quiet")
+STUDY = (
+    "--suite",
+    "demo_arithmetic",
+    "--limit",
+    "8",
+    "--max-new-tokens",
+    "32",
+    "--concurrency",
+    "4",
+    "--quiet",
+)
 
 
-def test_a_study_over_the_server_is_the_study_in_this_process(server: Server, tmp_path: Path) -> None:
-    """At temperature 0, strict: the same answers and scores. The rule on the same server relaxes tokens."""
+def test_a_study_over_the_server_is_the_study_in_this_process(
+    server: Server, tmp_path: Path
+) -> None:
+    """At temperature 0, strict: the same answers and scores. The rule on the same server relaxes
+    tokens."""
     database = ("--db", f"sqlite:///{tmp_path / 'runs.db'}")
     judged = server.counter("vllm:mars_judged_tokens_total")
-    assert main(["run", "--server", server.url, "--rules", "strict,mars", "--theta", "0.5", *STUDY, *database]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "--server",
+                server.url,
+                "--rules",
+                "strict,mars",
+                "--theta",
+                "0.5",
+                *STUDY,
+                *database,
+            ]
+        )
+        == 0
+    )
     assert server.counter("vllm:mars_judged_tokens_total") > judged
-    assert main(["run", "--rules", "strict,mars", "--theta", "0.5", *STUDY[:-3], *database, "--quiet"]) == 0
+    assert (
+        main(["run", "--rules", "strict,mars", "--theta", "0.5", *STUDY[:-3], *database, "--quiet"])
+        == 0
+    )
     with RunStore(database[1]) as store:
         here, there = (study.id for study in store.studies())
-        results = [{(one.task, one.lane): one for one in store.results(study)} for study in (there, here)]
+        results = [
+            {(one.task, one.lane): one for one in store.results(study)} for study in (there, here)
+        ]
         assert results[0].keys() == results[1].keys() and len(results[0]) == 16
         texts = [
-            {key: [run.text for run in store.records(one.run_ids)] for key, one in found.items()} for found in results
+            {key: [run.text for run in store.records(one.run_ids)] for key, one in found.items()}
+            for found in results
         ]
         scores = [{key: one.data["scores"] for key, one in found.items()} for found in results]
         strict = [key for key in results[0] if key[1] == 0]
@@ -37,7 +71,9 @@ def test_a_study_over_the_server_is_the_study_in_this_process(server: Server, tm
         assert any(texts[0][task, 1] != texts[0][task, 0] for task, _ in strict)
         assert all(one.data["status"] == Status.COMPLETED for one in results[0].values())
         report = measure(store, there)
-        assert {row.concurrency for row in report.loads} == {4} and all(row.tokens_per_s > 0 for row in report.loads)
+        assert {row.concurrency for row in report.loads} == {4} and all(
+            row.tokens_per_s > 0 for row in report.loads
+        )
 
 
 def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: Path) -> None:
@@ -49,18 +85,29 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: P
         assert main(["import", str(server.folder / "trace.jsonl"), "--database", database]) == 0
     with RunStore(database) as store:
         found = [
-            store.load(each).runs[0].trace for each in store.find(Search(source=Source.SERVER, limit=1000)).frame["id"]
+            store.load(each).runs[0].trace
+            for each in store.find(Search(source=Source.SERVER, limit=1000)).frame["id"]
         ]
     assert len(found) == before + 1
     (run,) = (
-        each for each in found if each.token_ids == tuple(id_ for step in trace["steps"] for id_ in step["emitted"])
+        each
+        for each in found
+        if each.token_ids == tuple(id_ for step in trace["steps"] for id_ in step["emitted"])
     )
     relaxed = sum(sum(step["relaxed"]) for step in trace["steps"])
-    assert sum(token.outcome is Outcome.RELAXED for token in run.tokens) == run.summary.relaxed == relaxed > 0
+    assert (
+        sum(token.outcome is Outcome.RELAXED for token in run.tokens)
+        == run.summary.relaxed
+        == relaxed
+        > 0
+    )
 
 
-def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(server: Server, tmp_path: Path) -> None:
-    """The server of the other tests is mended; as vLLM for CPUs is installed it draws other tokens above temperature 0."""
+def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(
+    server: Server, tmp_path: Path
+) -> None:
+    """The server of the other tests is mended; as vLLM for CPUs is installed it draws other tokens
+    above temperature 0."""
     assert main(["check", "--server", server.url]) == 0
     for name, environ in {
         "installed": {"VLLM_PLUGINS": ""},

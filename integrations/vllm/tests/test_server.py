@@ -1,4 +1,5 @@
-"""The plugin in ``vllm serve``: per request over HTTP, refusals, counters at /metrics, traces also of aborted requests."""
+"""The plugin in ``vllm serve``: per request over HTTP, refusals, counters at /metrics, traces also
+of aborted requests."""
 
 from __future__ import annotations
 
@@ -14,13 +15,19 @@ pytestmark = pytest.mark.vllm
 
 
 def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
-    """Sixteen requests at once with different θ; θ = 1 is the answer to a request that asks for nothing."""
+    """Sixteen requests at once with different θ; θ = 1 is the answer to a request that asks for
+    nothing."""
     thetas = [0.5 + i / 30 for i in range(15)] + [1.0]
 
     async def all_at_once() -> list[dict[str, Any]]:
         async with httpx.AsyncClient(timeout=120) as client:
-            bodies = [server.body(prompts[0], vllm_xargs={"mars_theta": theta, "mars_trace": 1}) for theta in thetas]
-            found = await asyncio.gather(*(client.post(f"{server.url}/v1/completions", json=body) for body in bodies))
+            bodies = [
+                server.body(prompts[0], vllm_xargs={"mars_theta": theta, "mars_trace": 1})
+                for theta in thetas
+            ]
+            found = await asyncio.gather(
+                *(client.post(f"{server.url}/v1/completions", json=body) for body in bodies)
+            )
         return [response.json() for response in found]
 
     plain = server.complete(prompts[0]).json()
@@ -34,9 +41,13 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
     for theta, answer in zip(thetas, answers, strict=True):
         trace = by_theta[theta]
         assert trace["id"].startswith(answer["id"]) and trace["prompt_ids"] == list(prompts[0])
-        assert [token for step in trace["steps"] for token in step["emitted"]] == answer["choices"][0]["token_ids"]
+        assert [token for step in trace["steps"] for token in step["emitted"]] == answer["choices"][
+            0
+        ]["token_ids"]
         assert (
-            any(any(step["relaxed"]) for step in trace["steps"]) is (answer["choices"] != plain["choices"]) or theta < 1
+            any(any(step["relaxed"]) for step in trace["steps"])
+            is (answer["choices"] != plain["choices"])
+            or theta < 1
         )
 
 
@@ -65,16 +76,25 @@ def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) 
     before, lines = [server.counter(name) for name in names], len(server.traces(0))
     server.complete(prompts[0], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
     relaxed = [on for step in server.traces(lines + 1)[-1]["steps"] for on in step["relaxed"]]
-    judged, counted = (server.counter(name) - value for name, value in zip(names, before, strict=True))
+    judged, counted = (
+        server.counter(name) - value for name, value in zip(names, before, strict=True)
+    )
     assert judged == len(relaxed) and judged >= counted >= sum(relaxed) > 0
     server.complete(prompts[0])
-    assert server.counter(names[0]) - before[0] == judged, "a request that asks for nothing is not judged"
+    assert server.counter(names[0]) - before[0] == judged, (
+        "a request that asks for nothing is not judged"
+    )
     assert server.counter("vllm:mars_enabled") >= 1
 
 
 def test_an_aborted_request_leaves_its_line(server: Server, prompts: Any) -> None:
     before = len(server.traces(0))
-    given = {"stream": True, "max_tokens": 400, "ignore_eos": True, "vllm_xargs": {"mars_theta": 0.9, "mars_trace": 1}}
+    given = {
+        "stream": True,
+        "max_tokens": 400,
+        "ignore_eos": True,
+        "vllm_xargs": {"mars_theta": 0.9, "mars_trace": 1},
+    }
     with httpx.stream(
         "POST", f"{server.url}/v1/completions", json=server.body(prompts[2], **given), timeout=120
     ) as stream:

@@ -1,4 +1,5 @@
-"""What shape the passes of an exact run had is exact in its environment; the table of sweeps, which no release wrote, goes."""
+"""What shape the passes of an exact run had is exact in its environment; the table of sweeps, which
+no release wrote, goes."""
 
 from __future__ import annotations
 
@@ -9,9 +10,15 @@ from storage.errors import StorageError
 
 revision = "0008"
 down_revision = "0007"
-_RUNS = sa.table("runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON))
+_RUNS = sa.table(
+    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON)
+)
 _EXACT = sa.select(_RUNS).where(_RUNS.c.pass_rows.is_not(None))
-_SAY = sa.update(_RUNS).where(_RUNS.c.id == sa.bindparam("at")).values(environment=sa.bindparam("exact", type_=sa.JSON))
+_SAY = (
+    sa.update(_RUNS)
+    .where(_RUNS.c.id == sa.bindparam("at"))
+    .values(environment=sa.bindparam("exact", type_=sa.JSON))
+)
 _OBJECTS = {"comparison_id": "comparisons.id", "study_id": "studies.id"}
 _SHARES = sa.table("shares", *map(sa.column, ("token_hash", "owner", "created_at", *_OBJECTS)))
 _TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'comparisons'"
@@ -29,9 +36,13 @@ def upgrade() -> None:
         connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
-    triggers = connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
+    triggers = (
+        connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
+    )
     op.drop_index("ix_comparisons_sweep_id", "comparisons")
-    with op.batch_alter_table("comparisons") as comparisons:  # for SQLite a new table, without triggers
+    with op.batch_alter_table(
+        "comparisons"
+    ) as comparisons:  # for SQLite a new table, without triggers
         comparisons.drop_column("sweep_id")
     for trigger in triggers:
         connection.exec_driver_sql(trigger)
@@ -42,9 +53,14 @@ def upgrade() -> None:
         sa.Column("token_hash", sa.String(64), primary_key=True),
         sa.Column("owner", sa.String(64), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        *(sa.Column(name, sa.String(32), sa.ForeignKey(to, ondelete="CASCADE")) for name, to in _OBJECTS.items()),
+        *(
+            sa.Column(name, sa.String(32), sa.ForeignKey(to, ondelete="CASCADE"))
+            for name, to in _OBJECTS.items()
+        ),
         *(sa.UniqueConstraint(name, name=f"uq_shares_{name}") for name in _OBJECTS),
-        sa.CheckConstraint(" + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"),
+        sa.CheckConstraint(
+            " + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"
+        ),
     )
     op.create_index("ix_shares_owner_created_at", "shares", ["owner", "created_at"])
     op.bulk_insert(_SHARES, links)

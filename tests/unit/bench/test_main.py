@@ -1,4 +1,5 @@
-"""What the command stores is counted from its samples, and its exit status says whether texts are equal that must be."""
+"""What the command stores is counted from its samples, and its exit status says whether texts are
+equal that must be."""
 
 from __future__ import annotations
 
@@ -21,15 +22,24 @@ def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[Sample]]:
     """Two prompts, the second at half the speed; the method ``odd`` writes another text."""
     return {
         name: [
-            Sample(prompt, 0, SECONDS[name] * (prompt + 1), 12, 12 if name == NONE else 6 if name == STRICT else 0, str(name == odd))
+            Sample(
+                prompt,
+                0,
+                SECONDS[name] * (prompt + 1),
+                12,
+                12 if name == NONE else 6 if name == STRICT else 0,
+                str(name == odd),
+            )
             for prompt in (0, 1)
         ]
         for name in names
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(("odd", "status"), [("", 0), (STRICT, 1), (LLAMA, 0)])
-def test_ratios_goals_and_exit_status(odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ratios_goals_and_exit_status(
+    odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     given = iter([tuple(SECONDS), (NONE, STRICT)])
     pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32)
     monkeypatch.setattr(bench_main, "real", lambda: pair)

@@ -11,8 +11,12 @@ from bench.common.command import ROOT
 ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 
 
-@pytest.mark.parametrize(("page", "heading"), [("README.md", "## Measured"), ("docs/speed.md", "## The bundled pair")])
-def test_every_row_of_a_table_is_in_the_result_that_its_section_cites(page: str, heading: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "heading"), [("README.md", "## Measured"), ("docs/speed.md", "## The bundled pair")]
+)
+def test_every_row_of_a_table_is_in_the_result_that_its_section_cites(
+    page: str, heading: str
+) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     section = text.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
     cited = re.search(r"\]\(((?:\.\./)?bench/results/[^)]+\.md)\)", section)

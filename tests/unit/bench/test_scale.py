@@ -21,7 +21,9 @@ def test_copied_tasks_are_as_whole_as_those_that_ran(tmp_path: Path) -> None:
         plan = read_plan(store.study(study_id).plan)
         assert (store.study(study_id).done, plan.tasks) == (TASKS, TASKS)
         results = store.results(study_id)
-        assert [(one.task, one.lane) for one in results] == list(product(range(TASKS), range(len(LANES))))
+        assert [(one.task, one.lane) for one in results] == list(
+            product(range(TASKS), range(len(LANES)))
+        )
         ids = [run_id for one in results for run_id in one.run_ids]
         assert len(set(ids)) == len(ids) == TASKS * len(LANES)
         texts = [record.text for record in store.records(ids)]
@@ -33,7 +35,23 @@ def test_copied_tasks_are_as_whole_as_those_that_ran(tmp_path: Path) -> None:
 
 def test_what_was_measured_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.scale.BYTES", {16: 150})
-    assert main(["--runs", "20", "--max-new-tokens", "12", "--rounds", "1", "--base", "1", "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "--runs",
+                "20",
+                "--max-new-tokens",
+                "12",
+                "--rounds",
+                "1",
+                "--base",
+                "1",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     (found,) = tmp_path.glob("*-scale-cpu.md")
     text = found.read_text(encoding="utf-8")
     assert text.startswith("# A study of 20 runs of 12 tokens")

@@ -1,5 +1,5 @@
-"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public ones. The peers write what plain
-greedy decoding writes, whatever the draft."""
+"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public
+ones. The peers write what plain greedy decoding writes, whatever the draft."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ PROMPT, NEW = (5, 700, 41, 9, 1200), 24  # of the peers
 
 
 def tau(key: str, kind: str, noise: float, temperature: float) -> float:
-    pair, sampling = coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32), Sampling(temperature)
+    pair, sampling = (
+        coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32),
+        Sampling(temperature),
+    )
     found = [
-        decoded(pair, config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed))
+        decoded(
+            pair,
+            config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed),
+        )
         for seed, prompt in enumerate(prompts(3))
     ]
     return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
@@ -32,9 +38,16 @@ def tau(key: str, kind: str, noise: float, temperature: float) -> float:
 
 @pytest.mark.parametrize(
     ("key", "kind", "temperature"),
-    [("llama", "model", 0.0), ("llama", "eagle3", 1.0), ("qwen", "model", 1.0), ("qwen", "eagle3", 0.0)],
+    [
+        ("llama", "model", 0.0),
+        ("llama", "eagle3", 1.0),
+        ("qwen", "model", 1.0),
+        ("qwen", "eagle3", 0.0),
+    ],
 )
-def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(key: str, kind: str, temperature: float) -> None:
+def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(
+    key: str, kind: str, temperature: float
+) -> None:
     low, middle, high = (tau(key, kind, noise, temperature) for noise in (LOW, MIDDLE, HIGH))
     assert low > 4.5
     assert 3 < middle < 5
@@ -44,10 +57,14 @@ def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(key: str, kind: 
 
 def test_same_arguments_give_the_same_weights_and_another_seed_others() -> None:
     trio = tiny(PUBLIC["qwen"])
-    (first, draft), (second, again) = (coupled_models(trio, MIDDLE, CPU, torch.float32) for _ in range(2))
+    (first, draft), (second, again) = (
+        coupled_models(trio, MIDDLE, CPU, torch.float32) for _ in range(2)
+    )
     other, _ = coupled_models(trio, MIDDLE, CPU, torch.float32, seed=1)
     for model, copy in ((first, second), (draft, again)):
-        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), copy.parameters(), strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(model.parameters(), copy.parameters(), strict=True)
+        )
     assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
 
 
@@ -61,12 +78,17 @@ def test_the_peers_copy_computes_what_the_prepared_target_computes() -> None:
     assert theirs.amax(-1).mean() == pytest.approx(24, rel=0.3)
 
 
-@pytest.mark.parametrize("shape", [*PUBLIC["llama"][:2], *PUBLIC["qwen"][:2]], ids=lambda shape: shape.source)
+@pytest.mark.parametrize(
+    "shape", [*PUBLIC["llama"][:2], *PUBLIC["qwen"][:2]], ids=lambda shape: shape.source
+)
 def test_sizes_are_the_public_ones(shape: Shape) -> None:
     counts = {
         ref.name: count
         for spec in CATALOG
-        for ref, count in ((spec.target, spec.target_parameters), (spec.draft, spec.draft_parameters))
+        for ref, count in (
+            (spec.target, spec.target_parameters),
+            (spec.draft, spec.draft_parameters),
+        )
         if ref is not None
     }
     build: Any = AutoModelForCausalLM.from_config
@@ -81,6 +103,9 @@ def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
     assert len(wanted) == NEW
     plain = looped(target, draft, 5)(PROMPT, NEW)
     assert (
-        plain.ids == looped(target, draft, 1)(PROMPT, NEW).ids == assisted(target, draft, 5)(PROMPT, NEW).ids == wanted
+        plain.ids
+        == looped(target, draft, 1)(PROMPT, NEW).ids
+        == assisted(target, draft, 5)(PROMPT, NEW).ids
+        == wanted
     )
     assert noise or plain.steps == NEW // 6, "a perfect draft: a round for every K + 1 tokens"

@@ -1,4 +1,5 @@
-"""The measurement of a GPU, rehearsed on the CPU: every part in tiny sizes, what is written of them, and their arithmetic."""
+"""The measurement of a GPU, rehearsed on the CPU: every part in tiny sizes, what is written of
+them, and their arithmetic."""
 
 from __future__ import annotations
 
@@ -55,18 +56,25 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> 
     assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(found)
     assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(found)
     assert {name for name, figure in found.items() if figure.goal} == {
-        f"{STRICT}: verify / its lower bound", f"{STRICT}: step / its lower bound", f"{STRICT} / assisted", f"{STRICT} / {LOOP}"
-    }  # fmt: skip
+        f"{STRICT}: verify / its lower bound",
+        f"{STRICT}: step / its lower bound",
+        f"{STRICT} / assisted",
+        f"{STRICT} / {LOOP}",
+    }
     assert "CUDA graphs" in found[f"{STRICT}: verify / its lower bound"].note
     assert "τ" in found["strict, EAGLE-3 tree, T = 0"].note
 
 
-def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(rehearsed: Trial) -> None:
+def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
+    rehearsed: Trial,
+) -> None:
     found = measured(rehearsed, "texts")
     assert len(found) == 4 * (2 * len(DRAFTERS) - 1)
     assert all(figure.value == 0 for figure in found.values())
     bound = [name for name, figure in found.items() if figure.goal]
-    assert len(bound) == 2 * (2 * len(CHAINS) - 1) and all("exact" in name and "tree" not in name for name in bound)
+    assert len(bound) == 2 * (2 * len(CHAINS) - 1) and all(
+        "exact" in name and "tree" not in name for name in bound
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,9 @@ def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(reh
         ("attention", "folded / enable_gqa, 64 rows, width 128", ""),
     ],
 )
-def test_a_part_names_its_figures_and_their_goals(rehearsed: Trial, part: str, name: str, goal: str) -> None:
+def test_a_part_names_its_figures_and_their_goals(
+    rehearsed: Trial, part: str, name: str, goal: str
+) -> None:
     found = measured(rehearsed, part)
     assert found[name].goal == goal
     assert part != "graphs" or {f"captures, {each}" for each in CHAINS[:3]} <= set(found)
@@ -98,7 +108,9 @@ def test_tests_are_counted_line_by_line() -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_a_failed_test_is_a_failed_part(status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_test_is_a_failed_part(
+    status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
     monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", said))
     found = []
@@ -114,7 +126,11 @@ LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'val
 
 @pytest.mark.parametrize(
     ("ends", "status"),
-    [("", "done"), ("raise SystemExit(3)", "failed: it ended with 3"), ("time.sleep(600)", "stopped after 0 s")],
+    [
+        ("", "done"),
+        ("raise SystemExit(3)", "failed: it ended with 3"),
+        ("time.sleep(600)", "stopped after 0 s"),
+    ],
 )
 def test_what_was_measured_before_an_end_is_kept(
     ends: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -146,11 +162,20 @@ def test_results_are_written_after_every_part(
             Figure("cost", 4.5, "%", "a note", most=3),
             Figure("plain", 1234.5),
         ]
-        return Outcome(name, title, "done" if name == "tests" else "failed: it ended with 1", 1.0, figures, "a log")
+        return Outcome(
+            name,
+            title,
+            "done" if name == "tests" else "failed: it ended with 1",
+            1.0,
+            figures,
+            "a log",
+        )
 
     monkeypatch.setattr(command, "attempted", attempted)
     assert command.main(["--tiny", "--only", "tests", "meter", "--out", str(tmp_path)]) == 1
-    text, data = (next(tmp_path.glob(f"*-cuda-tiny-cpu{end}")).read_text() for end in (".md", ".json"))
+    text, data = (
+        next(tmp_path.glob(f"*-cuda-tiny-cpu{end}")).read_text() for end in (".md", ".json")
+    )
     assert text in capsys.readouterr().out
     assert "no number means anything" in text and "2 of 4 goals reached" in text
     assert "| Tests marked cuda: speed | 2 × | ≥ 1.5 | yes |" in text
@@ -185,7 +210,12 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
 def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     pair = coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32)
     method = Ours(
-        pair, RuleConfig(), DRAFTERS["draft model"], 0.0, 10, timed=[Timed(5, 1.4, 1.1, 2.5), Timed(2, 9, 9, 9)]
+        pair,
+        RuleConfig(),
+        DRAFTERS["draft model"],
+        0.0,
+        10,
+        timed=[Timed(5, 1.4, 1.1, 2.5), Timed(2, 9, 9, 9)],
     )
     bytes_a_s = float(weight_bytes(pair.target))  # the target's lower bound is one second
     verify, draft, step, _ = bounds(method, bytes_a_s)
@@ -193,5 +223,11 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     assert (verify.value, verify.reached) == (1.1, True)
     assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
     assert step.value == pytest.approx(2.5 / (1 + drafted))
-    samples = {name: [Sample(0, 0, s, 10, 3, "")] for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))}
-    assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [(3.0, True), (1.1, False)]
+    samples = {
+        name: [Sample(0, 0, s, 10, 3, "")]
+        for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))
+    }
+    assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [
+        (3.0, True),
+        (1.1, False),
+    ]

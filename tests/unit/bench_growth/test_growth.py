@@ -1,4 +1,5 @@
-"""Exponents, medians and drift against numbers worked out by hand; the pairs; the planner's sweep."""
+"""Exponents, medians and drift against numbers worked out by hand; the pairs; the planner's
+sweep."""
 
 from __future__ import annotations
 
@@ -34,9 +35,12 @@ from mars_core.types import DrafterConfig, TreeShape
 
 
 def curve(*decode_s: float, prefill: bool = True) -> Curve:
-    """Points 1, 2, 4 …; one run each of 10 tokens in 5 steps, a prefill of x² ms and a peak of 3x MB."""
+    """Points 1, 2, 4 …; one run each of 10 tokens in 5 steps, a prefill of x² ms and a peak of 3x
+    MB."""
     xs = tuple(2**at for at in range(len(decode_s)))
-    samples = tuple((Sample(each, x**2 / 1000, 10, 5),) for x, each in zip(xs, decode_s, strict=True))
+    samples = tuple(
+        (Sample(each, x**2 / 1000, 10, 5),) for x, each in zip(xs, decode_s, strict=True)
+    )
     return Curve("Growth of n", "n", xs, samples, tuple((3_000_000 * x,) for x in xs), prefill)
 
 
@@ -45,13 +49,16 @@ def test_what_has_no_slope_is_not_a_number(xs: list[float], ys: list[float]) -> 
     assert math.isnan(exponent(xs, ys))
 
 
-@pytest.mark.parametrize(("count", "kept"), [(7, [3, 4, 5, 6]), (5, [2, 3, 4]), (4, [2, 3]), (2, [1])])
+@pytest.mark.parametrize(
+    ("count", "kept"), [(7, [3, 4, 5, 6]), (5, [2, 3, 4]), (4, [2, 3]), (2, [1])]
+)
 def test_upper_half_holds_the_middle_point(count: int, kept: list[int]) -> None:
     assert list(upper_half(range(count))) == kept
 
 
 def test_upper_half_and_whole_are_told_apart() -> None:
-    """Flat from 1 to 2, then quadratic from 4 to 8: log₂ y = 0, 0, 2, 4 has the slope (0 + 0 + 1 + 6) / 5 over all."""
+    """Flat from 1 to 2, then quadratic from 4 to 8: log₂ y = 0, 0, 2, 4 has the slope (0 + 0 + 1 +
+    6) / 5 over all."""
     rows = {name: (upper, whole) for name, upper, whole in exponents(curve(0.01, 0.01, 0.04, 0.16))}
     assert rows["ms a token"] == pytest.approx((2, 7 / 5))
     assert rows["ms of prefill"] == pytest.approx((2, 2))
@@ -113,7 +120,9 @@ def pair() -> Pair:
 
 
 @pytest.mark.parametrize(
-    "drafter", [DrafterConfig("model", k=5), DrafterConfig("eagle3", tree=TreeShape(24, 7, 4))], ids=["chain", "tree"]
+    "drafter",
+    [DrafterConfig("model", k=5), DrafterConfig("eagle3", tree=TreeShape(24, 7, 4))],
+    ids=["chain", "tree"],
 )
 def test_drafts_are_accepted_often_and_not_always(pair: Pair, drafter: DrafterConfig) -> None:
     found = [decode(pair, Point(VOCABULARY, 20, drafter), TOKENS, seed) for seed in range(3)]
@@ -127,10 +136,15 @@ def test_every_point_fits_into_the_context(pair: Pair) -> None:
     assert longest == 8192 and longest + 64 <= pair.context
 
 
-def test_what_was_planned_and_measured_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_planned_and_measured_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planner, "MOST", 2)
     monkeypatch.setattr(planner, "DEFAULT", 2)
-    assert planner.main(["--prompts", "1", "--rounds", "1", "--tokens", "16", "--out", str(tmp_path)]) == 0
+    assert (
+        planner.main(["--prompts", "1", "--rounds", "1", "--tokens", "16", "--out", str(tmp_path)])
+        == 0
+    )
     (path,) = tmp_path.glob("*-planner-cpu.json")
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found.keys() >= {"0", "1"} and "load average at the end" in found["machine"]

@@ -1,4 +1,5 @@
-"""The command that repeats a comparison is read by the real parser and asks for exactly the same."""
+"""The command that repeats a comparison is read by the real parser and asks for exactly the
+same."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ from mars_core.types import (
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 
-PROMPT = PromptConfig('-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y"))
+PROMPT = PromptConfig(
+    '-it\'s "5" $HOME\n`x` \\ ünï', system="Be brief.", chat=False, stop=("###", "-x y")
+)
 MODEL = DrafterConfig("model", k=3, mode=DraftMode.SAMPLED)
 
 
@@ -39,14 +42,23 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 @pytest.fixture(scope="module")
 def eagle(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return ModelPool(device="cpu", dtype="float32").get(eagle_pair(tmp_path_factory.mktemp("eagle")))
+    return ModelPool(device="cpu", dtype="float32").get(
+        eagle_pair(tmp_path_factory.mktemp("eagle"))
+    )
 
 
-def config(pair: Pair, rule: str = "mars", drafter: DrafterConfig = MODEL, **parameters: float) -> RunConfig:
+def config(
+    pair: Pair, rule: str = "mars", drafter: DrafterConfig = MODEL, **parameters: float
+) -> RunConfig:
     return run_config(
-        pair, prompt=PROMPT, rule=RuleConfig(rule, parameters), drafter=drafter, sampling=Sampling(0.7, 11, 0.93),
-        max_new_tokens=33, seed=12345,
-    )  # fmt: skip
+        pair,
+        prompt=PROMPT,
+        rule=RuleConfig(rule, parameters),
+        drafter=drafter,
+        sampling=Sampling(0.7, 11, 0.93),
+        max_new_tokens=33,
+        seed=12345,
+    )
 
 
 def asked(command: str, pair: Pair) -> list[RunConfig]:
@@ -55,7 +67,10 @@ def asked(command: str, pair: Pair) -> list[RunConfig]:
     assert words[:3] == PROGRAM.split()
     options = parser("mars eval").parse_args(words[3:])
     spec = read_spec(options)
-    assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == ("cpu", "float32")
+    assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == (
+        "cpu",
+        "float32",
+    )
     return read_configs(options, pair)
 
 
@@ -64,17 +79,25 @@ def same(found: Sequence[RunConfig], wanted: Sequence[RunConfig]) -> bool:
 
 
 def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
-    configs = [config(pair, "strict"), config(pair, theta=0.84), config(pair, "lenience", lenience=0.1)]
+    configs = [
+        config(pair, "strict"),
+        config(pair, theta=0.84),
+        config(pair, "lenience", lenience=0.1),
+    ]
     command = comparison_commands(configs)
     assert command.startswith(f"{PROGRAM} compare ") and same(asked(command, pair), configs)
 
 
-def test_of_runs_that_an_earlier_sampler_drew_the_commands_say_that_the_text_will_be_another(pair: Pair) -> None:
+def test_of_runs_that_an_earlier_sampler_drew_the_commands_say_that_the_text_will_be_another(
+    pair: Pair,
+) -> None:
     """Not where nothing is drawn, nor of runs of a server."""
     now = config(pair)
     assert now.environment["sampler"] == SAMPLER and OTHER_SAMPLER not in comparison_commands([now])
     for sampler in ({}, {"sampler": "another"}):
-        others = {name: value for name, value in now.environment.items() if name != "sampler"} | sampler
+        others = {
+            name: value for name, value in now.environment.items() if name != "sampler"
+        } | sampler
         earlier = replace(now, environment=others)
         cold = replace(earlier, sampling=Sampling(0.0))
         told, command = comparison_commands([now, earlier]).split("\n", 1)
@@ -103,13 +126,20 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
 
 @pytest.mark.parametrize(
     "drafter",
-    [DrafterConfig("eagle3", tree=TreeShape(13, 4, 3)), DrafterConfig("eagle3", k=4), DrafterConfig("ngram", k=6)],
+    [
+        DrafterConfig("eagle3", tree=TreeShape(13, 4, 3)),
+        DrafterConfig("eagle3", k=4),
+        DrafterConfig("ngram", k=6),
+    ],
 )
 def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
     wanted = config(eagle, "mars", drafter, theta=0.9)
     found = asked(comparison_commands([wanted]), eagle)[0]
     assert (
-        replace(found, drafter=replace(found.drafter, k=wanted.drafter.k if drafter.tree else found.drafter.k))
+        replace(
+            found,
+            drafter=replace(found.drafter, k=wanted.drafter.k if drafter.tree else found.drafter.k),
+        )
         == wanted
     )
 
@@ -120,8 +150,12 @@ def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> 
     assert f"--pair={spec.key}" in comparison_commands([named])  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("thinking", "said"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)])
-def test_thinking_is_asked_for_as_it_was(pair: Pair, thinking: bool | None, said: str | None) -> None:
+@pytest.mark.parametrize(
+    ("thinking", "said"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)]
+)
+def test_thinking_is_asked_for_as_it_was(
+    pair: Pair, thinking: bool | None, said: str | None
+) -> None:
     wanted = replace(config(pair), prompt=PromptConfig("hi", thinking=thinking))
     command = comparison_commands([wanted])
     assert asked(command, pair) == [wanted]

@@ -22,7 +22,16 @@ from evaluation.planner import (
 )
 from mars_core.models import BUNDLED_PAIR
 from mars_core.session import Session, run_config
-from mars_core.types import DrafterConfig, DraftMode, Outcome, PromptConfig, RuleConfig, Sampling, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
 from tests.traces import make_trace, make_tree_trace
 
 CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
@@ -33,7 +42,9 @@ def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...])
     """A pass emits the kept beginning of the chain and one token of the target."""
     draws = np.random.default_rng(0).random((100_000, len(rates))) < np.array(rates)
     emitted = 1 + np.cumprod(draws, axis=1).sum(axis=1)
-    assert expected_tokens(rates) == pytest.approx(emitted.mean(), abs=4 * emitted.std() / 100_000**0.5 + 1e-9)
+    assert expected_tokens(rates) == pytest.approx(
+        emitted.mean(), abs=4 * emitted.std() / 100_000**0.5 + 1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -46,14 +57,18 @@ def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, 
     plan = planned(run, Costs(0.1))
     assert plan[3].tokens == pytest.approx(fmean(len(step.emitted) for step in trace.steps))
     assert run.rates[0] == pytest.approx(fmean(step.kept >= 1 for step in trace.steps))
-    assert run.rates[1] == pytest.approx(fmean(step.kept >= 2 for step in trace.steps if step.kept >= 1))
+    assert run.rates[1] == pytest.approx(
+        fmean(step.kept >= 2 for step in trace.steps if step.kept >= 1)
+    )
     assert 0 < run.beyond < 1
 
 
 def test_a_draft_in_which_the_text_ends_is_not_a_rejection() -> None:
     trace = make_trace(new_tokens=300, k=4)
     kept = next(step for step in trace.steps if step.kept == 4)
-    cut = replace(kept, tokens=tuple(t for t in kept.emitted if t.outcome is not Outcome.BONUS)[:2], kept=2)
+    cut = replace(
+        kept, tokens=tuple(t for t in kept.emitted if t.outcome is not Outcome.BONUS)[:2], kept=2
+    )
     run = acceptance_of(replace(trace, steps=(kept, cut)))
     assert run is not None and run.rates == (1.0, 1.0, 1.0, 1.0)
 
@@ -65,7 +80,10 @@ def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
     assert acceptance_of(trace) is None and times is not None
     assert (times.draft_s, times.width) == (0, 1) and times.pass_s == pytest.approx(first)
     for steps in (trace.steps[:1], ()):
-        assert acceptance_of(replace(trace, steps=steps)) is None and times_of(replace(trace, steps=steps)) is None
+        assert (
+            acceptance_of(replace(trace, steps=steps)) is None
+            and times_of(replace(trace, steps=steps)) is None
+        )
 
 
 def test_deeper_than_the_run_drafted_is_extrapolated_with_the_rate_of_all_depths() -> None:
@@ -83,9 +101,12 @@ def test_the_speedup_is_the_documented_formula() -> None:
 
 
 def test_a_full_batch_never_pays() -> None:
-    """From the budget on a pass costs as much as its tokens: K drafts of which less than all are kept cost more than they bring."""
+    """From the budget on a pass costs as much as its tokens: K drafts of which less than all are
+    kept cost more than they bring."""
     assert best(planned(CHAIN, Costs(0.0, batch=64, budget=64))) is None
-    assert best(planned(CHAIN, Costs(1.0))) is None and best(()) is None  # nor does an expensive drafter
+    assert (
+        best(planned(CHAIN, Costs(1.0))) is None and best(()) is None
+    )  # nor does an expensive drafter
     roomy, tight = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
     speedups = ([each.speedup for each in plan[:3]] for plan in (tight, roomy))  # 64 · 4 are free
     assert next(speedups) == pytest.approx(next(speedups))
@@ -99,9 +120,18 @@ def test_costs_follow_from_times() -> None:
     # no slope below the time of one token
     assert costs_of(times) == costs_of(times, 0.02)._replace(draft=0.002 / 0.012)
     costs = costs_of(times, 0.01)
-    assert costs.draft == pytest.approx(0.2) and costs.target(6) == pytest.approx(1.2) and costs.target(1) == 1
+    assert (
+        costs.draft == pytest.approx(0.2)
+        and costs.target(6) == pytest.approx(1.2)
+        and costs.target(1) == 1
+    )
     found = times_of(make_trace(new_tokens=100, k=4))
-    assert found is not None and found.width == 5 and found.draft_s == pytest.approx(0.0015) and found.pass_s >= 0.009
+    assert (
+        found is not None
+        and found.width == 5
+        and found.draft_s == pytest.approx(0.0015)
+        and found.pass_s >= 0.009
+    )
 
 
 def test_a_tree_is_planned_at_smaller_sizes() -> None:
@@ -110,15 +140,21 @@ def test_a_tree_is_planned_at_smaller_sizes() -> None:
     assert run is not None and run.sizes
     plan = planned(run, Costs(0.1, 0.01))
     tokens = [each.tokens for each in plan]
-    assert tokens == sorted(tokens) and tokens[-1] == pytest.approx(1 + fmean(step.kept for step in trace.steps))
+    assert tokens == sorted(tokens) and tokens[-1] == pytest.approx(
+        1 + fmean(step.kept for step in trace.steps)
+    )
     assert [each.size for each in plan][-1] == max(len(step.nodes) for step in trace.steps)
     for each in plan:
-        assert each.speedup == pytest.approx(each.tokens / (0.1 * len(run.rates) + 1 + 0.01 * each.size))
+        assert each.speedup == pytest.approx(
+            each.tokens / (0.1 * len(run.rates) + 1 + 0.01 * each.size)
+        )
         assert not each.extrapolated
 
 
 @pytest.mark.parametrize("mode", [DraftMode.GREEDY, DraftMode.COUPLED])
-def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Session, mode: DraftMode) -> None:
+def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(
+    bundled_session: Session, mode: DraftMode
+) -> None:
     """On the bundled head, from ten beginnings of a text."""
     ids = _with_tree(bundled_session, 32, (), mode, 48).token_ids
     kept = set()
@@ -132,11 +168,16 @@ def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(bundled_session: Se
 
 def _with_tree(
     session: Session, size: int, prefix: tuple[int, ...], mode: DraftMode, new: int = 8
-) -> Trace:  # fmt: skip
+) -> Trace:
     config = run_config(
-        session.pair, prompt=PromptConfig(BUNDLED_PAIR.prompts[0]), rule=RuleConfig("strict"),
-        drafter=DrafterConfig("eagle3", mode=mode, tree=TreeShape(size, 6, 4)), sampling=Sampling(1.0), max_new_tokens=new, seed=0,
-    )  # fmt: skip
+        session.pair,
+        prompt=PromptConfig(BUNDLED_PAIR.prompts[0]),
+        rule=RuleConfig("strict"),
+        drafter=DrafterConfig("eagle3", mode=mode, tree=TreeShape(size, 6, 4)),
+        sampling=Sampling(1.0),
+        max_new_tokens=new,
+        seed=0,
+    )
     run = session.start(replace(config, prefix=prefix))
     assert list(run)
     return run.trace()

@@ -46,7 +46,10 @@ LANES = (
     Lane(RuleConfig("strict"), replace(DRAFT, mode=DraftMode.SAMPLED)),
 )
 SUMS = tuple(Item(f"{81 + at}", (f"{at} + 1?",), (f"{at + 1}",)) for at in range(3))
-TALK = Item("a/1", ("Hi", "And?"), category="writing"), Item("a/2", ("Grüße </script>",), category="roleplay")
+TALK = (
+    Item("a/1", ("Hi", "And?"), category="writing"),
+    Item("a/2", ("Grüße </script>",), category="roleplay"),
+)
 SUITES = (Suite("gsm8k", SUMS, metrics=(EXACT, FLEXIBLE)), Suite("talk", TALK))
 MODELS = Models("bundled", ModelRef("some/where/target"), ModelRef("demo/draft"))
 PLAN = Plan("a study", MODELS, SUITES, LANES, (0.0, 1.0), 2)
@@ -58,14 +61,17 @@ def right(task: Task, lane: int) -> float:
 
 
 def traces_of(number: int, lane: int) -> list[Trace]:
-    """All turns of a task: prompts and lengths of their own; every first turn ends by a stop string."""
+    """All turns of a task: prompts and lengths of their own; every first turn ends by a stop
+    string."""
     task, rule = PLAN.task(number), "none" if lane == 0 else LANES[lane].rule.name
     history: tuple[Exchange, ...] = ()
     found = []
     for turn, text in enumerate(PLAN.item(task).turns):
         prompt = PromptConfig(text, stop=("##",), history=history)
         tokens = 11 + 3 * turn + task.item
-        trace = make_trace(rule=rule, new_tokens=tokens, seed=number, temperature=task.temperature, prompt=prompt)
+        trace = make_trace(
+            rule=rule, new_tokens=tokens, seed=number, temperature=task.temperature, prompt=prompt
+        )
         if not turn:
             trace = replace(trace, text=f"{trace.text}##", stop_reason=StopReason.STOP_STRING)
         found.append(trace)
@@ -76,8 +82,13 @@ def traces_of(number: int, lane: int) -> list[Trace]:
 def result(number: int, lane: int, traces: list[Trace]) -> Result:
     task = PLAN.task(number)
     scores = {EXACT: right(task, lane), FLEXIBLE: 1.0} if task.suite == 0 else {}
-    sums = {name: sum(getattr(trace.summary, name) for trace in traces) for name in ("new_tokens", "steps", "wall_s")}
-    status, error = (Status.FAILED, "Out of memory.") if (number, lane) == (0, 2) else (Status.COMPLETED, "")
+    sums = {
+        name: sum(getattr(trace.summary, name) for trace in traces)
+        for name in ("new_tokens", "steps", "wall_s")
+    }
+    status, error = (
+        (Status.FAILED, "Out of memory.") if (number, lane) == (0, 2) else (Status.COMPLETED, "")
+    )
     return Result(status, error, len(traces), True, scores=scores, **sums)
 
 
@@ -88,7 +99,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, 
         while claim := store.claim_task(study_id, "worker", 600):
             for lane in range(len(LANES)):
                 traces = traces_of(claim.task, lane)
-                store.save_result(claim, lane, traces, result(claim.task, lane, traces).as_dict(), order=lane)
+                store.save_result(
+                    claim, lane, traces, result(claim.task, lane, traces).as_dict(), order=lane
+                )
             store.finish_task(claim, {})
         yield store, study_id
 
@@ -103,12 +116,16 @@ def lines(path: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def lm_eval_files(study: tuple[RunStore, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+def lm_eval_files(
+    study: tuple[RunStore, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, ...]:
     return write_lm_eval(*study, tmp_path_factory.mktemp("lm_eval"))
 
 
 @pytest.fixture(scope="module")
-def answer_files(study: tuple[RunStore, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+def answer_files(
+    study: tuple[RunStore, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, ...]:
     return write_answers(*study, tmp_path_factory.mktemp("answers"))
 
 
@@ -125,21 +142,36 @@ def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path,
     beside = of(lm_eval_files, "samples_gsm8k", *MARS)
     assert get_file_datetime(results.name).removesuffix(".json") == get_file_datetime(beside.name)
     table = make_table(json.loads(results.read_text(encoding="utf-8")))
-    assert "|gsm8k|" in table.replace(" ", "") and "strict-match" in table and "flexible-extract" in table
+    assert (
+        "|gsm8k|" in table.replace(" ", "")
+        and "strict-match" in table
+        and "flexible-extract" in table
+    )
 
 
-def test_scores_are_means_over_documents_of_means_over_seeds(lm_eval_files: tuple[Path, ...]) -> None:
+def test_scores_are_means_over_documents_of_means_over_seeds(
+    lm_eval_files: tuple[Path, ...],
+) -> None:
     found = json.loads(of(lm_eval_files, "results_", *MARS).read_text(encoding="utf-8"))
-    of_documents = [fmean(right(Task(0, item, repeat, 1.0), 2) for repeat in (0, 1)) for item in range(3)]
+    of_documents = [
+        fmean(right(Task(0, item, repeat, 1.0), 2) for repeat in (0, 1)) for item in range(3)
+    ]
     task = found["results"]["gsm8k"]
     assert task[EXACT] == pytest.approx(fmean(of_documents))
-    assert task["exact_match_stderr,strict-match"] == pytest.approx(stdev(of_documents) / math.sqrt(3))
+    assert task["exact_match_stderr,strict-match"] == pytest.approx(
+        stdev(of_documents) / math.sqrt(3)
+    )
     assert task[FLEXIBLE] == 1.0 and found["n-samples"]["gsm8k"] == {"original": 3, "effective": 3}
     own = found["config"]["mars"]
     assert own["tau"] == pytest.approx(own["new_tokens"] / own["steps"]) and own["failed"] == 0
     assert found["config"]["model_args"] == {
-        "target": "some/where/target", "rule": "mars", "theta": 0.9, "drafter": "demo/draft", "k": 5, "draft_mode": "coupled",
-    }  # fmt: skip
+        "target": "some/where/target",
+        "rule": "mars",
+        "theta": 0.9,
+        "drafter": "demo/draft",
+        "k": 5,
+        "draft_mode": "coupled",
+    }
 
 
 def test_model_args_are_those_that_the_model_mars_takes(lm_eval_files: tuple[Path, ...]) -> None:
@@ -155,8 +187,12 @@ def test_model_args_are_those_that_the_model_mars_takes(lm_eval_files: tuple[Pat
         assert wanted.drafter.kind == "none" or options.draft_mode == wanted.drafter.mode
 
 
-def test_samples_have_lm_evals_fields_and_every_turn_and_seed(lm_eval_files: tuple[Path, ...]) -> None:
-    sums, talk = (lines(of(lm_eval_files, f"samples_{suite}", *MARS)) for suite in ("gsm8k", "talk"))
+def test_samples_have_lm_evals_fields_and_every_turn_and_seed(
+    lm_eval_files: tuple[Path, ...],
+) -> None:
+    sums, talk = (
+        lines(of(lm_eval_files, f"samples_{suite}", *MARS)) for suite in ("gsm8k", "talk")
+    )
     assert [(sample["doc_id"], sample["filter"]) for sample in sums] == [
         (number, name) for number in range(3) for name in ("strict-match", "flexible-extract")
     ]
@@ -170,7 +206,9 @@ def test_samples_have_lm_evals_fields_and_every_turn_and_seed(lm_eval_files: tup
     assert [first["arguments"][f"gen_args_{turn}"]["arg_0"] for turn in (0, 1)] == ["Hi", "And?"]
     generation = first["arguments"]["gen_args_0"]["arg_1"]
     assert generation["do_sample"] and generation["temperature"] == 1.0
-    assert {"doc", "target", "filtered_resps", "doc_hash", "prompt_hash", "target_hash"} <= set(first)
+    assert {"doc", "target", "filtered_resps", "doc_hash", "prompt_hash", "target_hash"} <= set(
+        first
+    )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -187,13 +225,17 @@ def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]
     greedy = (MARS[0], "temperature-0/")
     results = json.loads(of(lm_eval_files, "results_", *greedy).read_text(encoding="utf-8"))
     assert results["config"]["mars"]["failed"] == 1
-    assert len(lines(of(lm_eval_files, "samples_gsm8k", *greedy))[0]["resps"][0]) == PLAN.repeats - 1
+    assert (
+        len(lines(of(lm_eval_files, "samples_gsm8k", *greedy))[0]["resps"][0]) == PLAN.repeats - 1
+    )
 
 
 def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> None:
     """What its speed.py takes from a row, held against the traces."""
     (path,) = (
-        path for path in answer_files if "gsm8k" in path.parts and "mars_theta" in path.name and "-1." in path.name
+        path
+        for path in answer_files
+        if "gsm8k" in path.parts and "mars_theta" in path.name and "-1." in path.name
     )
     assert path.parent.name == "model_answer" and path.suffix == ".jsonl"
     rows = lines(path)
@@ -201,25 +243,40 @@ def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> N
     for item, row in enumerate(rows):
         assert row["category"] == "gsm8k" and row["model_id"] == path.stem and row["tstamp"] > 0
         for repeat, choice in enumerate(row["choices"]):
-            number = next(n for n in range(PLAN.tasks) if PLAN.task(n) == Task(0, item, repeat, 1.0))
+            number = next(
+                n for n in range(PLAN.tasks) if PLAN.task(n) == Task(0, item, repeat, 1.0)
+            )
             (trace,) = traces_of(number, 2)
             assert choice["index"] == repeat and choice["turns"] == [trace.text.removesuffix("##")]
             assert choice["accept_lengths"] == [len(step.emitted) for step in trace.steps]
-            assert sum(choice["new_tokens"]) == sum(choice["accept_lengths"]) == trace.summary.new_tokens
+            assert (
+                sum(choice["new_tokens"])
+                == sum(choice["accept_lengths"])
+                == trace.summary.new_tokens
+            )
             assert choice["wall_time"] == [trace.summary.wall_s]
             assert choice["decoding_steps"] == [len(trace.steps)] == [choice["idxs"][0] + 1]
 
 
 def test_every_turn_of_a_conversation_is_in_its_row(answer_files: tuple[Path, ...]) -> None:
-    (path,) = (path for path in answer_files if "talk" in path.parts and "none" in path.name and "-0." in path.name)
+    (path,) = (
+        path
+        for path in answer_files
+        if "talk" in path.parts and "none" in path.name and "-0." in path.name
+    )
     rows = lines(path)
-    assert [(row["question_id"], row["category"]) for row in rows] == [("a/1", "writing"), ("a/2", "roleplay")]
+    assert [(row["question_id"], row["category"]) for row in rows] == [
+        ("a/1", "writing"),
+        ("a/2", "roleplay"),
+    ]
     choice = rows[0]["choices"][0]
     assert len(choice["turns"]) == len(choice["new_tokens"]) == len(choice["wall_time"]) == 2
     assert choice["accept_lengths"] == [1] * sum(choice["new_tokens"])  # decoded token by token
 
 
-def test_answers_whose_runs_were_deleted_are_counted_as_gone(study: tuple[RunStore, str], tmp_path: Path) -> None:
+def test_answers_whose_runs_were_deleted_are_counted_as_gone(
+    study: tuple[RunStore, str], tmp_path: Path
+) -> None:
     store, study_id = study
     gone = store.records([store.task_results(study_id, 3)[1].run_ids[0]])[0].comparison_id
     store.delete(gone)

@@ -1,4 +1,5 @@
-"""Serves a small page of Gradio's that breaks when used: ``python -m tests.unit.hosting.serve PORT``. Its log is its standard error."""
+"""Serves a small page of Gradio's that breaks when used: ``python -m tests.unit.hosting.serve
+PORT``. Its log is its standard error."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def main(port: int) -> None:
     set_up(json=True, public=True)
     metrics = Metrics({}, ())
     logging.getLogger("mars.faults").addHandler(metrics)
-    routes = [*health_routes({"pair": lambda: ""}), metrics.route, Route("/broken/{secret}", broken_route)]
+    routes = [
+        *health_routes({"pair": lambda: ""}),
+        metrics.route,
+        Route("/broken/{secret}", broken_route),
+    ]
     with gr.Blocks(analytics_enabled=False) as blocks:
         typed, said = gr.Textbox(), gr.Textbox()
         typed.submit(breaks, typed, said, api_name="breaks")
@@ -45,9 +50,20 @@ def main(port: int) -> None:
         typed.blur(breaks, typed, said, api_name="unqueued", queue=False)
     layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(ErrorPages)]
     blocks.launch(
-        server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, show_error=False, ssr_mode=False,
-        app_kwargs={"routes": routes, "middleware": layers, "docs_url": None, "redoc_url": None, "openapi_url": None},
-    )  # fmt: skip
+        server_name="127.0.0.1",
+        server_port=port,
+        quiet=True,
+        prevent_thread_lock=True,
+        show_error=False,
+        ssr_mode=False,
+        app_kwargs={
+            "routes": routes,
+            "middleware": layers,
+            "docs_url": None,
+            "redoc_url": None,
+            "openapi_url": None,
+        },
+    )
     signal.pause()
 
 

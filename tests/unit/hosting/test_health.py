@@ -26,7 +26,9 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     monkeypatch.setattr(health, "PATIENCE_S", 240.0)  # an answer comes in time on any machine
     monkeypatch.setattr(health, "FRESH_S", 0.0)
 
-    def start(needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None) -> TestClient:
+    def start(
+        needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None
+    ) -> TestClient:
         app = Starlette(routes=health_routes(needed, information))
         clients.append(TestClient(app).__enter__())
         return clients[-1]
@@ -50,7 +52,9 @@ def test_unready_with_every_reason(serve: Serve) -> None:
     assert answer.json() == {"ready": False, "reasons": ["No a.", "No c."]}
 
 
-def test_what_a_probe_raises_is_for_the_log_alone(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_probe_raises_is_for_the_log_alone(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     def breaks() -> str:
         raise ValueError("/secret/path")
 
@@ -121,7 +125,9 @@ def test_a_database_that_another_program_writes_to_or_whose_disk_is_full(
 def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
     path = file_of(store)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else all of it is in the log, and is read from there
+        connection.execute(
+            "PRAGMA wal_checkpoint(TRUNCATE)"
+        )  # else all of it is in the log, and is read from there
     assert database_probe(store)() == ""
     path.write_bytes(b"x" * path.stat().st_size)
     assert database_probe(store)() in (health.READING, health.WRITING)
@@ -141,7 +147,9 @@ def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool)
         assert database_probe(opened)() == ("" if durable else health.TEMPORARY)
 
 
-def test_a_pair_that_is_loading_or_hangs_or_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_that_is_loading_or_hangs_or_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pairs: list[str] = []
     probe = PairProbe(lambda: pairs)
     assert probe() == health.LOADING

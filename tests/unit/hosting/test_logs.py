@@ -31,10 +31,19 @@ def restored() -> Iterator[None]:
     root, own, streams = logging.getLogger(), logging.getLogger("mars"), (sys.stdout, sys.stderr)
     factory, held = logging.getLogRecordFactory(), (root.handlers[:], root.level, own.level)
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name in ((logging, "raiseExceptions"), (sys, "stdout"), (sys, "stderr"), (sys, "excepthook"), (sys, "unraisablehook"),
-                            (threading, "excepthook"), (traceback, "print_exception")):  # fmt: skip
+        for owner, name in (
+            (logging, "raiseExceptions"),
+            (sys, "stdout"),
+            (sys, "stderr"),
+            (sys, "excepthook"),
+            (sys, "unraisablehook"),
+            (threading, "excepthook"),
+            (traceback, "print_exception"),
+        ):
             patch.setattr(owner, name, getattr(owner, name))
-        patch.setitem(uvicorn.config.LOGGING_CONFIG, "loggers", uvicorn.config.LOGGING_CONFIG["loggers"])
+        patch.setitem(
+            uvicorn.config.LOGGING_CONFIG, "loggers", uvicorn.config.LOGGING_CONFIG["loggers"]
+        )
         yield
         now = (sys.stdout, sys.stderr)
     for logger in list(logging.root.manager.loggerDict.values()):
@@ -86,7 +95,8 @@ def test_the_id_that_a_visitor_is_told_finds_the_line(begin: Begin) -> None:
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_public_log_holds_nothing_that_was_typed(begin: Begin, as_json: bool) -> None:
-    """By whatever way it comes: our own faults, printed tracebacks, threads, warnings, other libraries and their handlers."""
+    """By whatever way it comes: our own faults, printed tracebacks, threads, warnings, other
+    libraries and their handlers."""
     stream, theirs = begin(json=as_json), io.StringIO()
     library = logging.getLogger("some.library")
     handler = logging.StreamHandler(theirs)
@@ -169,7 +179,9 @@ def test_plain_lines_tell_the_same(begin: Begin) -> None:
     assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
-def test_a_record_that_cannot_be_written_is_not_told(begin: Begin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_cannot_be_written_is_not_told(
+    begin: Begin, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Python would print its values."""
     stream = begin()
     logging.getLogger("mars").error("%d", SECRET)
@@ -230,7 +242,11 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
     assert {line["logger"] for line in found} == {"printed"}
     assert public or "KeyboardInterrupt" in found[-1]["message"]
     texts = [line["message"] for line in found[:5]]
-    assert texts == [WITHHELD] * 5 if public else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
+    assert (
+        texts == [WITHHELD] * 5
+        if public
+        else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
+    )
     assert sys.stderr.fileno() == number
 
 
@@ -241,7 +257,10 @@ def test_in_json_a_handler_that_a_library_made_before_writes_records_too(begin: 
     try:
         stream = begin(public=False)
         library.warning("a line")
-        assert [line["message"] for line in lines(stream)] == ["a line", "a line"]  # by its handler, and by ours
+        assert [line["message"] for line in lines(stream)] == [
+            "a line",
+            "a line",
+        ]  # by its handler, and by ours
         assert handler.stream is sys.stderr is not before
     finally:
         library.removeHandler(handler)

@@ -1,4 +1,5 @@
-"""/metrics: the numbers of the traces, under vLLM's names, and no label that a visitor could choose."""
+"""/metrics: the numbers of the traces, under vLLM's names, and no label that a visitor could
+choose."""
 
 from __future__ import annotations
 
@@ -59,20 +60,33 @@ def test_counts_are_those_of_the_summary(tree: bool) -> None:
 
 
 def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
-    """vLLM's positions count from 0, the summary's from 1, and their sum is all kept tokens; its mean is of steps with a draft."""
+    """vLLM's positions count from 0, the summary's from 1, and their sum is all kept tokens; its
+    mean is of steps with a draft."""
     trace = make_trace(rule="mars", theta=0.6)
     metrics = observed(trace)
     by, name = {"model_name": "the/model", "rule": "mars"}, "vllm:spec_decode_num_accepted_tokens"
-    kept = [value(metrics, f"{name}_per_pos_total", **by, position=str(place)) or 0.0 for place in range(POSITIONS)]
+    kept = [
+        value(metrics, f"{name}_per_pos_total", **by, position=str(place)) or 0.0
+        for place in range(POSITIONS)
+    ]
     depths = [max((node.depth for node in step.nodes), default=0) for step in trace.steps]
-    tried = [sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)]
+    tried = [
+        sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)
+    ]
     rates = trace.summary.acceptance_by_position
-    assert kept[: len(rates)] == pytest.approx([rate * count for rate, count in zip(rates, tried, strict=True)])
-    accepted, drafts = value(metrics, f"{name}_total", **by), value(metrics, "vllm:spec_decode_num_drafts_total", **by)
+    assert kept[: len(rates)] == pytest.approx(
+        [rate * count for rate, count in zip(rates, tried, strict=True)]
+    )
+    accepted, drafts = (
+        value(metrics, f"{name}_total", **by),
+        value(metrics, "vllm:spec_decode_num_drafts_total", **by),
+    )
     assert sum(kept) == accepted == trace.summary.accepted + trace.summary.relaxed and drafts
     drafted = [step for step in trace.steps if step.drafted]
     assert 0 < len(drafted) < len(trace.steps)
-    assert 1 + accepted / drafts == pytest.approx(sum(len(step.emitted) for step in drafted) / len(drafted))
+    assert 1 + accepted / drafts == pytest.approx(
+        sum(len(step.emitted) for step in drafted) / len(drafted)
+    )
 
 
 def test_every_end_is_counted_in_vllms_words() -> None:
@@ -80,7 +94,11 @@ def test_every_end_is_counted_in_vllms_words() -> None:
     for reason in set(StopReason) - {StopReason.UNKNOWN}:  # which only records of servers have
         trace = replace(make_trace(), stop_reason=reason)
         metrics = observed(trace)
-        by = {"model_name": "the/model", "rule": "strict", "finished_reason": ends.get(reason.value, "abort")}
+        by = {
+            "model_name": "the/model",
+            "rule": "strict",
+            "finished_reason": ends.get(reason.value, "abort"),
+        }
         assert value(metrics, "vllm:request_success_total", **by) == 1
 
 
@@ -96,7 +114,11 @@ def test_what_a_visitor_types_never_becomes_a_label() -> None:
 def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
     trace = make_trace()
     summary = replace(trace.summary, new_tokens=0, tv_sum=math.nan, ttft_s=math.nan, steps=0)
-    metrics = observed(replace(trace, status=Status.FAILED, stop_reason=StopReason.ERROR, steps=(), summary=summary))
+    metrics = observed(
+        replace(
+            trace, status=Status.FAILED, stop_reason=StopReason.ERROR, steps=(), summary=summary
+        )
+    )
     names = {sample.name for family in metrics.registry.collect() for sample in family.samples}
     assert names and "vllm:time_to_first_token_seconds_count" not in names
     assert value(metrics, "mars:total_variation_total", model_name="the/model", rule="strict") == 0
@@ -123,17 +145,35 @@ def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
         answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(answer.text)
-    samples = {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
+    samples = {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if not sample.labels
+    }
     assert samples["process_resident_memory_bytes"] > 0
-    expected = {"vllm:num_requests_running": 1, "vllm:num_requests_waiting": 7, "mars:faults_total": 1}
+    expected = {
+        "vllm:num_requests_running": 1,
+        "vllm:num_requests_waiting": 7,
+        "mars:faults_total": 1,
+    }
     assert samples.items() >= expected.items()
     assert "zebra" not in answer.text
     assert "_created" not in answer.text
 
 
 def test_labels_name_no_folder() -> None:
-    targets = (ModelRef("owner/model", "abc"), ModelRef("/home/me/model"), ModelRef("bundled/target"))
-    pairs = [replace(BUNDLED_PAIR, target=target, key=key) for key, target in zip("abc", targets, strict=True)]
+    targets = (
+        ModelRef("owner/model", "abc"),
+        ModelRef("/home/me/model"),
+        ModelRef("bundled/target"),
+    )
+    pairs = [
+        replace(BUNDLED_PAIR, target=target, key=key)
+        for key, target in zip("abc", targets, strict=True)
+    ]
     assert labels_of(pairs) == {
-        "owner/model": "owner/model", "/home/me/model": "b", "bundled/target": "bundled/target",
-    }  # fmt: skip
+        "owner/model": "owner/model",
+        "/home/me/model": "b",
+        "bundled/target": "bundled/target",
+    }

@@ -37,11 +37,15 @@ async def unready(_request: Request) -> Response:
 def client(**options: Any) -> TestClient:
     plain = [Route(f"/{handler.__name__}", handler) for handler in (breaks, refuses, unready)]
     routes = [Route("/fine/{secret}", fine), *plain]
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, **options), Middleware(ErrorPages)])
+    app = Starlette(
+        routes=routes, middleware=[Middleware(Guard, **options), Middleware(ErrorPages)]
+    )
     return TestClient(app, raise_server_exceptions=False)
 
 
-def test_every_answer_has_the_headers_and_only_faults_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_answer_has_the_headers_and_only_faults_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "mars")
     fine, refuses, unready = (client().get(path) for path in ("/fine/a", "/refuses", "/unready"))
     assert (refuses.status_code, refuses.text, unready.status_code) == (404, "There is none.", 503)
@@ -56,14 +60,22 @@ def test_every_answer_has_the_headers_and_only_faults_are_logged(caplog: pytest.
     assert logged == [("mars.faults", None), ("mars.requests", 500)]
 
 
-def test_the_log_has_the_pattern_of_the_route_and_nothing_of_the_visitor(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_the_pattern_of_the_route_and_nothing_of_the_visitor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "mars.requests")
     page = client(requests=True)
     page.get("/fine/zebra?share=zebra", headers={"Cookie": "a=zebra", "User-Agent": "zebra"})
     page.request("ZEBRA", "/nowhere/zebra")
     first, second = caplog.records
     assert {name: vars(first)[name] for name in ("method", "route", "status")} == {
-        "method": "GET", "route": "/fine/{secret}", "status": 200,
-    }  # fmt: skip
-    assert (vars(second)["method"], vars(second)["route"], vars(second)["status"]) == ("other", "", 404)
+        "method": "GET",
+        "route": "/fine/{secret}",
+        "status": 200,
+    }
+    assert (vars(second)["method"], vars(second)["route"], vars(second)["status"]) == (
+        "other",
+        "",
+        404,
+    )
     assert "zebra" not in repr([vars(record) for record in caplog.records]).lower()

@@ -1,4 +1,5 @@
-"""On a server of Gradio's own: handlers that break, strange requests, and what the log and the routes then say."""
+"""On a server of Gradio's own: handlers that break, strange requests, and what the log and the
+routes then say."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def client(page: Serving) -> Client:
 
 
 @pytest.mark.parametrize("name", ["/breaks", "/breaks_later", "/unqueued"])
-def test_a_handler_that_breaks_is_one_record_without_the_prompt(page: Serving, client: Client, name: str) -> None:
+def test_a_handler_that_breaks_is_one_record_without_the_prompt(
+    page: Serving, client: Client, name: str
+) -> None:
     before = len(lines(page))
     with pytest.raises(Exception, match=r"error|Error|wrong") as told:
         client.predict("zebra", api_name=name)
@@ -45,7 +48,9 @@ def test_a_handler_that_breaks_is_one_record_without_the_prompt(page: Serving, c
 
 
 def test_a_route_that_breaks_is_told_by_the_id_that_the_log_has(page: Serving) -> None:
-    answer = httpx.get(f"{page.url}/broken/zebra?share=zebra", headers={"Cookie": "mars_visitor=zebra"})
+    answer = httpx.get(
+        f"{page.url}/broken/zebra?share=zebra", headers={"Cookie": "mars_visitor=zebra"}
+    )
     assert answer.status_code == 500
     (line,) = [line for line in lines(page) if "fault" in line and line["fault"] in answer.text]
     assert line["where"] == "request /broken"
@@ -66,10 +71,14 @@ def test_what_is_no_request_leaves_no_address_in_the_log(page: Serving) -> None:
 
 
 def test_routes_stand_beside_the_page_and_every_answer_has_the_headers(page: Serving) -> None:
-    answers = [httpx.get(page.url + path) for path in ("/", "/config", "/health", "/ready", "/metrics")]
+    answers = [
+        httpx.get(page.url + path) for path in ("/", "/config", "/health", "/ready", "/metrics")
+    ]
     assert [answer.status_code for answer in answers] == [200] * 5
     for answer in answers:
         assert answer.headers["referrer-policy"] == "same-origin"
-        assert answer.headers["content-security-policy"].startswith("frame-ancestors 'self' https://huggingface.co")
+        assert answer.headers["content-security-policy"].startswith(
+            "frame-ancestors 'self' https://huggingface.co"
+        )
     routes = {line.get("route") for line in lines(page)}
     assert "hosting.health._alive" in routes or "/health" in routes

@@ -39,7 +39,9 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(store: RunStore) -> None:
+def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(
+    store: RunStore,
+) -> None:
     """At the start nothing is old enough: that it goes all the same is the daily work."""
     deleted, kept = (save(store, make_trace(prompt=text)) for text in ("deleted", "kept"))
     store.delete(deleted)
@@ -47,7 +49,9 @@ def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on
 
     def count() -> None:
         with store.read() as connection:
-            counts.append(connection.exec_driver_sql("SELECT count(*) FROM comparisons").scalar_one())
+            counts.append(
+                connection.exec_driver_sql("SELECT count(*) FROM comparisons").scalar_one()
+            )
 
     clock = Clock(32, count)
     Retention(store, None, clock.now, clock.wait).run()
@@ -85,7 +89,11 @@ def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
     Retention(store, 7, clock.now, clock.wait).run()
     assert store.count() == 0
     (record,) = caplog.records
-    assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == ("removed", 1, "older than 7 days")
+    assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == (
+        "removed",
+        1,
+        "older than 7 days",
+    )
 
 
 def test_after_a_failure_it_is_tried_again_sooner(
@@ -103,10 +111,14 @@ def test_after_a_failure_it_is_tried_again_sooner(
     clock = Clock(4)
     Retention(store, None, clock.now, clock.wait).run()
     assert clock.waited == [AGAIN_S, AGAIN_S, DAY_S, DAY_S]
-    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["not removed"] * 2
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "not removed"
+    ] * 2
 
 
-def test_stopping_waits_for_nobody_longer_than_asked(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_waits_for_nobody_longer_than_asked(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     let_go, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def purge(_store: RunStore, _before: datetime) -> int:

@@ -1,4 +1,5 @@
-"""A stand-in of the Hub, databases with every kind of thing in them, and pages that back them up there."""
+"""A stand-in of the Hub, databases with every kind of thing in them, and pages that back them up
+there."""
 
 from __future__ import annotations
 
@@ -103,6 +104,10 @@ def rows(store: RunStore) -> dict[str, list[str]]:
     found = {}
     with store.read() as connection:
         for name in Base.metadata.tables:
-            every = [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()]
-            found[name] = sorted(repr(sorted(row.items() - {("number", row.get("number"))})) for row in every)
+            every = [
+                dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
+            ]
+            found[name] = sorted(
+                repr(sorted(row.items() - {("number", row.get("number"))})) for row in every
+            )
     return found

@@ -1,6 +1,8 @@
-"""A stand-in of the Hub over HTTP: what huggingface_hub itself asks of a dataset repository, with faults to be injected.
+"""A stand-in of the Hub over HTTP: what huggingface_hub itself asks of a dataset repository, with
+faults to be injected.
 
-Written from huggingface_hub's own requests: information, creation, preupload, LFS upload, commit, download, squash, LFS list.
+Written from huggingface_hub's own requests: information, creation, preupload, LFS upload, commit,
+download, squash, LFS list.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ STAMP = "2026-11-21T00:00:00.000Z"
 
 @dataclass
 class Fault:
-    """``status`` instead of an answer; ``delay_s`` before it; ``late``: the work is done and the answer lost."""
+    """``status`` instead of an answer; ``delay_s`` before it; ``late``: the work is done and the
+    answer lost."""
 
     status: int = 0
     delay_s: float = 0.0
@@ -95,7 +98,11 @@ class Hub:
 
 
 def _large(path: str, content: bytes) -> dict[str, Any]:
-    about = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "pointerSize": 134}
+    about = {
+        "size": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "pointerSize": 134,
+    }
     return {"lfs": about} if path.endswith(LARGE) else {}
 
 
@@ -117,9 +124,14 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(fault.delay_s)
         if fault.status:
             return self._answer(fault.status, {"error": "injected"})
-        if not path.startswith("/lfs/") and self.headers.get("Authorization") != f"Bearer {self.hub().token}":
+        if (
+            not path.startswith("/lfs/")
+            and self.headers.get("Authorization") != f"Bearer {self.hub().token}"
+        ):
             return self._answer(
-                401, {"error": "no"}, {"X-Error-Message": "Invalid credentials in Authorization header"}
+                401,
+                {"error": "no"},
+                {"X-Error-Message": "Invalid credentials in Authorization header"},
             )
         with self.hub().lock:
             answer = self._route(path, body)
@@ -130,7 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = _serve
 
-    def _route(self, path: str, body: bytes) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
+    def _route(
+        self, path: str, body: bytes
+    ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
         hub = self.hub()
         if path == "/api/repos/create":
             said = json.loads(body)
@@ -139,28 +153,51 @@ class _Handler(BaseHTTPRequestHandler):
             hub.repos.setdefault(name, Repo(private=said.get("visibility") == "private"))
             return status, {"url": f"{hub.url}/datasets/{name}"}
         if path.startswith("/lfs/"):
-            repo_name, oid, name = base64.urlsafe_b64decode(path.removeprefix("/lfs/")).decode().split("\n")
+            repo_name, oid, name = (
+                base64.urlsafe_b64decode(path.removeprefix("/lfs/")).decode().split("\n")
+            )
             assert hashlib.sha256(body).hexdigest() == oid
             hub.repos[repo_name].stored[oid] = (name, body)
             return 200, {}
         if path == "/api/validate-yaml":
             front = json.loads(body)["content"].split("---\n")[1]
-            return 200, {"errors": [] if isinstance(yaml.safe_load(front), dict) else [{"message": "no mapping"}]}
+            return 200, {
+                "errors": []
+                if isinstance(yaml.safe_load(front), dict)
+                else [{"message": "no mapping"}]
+            }
         match = re.fullmatch(r"/(?:api/)?datasets/([^/]+/[^/.]+)(?:\.git)?(?:/(.*))?", path)
         if match is None or match[1] not in hub.repos:
-            return 404, {"error": "no"}, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}
+            return (
+                404,
+                {"error": "no"},
+                {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
+            )
         return self._in_repo(match[1], hub.repos[match[1]], match[2] or "", body)
 
     def _in_repo(
         self, name: str, repo: Repo, what: str, body: bytes
     ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
         if not what or what.startswith("revision/"):
-            siblings = [{"rfilename": path, **_large(path, content)} for path, content in repo.files.items()]
-            return 200, {"id": name, "sha": repo.head, "private": repo.private, "siblings": siblings, "tags": []}
+            siblings = [
+                {"rfilename": path, **_large(path, content)} for path, content in repo.files.items()
+            ]
+            return 200, {
+                "id": name,
+                "sha": repo.head,
+                "private": repo.private,
+                "siblings": siblings,
+                "tags": [],
+            }
         if what.startswith("preupload/"):
             paths = [file["path"] for file in json.loads(body)["files"]]
             modes = {path: "lfs" if path.endswith(LARGE) else "regular" for path in paths}
-            return 200, {"files": [{"path": path, "uploadMode": modes[path], "shouldIgnore": False} for path in paths]}
+            return 200, {
+                "files": [
+                    {"path": path, "uploadMode": modes[path], "shouldIgnore": False}
+                    for path in paths
+                ]
+            }
         if what == "info/lfs/objects/batch":
             objects = [self._upload(name, said) for said in json.loads(body)["objects"]]
             return 200, {"transfer": "basic", "objects": objects}
@@ -172,7 +209,11 @@ class _Handler(BaseHTTPRequestHandler):
             if path not in files:
                 return 404, {"error": "no"}, {"X-Error-Code": "EntryNotFound"}
             etag = hashlib.sha256(files[path]).hexdigest()
-            return 200, files[path], {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
+            return (
+                200,
+                files[path],
+                {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"},
+            )
         if what.startswith("super-squash/"):
             repo.commits = [repo.commits[-1]]
             repo.commit(repo.files)
@@ -180,7 +221,14 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {}
         if what == "lfs-files":
             return 200, [
-                {"fileOid": oid, "filename": at, "oid": oid, "pushedAt": STAMP, "ref": None, "size": len(content)}
+                {
+                    "fileOid": oid,
+                    "filename": at,
+                    "oid": oid,
+                    "pushedAt": STAMP,
+                    "ref": None,
+                    "size": len(content),
+                }
                 for oid, (at, content) in repo.stored.items()
             ]
         if what == "lfs-files/batch":
@@ -210,7 +258,10 @@ class _Handler(BaseHTTPRequestHandler):
                 del files[value["path"]]
         repo.commit(files)
         url = f"{self.hub().url}/datasets/{name}"
-        answer = {"commitUrl": f"{url}/commit/{repo.head}", "pullRequestUrl": f"{url}/discussions/1"}
+        answer = {
+            "commitUrl": f"{url}/commit/{repo.head}",
+            "pullRequestUrl": f"{url}/discussions/1",
+        }
         return 200, answer | {"commitOid": repo.head}
 
     def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None) -> None:

@@ -32,7 +32,9 @@ Open = Callable[..., Page]
 
 
 def save(store: RunStore, prompt: str, runs: int = 1) -> str:
-    return save_traces(store, *(make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs)))
+    return save_traces(
+        store, *(make_trace(new_tokens=5, seed=seed, prompt=prompt) for seed in range(runs))
+    )
 
 
 def commits(hub: Hub) -> int:
@@ -41,8 +43,14 @@ def commits(hub: Hub) -> int:
 
 def table(hub: Hub, folder: str, repo: str = REPO) -> list[dict[str, Any]]:
     """The rows of all files in a folder of the repository."""
-    files = {path: content for path, content in hub.repos[repo].files.items() if path.startswith(f"{folder}/")}
-    return [row for path in sorted(files) for row in pq.read_table(io.BytesIO(files[path])).to_pylist()]
+    files = {
+        path: content
+        for path, content in hub.repos[repo].files.items()
+        if path.startswith(f"{folder}/")
+    }
+    return [
+        row for path in sorted(files) for row in pq.read_table(io.BytesIO(files[path])).to_pylist()
+    ]
 
 
 def everything_stored(hub: Hub) -> bytes:
@@ -52,12 +60,16 @@ def everything_stored(hub: Hub) -> bytes:
     texts = []
     for content in [*held, *(content for _, content in repo.stored.values())]:
         texts.append(
-            repr(pq.read_table(io.BytesIO(content)).to_pylist()).encode() if content[:4] == b"PAR1" else content
+            repr(pq.read_table(io.BytesIO(content)).to_pylist()).encode()
+            if content[:4] == b"PAR1"
+            else content
         )
     return b"\n".join(texts)
 
 
-def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_everything_comes_back_as_it_was(
+    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+) -> None:
     first = page(every_kind)
     assert "The existing database is used" in first.told
     before = rows(first.store)
@@ -73,11 +85,15 @@ def test_everything_comes_back_as_it_was(every_kind: Path, tmp_path: Path, hub: 
     assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
-    left = [path.name for path in (tmp_path / "second").iterdir() if not path.name.startswith("runs.db")]
+    left = [
+        path.name for path in (tmp_path / "second").iterdir() if not path.name.startswith("runs.db")
+    ]
     assert left == [".runs.db.backup"] and not list((tmp_path / "second" / left[0]).iterdir())
 
 
-def test_what_changes_later_is_a_newer_version(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_what_changes_later_is_a_newer_version(
+    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+) -> None:
     first = page(every_kind)
     first.push()
     old = dict(hub.repos[REPO].files)
@@ -109,14 +125,20 @@ def test_readers_find_each_run_once(tmp_path: Path, hub: Hub, page: Open) -> Non
     runs = {row["run_id"]: row for row in table(hub, "runs")}
     assert sorted(row["lane"] for row in table(hub, "runs")) == [0, 1]
     assert Counter(row["run_id"] for row in table(hub, "tokens")) == {
-        run.id: sum(len(step.tokens) for step in run.trace.steps) for run in first.store.load(made).runs
+        run.id: sum(len(step.tokens) for step in run.trace.steps)
+        for run in first.store.load(made).runs
     }
-    nodes = {run.id: sum(len(step.nodes) for step in run.trace.steps) for run in first.store.load(made).runs}
+    nodes = {
+        run.id: sum(len(step.nodes) for step in run.trace.steps)
+        for run in first.store.load(made).runs
+    }
     assert Counter(row["run_id"] for row in table(hub, "nodes")) == nodes
     assert set(runs) == {run.id for run in first.store.load(made).runs}
 
 
-def test_deleted_things_leave_files_history_and_storage(every_kind: Path, tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_deleted_things_leave_files_history_and_storage(
+    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+) -> None:
     first = page(every_kind)
     mine = first.store.of("somebody")
     save(mine, "very private words", runs=2)
@@ -139,7 +161,9 @@ def test_deleted_things_leave_files_history_and_storage(every_kind: Path, tmp_pa
     assert rows(second.store) == rows(first.store)
 
 
-def test_history_that_could_not_be_removed_is_removed_the_next_time(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_history_that_could_not_be_removed_is_removed_the_next_time(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     first = page(tmp_path / "runs.db")
     save(first.store.of("somebody"), "secret words")
     first.push()
@@ -147,7 +171,10 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(tmp_path: Pa
     first.push()
     for word in ("/super-squash/", "/lfs-files"):
         hub.fail(word, *[Fault(status=500)] * 6)
-        assert "not compacted: the dataset repository mars/backup answered with HTTP 500." in first.tidy()
+        assert (
+            "not compacted: the dataset repository mars/backup answered with HTTP 500."
+            in first.tidy()
+        )
         assert b"secret words" in everything_stored(hub)
         hub.faults.clear()
     assert first.tidy() == ""
@@ -157,10 +184,18 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("days", "files", "due"), [(6, 1000, False), (8, 1000, True), (6, 1, True)], ids=["neither", "old", "many"]
+    ("days", "files", "due"),
+    [(6, 1000, False), (8, 1000, True), (6, 1, True)],
+    ids=["neither", "old", "many"],
 )
 def test_old_versions_go_after_a_week_or_when_there_are_many_files(
-    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch, days: int, files: int, due: bool
+    tmp_path: Path,
+    hub: Hub,
+    page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    files: int,
+    due: bool,
 ) -> None:
     monkeypatch.setattr(service, "MAX_FILES", files)
     first = page(tmp_path / "runs.db")
@@ -203,23 +238,35 @@ def test_two_pages_that_push_lose_nothing(
     monkeypatch.setattr(repository.Repository, "commit", late)
     assert one.push() == ""
     third = page(tmp_path / "third" / "runs.db")
-    found = {third.store.load(id_).prompt.text: third.store.load(id_) for id_ in third.store.comparisons()["id"]}
+    found = {
+        third.store.load(id_).prompt.text: third.store.load(id_)
+        for id_ in third.store.comparisons()["id"]
+    }
     assert sorted(found) == ["of both", "of one", "of the other"]
     assert found["of both"].comment == "by the other"
-    numbers = [path.split("/")[-1][:8] for path in hub.repos[REPO].files if path.startswith("data/comparisons/")]
+    numbers = [
+        path.split("/")[-1][:8]
+        for path in hub.repos[REPO].files
+        if path.startswith("data/comparisons/")
+    ]
     assert sorted(numbers) == ["00000001", "00000002", "00000003"]
     assert one.tidy() == ""  # what one writes anew holds what it has never had
     fourth = page(tmp_path / "fourth" / "runs.db")
     assert rows(fourth.store) == rows(third.store)
 
 
-def test_a_page_that_started_without_the_hub_adds_its_runs(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_a_page_that_started_without_the_hub_adds_its_runs(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     first = page(tmp_path / "first" / "runs.db")
     save(first.store, "before")
     first.push()
     hub.fail("/api/datasets/", *[Fault(status=503)] * 30)
     second = page(tmp_path / "second" / "runs.db")
-    assert second.told == "The backup was not restored: the dataset repository mars/backup answered with HTTP 503."
+    assert (
+        second.told
+        == "The backup was not restored: the dataset repository mars/backup answered with HTTP 503."
+    )
     save(second.store, "meanwhile")
     hub.faults.clear()
     assert second.push() == ""
@@ -259,10 +306,15 @@ def test_a_token_that_expires_is_said_and_never_told(
     assert TOKEN not in caplog.text
 
 
-def test_a_repository_that_is_not_for_backups_is_refused(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_a_repository_that_is_not_for_backups_is_refused(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     others = Repo()
     others.commit({"train.parquet": b"data"})
-    for name, repo, sentence in (("a", Repo(private=False), "is public"), ("b", others, "holds other files")):
+    for name, repo, sentence in (
+        ("a", Repo(private=False), "is public"),
+        ("b", others, "holds other files"),
+    ):
         hub.repos[REPO] = repo
         first = page(tmp_path / name / "runs.db")
         assert sentence in first.told
@@ -288,13 +340,18 @@ def test_another_repository_and_one_that_was_emptied_get_everything(
 
 
 @pytest.mark.usefixtures("first")
-def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_a_file_that_is_damaged_or_newer_leaves_no_database(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     repo = hub.repos[REPO]
     (path,) = [path for path in repo.files if path.startswith("data/runs/")]
     whole = repo.files[path]
     newer = io.BytesIO()
     pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
-    for content, sentence in ((whole[:-50], "of runs is damaged"), (newer.getvalue(), "update the app")):
+    for content, sentence in (
+        (whole[:-50], "of runs is damaged"),
+        (newer.getvalue(), "update the app"),
+    ):
         repo.commit({**repo.files, path: content})
         assert sentence in page(tmp_path / f"{len(content)}" / "runs.db").backup.problem
     repo.commit({**repo.files, path: whole})
@@ -302,9 +359,17 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(tmp_path: Path, hub:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_a_run_whose_comparison_was_not_pushed_is_left_out(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     repo = hub.repos[REPO]
-    repo.commit({path: content for path, content in repo.files.items() if not path.startswith("data/comparisons/")})
+    repo.commit(
+        {
+            path: content
+            for path, content in repo.files.items()
+            if not path.startswith("data/comparisons/")
+        }
+    )
     second = page(tmp_path / "second" / "runs.db")
     assert "comparisons: 0." in second.told
     assert not any(rows(second.store).values())
@@ -313,12 +378,17 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(tmp_path: Path, hub: 
 @pytest.mark.usefixtures("first")
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("runs.db-journal", "of a lost database is there"), ("runs.db-wal", "of a lost database is there"), ("runs.db", "meanwhile")],
-)  # fmt: skip
+    [
+        ("runs.db-journal", "of a lost database is there"),
+        ("runs.db-wal", "of a lost database is there"),
+        ("runs.db", "meanwhile"),
+    ],
+)
 def test_a_restore_changes_no_file_that_is_there(
     tmp_path: Path, page: Open, monkeypatch: pytest.MonkeyPatch, name: str, sentence: str
 ) -> None:
-    """A journal, which would be applied to the restored database, or a database that another program created meanwhile."""
+    """A journal, which would be applied to the restored database, or a database that another
+    program created meanwhile."""
     target, before = tmp_path / "second" / "runs.db", []
     follow = service.follow
 
@@ -352,21 +422,33 @@ def test_a_restore_that_was_given_up_touches_nothing(
     monkeypatch.setattr(repository.Repository, "fetch", late)
     monkeypatch.setattr(service.Backup.restore, "__defaults__", (0.1,))
     second = page(tmp_path / "second" / "runs.db")
-    assert second.told == f"The backup was not restored: the dataset repository {REPO} took too long."
+    assert (
+        second.told == f"The backup was not restored: the dataset repository {REPO} took too long."
+    )
     save(second.store, "meanwhile")
     threads = [thread for thread in threading.enumerate() if thread.name == "backup"]
-    files = {path: path.read_bytes() for path in second.backup._database.parent.iterdir() if path.is_file()}
+    files = {
+        path: path.read_bytes()
+        for path in second.backup._database.parent.iterdir()
+        if path.is_file()
+    }
     problem = second.backup.problem
     may.set()
     for thread in threads:
         thread.join(60)
-    assert {path: path.read_bytes() for path in second.backup._database.parent.iterdir() if path.is_file()} == files
+    assert {
+        path: path.read_bytes()
+        for path in second.backup._database.parent.iterdir()
+        if path.is_file()
+    } == files
     assert not list(second.backup._folder.iterdir()) and second.backup.problem == problem
     assert second.store.count() == 1 and hub.asked
 
 
 @pytest.mark.usefixtures("first")
-def test_a_backup_of_release_0_1_0_says_what_was_exact_as_later_ones(tmp_path: Path, hub: Hub, page: Open) -> None:
+def test_a_backup_of_release_0_1_0_says_what_was_exact_as_later_ones(
+    tmp_path: Path, hub: Hub, page: Open
+) -> None:
     repo = hub.repos[REPO]
     (path,) = (path for path in repo.files if path.startswith("data/runs/"))
     runs = pq.read_table(io.BytesIO(repo.files[path]))
@@ -392,4 +474,7 @@ def test_the_card_names_the_splits_and_describes_every_column(hub: Hub) -> None:
         section = card.partition(f"\n## {data['split']}\n")[2].partition("\n## ")[0]
         for each in columns:
             assert f"`{each.name}`" in section
-            assert f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n" in card
+            assert (
+                f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n"
+                in card
+            )

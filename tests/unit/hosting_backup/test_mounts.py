@@ -20,13 +20,21 @@ def mount(point: Path, kind: str, source: str) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("kind", "source", "bucket"),
     [
-        ("fuse.hf-mount", "owner/name", True), ("fuse", "hf-mount", True), ("fuse.s3fs", "s3fs", True),
-        ("nfs", "127.0.0.1:/", True), ("nfs4", "localhost:/", True), ("nfs4", "[::1]:/", True),
-        ("fuse.fuse-overlayfs", "overlay", False), ("fuseblk", "/dev/sda1", False), ("nfs4", "server:/home", False),
+        ("fuse.hf-mount", "owner/name", True),
+        ("fuse", "hf-mount", True),
+        ("fuse.s3fs", "s3fs", True),
+        ("nfs", "127.0.0.1:/", True),
+        ("nfs4", "localhost:/", True),
+        ("nfs4", "[::1]:/", True),
+        ("fuse.fuse-overlayfs", "overlay", False),
+        ("fuseblk", "/dev/sda1", False),
+        ("nfs4", "server:/home", False),
         ("overlay", "overlay", False),
     ],
-)  # fmt: skip
-def test_a_mounted_bucket_is_refused_and_no_disk(tmp_path: Path, kind: str, source: str, bucket: bool) -> None:
+)
+def test_a_mounted_bucket_is_refused_and_no_disk(
+    tmp_path: Path, kind: str, source: str, bucket: bool
+) -> None:
     table = [DISK, mount(tmp_path, kind, source)]
     with pytest.raises(ValueError, match="mounted bucket") if bucket else nullcontext():
         refuse_mounted(tmp_path / "deeper" / "runs.db", table)

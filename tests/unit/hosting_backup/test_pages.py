@@ -1,4 +1,5 @@
-"""A page with its threads: it pushes by itself and at its end, survives being killed, and never keeps a process from ending."""
+"""A page with its threads: it pushes by itself and at its end, survives being killed, and never
+keeps a process from ending."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ LOG = logging.getLogger("tests.backup")
 ROOT = Path(__file__).parents[3]
 
 
-def run_page(path: Path, url: str, seconds: float, wait: Callable[[], object], restore_s: float = 60.0) -> str:
+def run_page(
+    path: Path, url: str, seconds: float, wait: Callable[[], object], restore_s: float = 60.0
+) -> str:
     """A page at the database with the Hub saves a run and ends when it may."""
     backup = Backup(path, Repository(HfApi(endpoint=url, token=TOKEN), REPO), 60, LOG)
     backup.restore(restore_s)
@@ -56,7 +59,12 @@ def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
 def backup(tmp_path: Path, hub: Hub) -> Backup:
     """Of a database that is not there yet."""
     (tmp_path / "one").mkdir()
-    return Backup(tmp_path / "one" / "runs.db", Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO), 60, LOG)
+    return Backup(
+        tmp_path / "one" / "runs.db",
+        Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO),
+        60,
+        LOG,
+    )
 
 
 @contextmanager
@@ -68,7 +76,9 @@ def begun(tmp_path: Path, backup: Backup) -> Iterator[RunStore]:
         yield store
 
 
-def test_a_page_pushes_at_its_start_and_at_its_end(tmp_path: Path, hub: Hub, page: Open, backup: Backup) -> None:
+def test_a_page_pushes_at_its_start_and_at_its_end(
+    tmp_path: Path, hub: Hub, page: Open, backup: Backup
+) -> None:
     assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
     with begun(tmp_path, backup) as store:
         until(lambda: backup.pushed_at)
@@ -87,18 +97,27 @@ def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, back
         assert backup.stop(1.0) == f"The backup was not pushed: {problem}"
 
 
-def test_a_page_whose_database_is_another_one_pushes_nothing(tmp_path: Path, hub: Hub, backup: Backup) -> None:
+def test_a_page_whose_database_is_another_one_pushes_nothing(
+    tmp_path: Path, hub: Hub, backup: Backup
+) -> None:
     backup.restore()
     asked = len(hub.asked)
     backup.hold("the database is temporary.")
     with begun(tmp_path, backup):
-        assert backup.stop(1.0) == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
+        assert (
+            backup.stop(1.0)
+            == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
+        )
     assert len(hub.asked) == asked
 
 
 @pytest.mark.parametrize(
     ("word", "fault"),
-    [("/lfs/", Fault(delay_s=600)), ("/commit/", Fault(delay_s=600)), ("/commit/", Fault(late=True))],
+    [
+        ("/lfs/", Fault(delay_s=600)),
+        ("/commit/", Fault(delay_s=600)),
+        ("/commit/", Fault(late=True)),
+    ],
     ids=["uploading", "before the commit", "after the commit"],
 )
 def test_a_page_killed_while_it_pushes_loses_nothing(
@@ -140,7 +159,9 @@ def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open,
     )
     try:
         until(lambda: any(word in request for request in hub.asked))
-        assert ("did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]) is (word == "/commit/")
+        assert ("did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]) is (
+            word == "/commit/"
+        )
         assert process.returncode == 0
     finally:
         process.kill()
@@ -170,7 +191,10 @@ def test_a_push_that_hangs_is_given_up(
     with begun(tmp_path, backup):
         until(lambda: commits(hub))
         backup.trigger().join()
-        assert backup.problem == f"The backup was not pushed: the dataset repository {REPO} took too long."
+        assert (
+            backup.problem
+            == f"The backup was not pushed: the dataset repository {REPO} took too long."
+        )
         backup.trigger().join()
         assert backup.problem == "" and backup.pushed_at
         backup.stop(10.0)

@@ -1,4 +1,5 @@
-"""The Dockerfile: what hadolint says, and what it promises. It is not built here; .ci/build-in-chroot carries out its steps."""
+"""The Dockerfile: what hadolint says, and what it promises. It is not built here;
+.ci/build-in-chroot carries out its steps."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def hadolint() -> str:
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    said = subprocess.run([hadolint(), "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
+    said = subprocess.run(
+        [hadolint(), "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True
+    )
     assert said.returncode == 0, said.stdout
 
 
@@ -40,10 +43,11 @@ def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
 
 
 def test_its_user_can_change_data_alone() -> None:
-    """Whoever owns a folder can put another in the place of what is in it, so code stands outside of the home folder."""
-    assert "--chown" not in LAST and re.findall(r"install --directory --owner user .*?(/.*)", LAST) == [
-        "/home/user/data"
-    ]
+    """Whoever owns a folder can put another in the place of what is in it, so code stands outside
+    of the home folder."""
+    assert "--chown" not in LAST and re.findall(
+        r"install --directory --owner user .*?(/.*)", LAST
+    ) == ["/home/user/data"]
     places = [
         *re.findall(r"^WORKDIR (.+)$", LAST, re.MULTILINE),
         *re.findall(r"^COPY --from=build \S+ (\S+)$", LAST, re.MULTILINE),
@@ -54,13 +58,22 @@ def test_its_user_can_change_data_alone() -> None:
 
 def test_the_default_model_is_in_the_image_where_the_program_looks_for_it() -> None:
     cache = str(site_cache_path("mars-playground", appauthor=False))
-    assert f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -m mars_core fetch\n" in TEXT
-    assert f"COPY --from=build {cache} {cache}\n" in LAST and "XDG_CACHE_HOME=/home/user/data/" in LAST
+    assert (
+        f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -m mars_core fetch\n"
+        in TEXT
+    )
+    assert (
+        f"COPY --from=build {cache} {cache}\n" in LAST and "XDG_CACHE_HOME=/home/user/data/" in LAST
+    )
 
 
 def test_only_files_with_hashes_are_installed() -> None:
     installs = re.findall(r"pip install[^\n]*", TEXT)
-    assert len(installs) == 1 and "--require-hashes" in installs[0] and "-r /locks/all.txt" in installs[0]
+    assert (
+        len(installs) == 1
+        and "--require-hashes" in installs[0]
+        and "-r /locks/all.txt" in installs[0]
+    )
     for variant in ("cpu", "cuda"):
         assert (ROOT / "locks" / f"torch-{variant}.txt").is_file()
 
@@ -71,10 +84,16 @@ def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
         for line in re.findall(r"^COPY (?!--from)(.+)$", LAST, re.MULTILINE)
         for word in line.split()[:-1]
     }
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests", "training"}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {
+        "bench",
+        "tests",
+        "training",
+    }
     assert copied == packages | {"app.py", "LICENSE"}
     context = [
-        line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"
+        line
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line and line[0] != "#"
     ]
     shown = [line[1:] for line in context if line.startswith("!")]
     assert context[0] == "*" and set(shown) == copied | {"locks/*.txt"}

@@ -1,4 +1,5 @@
-"""What goes to a Space, in which form, and how an upload ends. The Hub is a stand-in with the calls of HfApi that are used."""
+"""What goes to a Space, in which form, and how an upload ends. The Hub is a stand-in with the calls
+of HfApi that are used."""
 
 from __future__ import annotations
 
@@ -36,14 +37,21 @@ GRADIO = gradio_pin(REQUIREMENTS)
 
 
 class Hub:
-    """Takes what HfApi takes, by its own signatures, and keeps it. ``broken``: what a call raises."""
+    """Takes what HfApi takes, by its own signatures, and keeps it. ``broken``: what a call
+    raises."""
 
     def __init__(self, present: tuple[str, ...] = (), **broken: Exception) -> None:
-        self.present, self.broken, self.calls = present, broken, cast(list[tuple[str, dict[str, Any]]], [])
+        self.present, self.broken, self.calls = (
+            present,
+            broken,
+            cast(list[tuple[str, dict[str, Any]]], []),
+        )
         self.variables: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        signature = inspect.signature(getattr(HfApi, name))  # a call that HfApi does not have is an error
+        signature = inspect.signature(
+            getattr(HfApi, name)
+        )  # a call that HfApi does not have is an error
 
         def call(*arguments: object, **named: object) -> Any:
             given = signature.bind(self, *arguments, **named).arguments
@@ -65,7 +73,9 @@ class Hub:
 
 def refused(status: int) -> HfHubHTTPError:
     request = httpx.Request("POST", "https://huggingface.co/api")
-    return HfHubHTTPError("hf_" + "s" * 34, response=cast(Any, httpx.Response(status, request=request)))
+    return HfHubHTTPError(
+        "hf_" + "s" * 34, response=cast(Any, httpx.Response(status, request=request))
+    )
 
 
 ABSENT = RepositoryNotFoundError("no", response=cast(Any, refused(404).response))
@@ -97,7 +107,9 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
-    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, "write it with hosting.deploy.files.readme_for"
+    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, (
+        "write it with hosting.deploy.files.readme_for"
+    )
     assert body(README).startswith("# MARS Playground\n")
 
 
@@ -109,38 +121,55 @@ def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
     assert {said["colorFrom"], said["colorTo"]} <= colours
     assert flavour.hardware in [hardware.value for hardware in SpaceHardware]
     if flavour.sdk == "gradio":
-        assert (said["sdk_version"], said["python_version"]) == (GRADIO, "3.12") and (ROOT / said["app_file"]).is_file()
+        assert (said["sdk_version"], said["python_version"]) == (GRADIO, "3.12") and (
+            ROOT / said["app_file"]
+        ).is_file()
         assert "app_port" not in said
     else:
-        assert said["app_port"] == 7860 and not {"sdk_version", "python_version", "app_file"} & set(said)
+        assert said["app_port"] == 7860 and not {"sdk_version", "python_version", "app_file"} & set(
+            said
+        )
 
 
 def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
     by_key = {pair.key: pair for pair in CATALOG}
     for flavour in FLAVOURS.values():
         refs = [
-            ref for key in filter(None, flavour.pairs.split(",")) for ref in (by_key[key].target, by_key[key].draft)
+            ref
+            for key in filter(None, flavour.pairs.split(","))
+            for ref in (by_key[key].target, by_key[key].draft)
         ]
-        wanted = {(ref.name, ref.revision) for ref in refs if ref is not None and ref.revision is not None}
+        wanted = {
+            (ref.name, ref.revision) for ref in refs if ref is not None and ref.revision is not None
+        }
         assert {(entry.split()[0], entry.split()[2]) for entry in flavour.preload} == wanted
 
 
 def test_only_what_belongs_goes(project: Path) -> None:
     paths = tree(project)[1]
     gradio = {file.path: file for file in uploads(project, FLAVOURS["zerogpu"], paths)}
-    assert {"ui/page.py", "mars_core/model.safetensors", "docs/hosting.md", "app.py"} <= gradio.keys()
+    assert {
+        "ui/page.py",
+        "mars_core/model.safetensors",
+        "docs/hosting.md",
+        "app.py",
+    } <= gradio.keys()
     assert not {"tests/test_page.py", *DOCKER} & gradio.keys()
     assert gradio["mars_core/model.safetensors"].binary and not gradio["ui/page.py"].binary
-    assert gradio["requirements.txt"].content.startswith(b"gradio") and gradio["README.md"].content.endswith(
-        b"# Title\n\ntext\n"
-    )
+    assert gradio["requirements.txt"].content.startswith(b"gradio") and gradio[
+        "README.md"
+    ].content.endswith(b"# Title\n\ntext\n")
     cpu = {file.path: file.content for file in uploads(project, FLAVOURS["cpu"], paths)}
-    assert cpu["requirements.txt"].startswith(b"--extra-index-url https://download.pytorch.org/whl/cpu\ngradio")
+    assert cpu["requirements.txt"].startswith(
+        b"--extra-index-url https://download.pytorch.org/whl/cpu\ngradio"
+    )
     docker = {file.path: file.content for file in uploads(project, FLAVOURS["docker-gpu"], paths)}
     assert set(DOCKER) <= docker.keys() and b"ARG VARIANT=cuda\n" in docker["Dockerfile"]
 
 
-def test_a_tree_that_is_not_clean_is_refused_unless_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tree_that_is_not_clean_is_refused_unless_told(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
     (project / "runs.db").write_bytes(b"SQLite format 3\0")
     assert main(["me/space", "--dry-run"], root=project) == 2
@@ -164,7 +193,9 @@ def test_a_tree_that_is_not_clean_is_refused_unless_told(project: Path, capsys: 
 def test_secrets_databases_and_links_are_refused_even_when_tracked(
     project: Path, name: str, content: str, sentence: str
 ) -> None:
-    (project / name).symlink_to(content) if content.startswith("/") else (project / name).write_text(content, "utf-8")
+    (project / name).symlink_to(content) if content.startswith("/") else (
+        project / name
+    ).write_text(content, "utf-8")
     git(project, "add", "-f", name)
     with pytest.raises(DeployError, match=sentence):
         uploads(project, FLAVOURS["zerogpu"], tree(project, dirty=True)[1])
@@ -175,16 +206,31 @@ def test_a_folder_without_git_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "not a readable git repository" in capsys.readouterr().err
 
 
-def test_one_commit_makes_the_space_what_the_tree_is(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_commit_makes_the_space_what_the_tree_is(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hub = Hub(present=("old.py", ".gitattributes", "app.py"))
     assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
     commit = hub.given("create_commit")
-    added = [operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)]
-    assert {operation.path_in_repo for operation in added} >= {"app.py", "mars_core/model.safetensors"}
-    assert [each.path_in_repo for each in commit["operations"] if isinstance(each, CommitOperationDelete)] == ["old.py"]
+    added = [
+        operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)
+    ]
+    assert {operation.path_in_repo for operation in added} >= {
+        "app.py",
+        "mars_core/model.safetensors",
+    }
+    assert [
+        each.path_in_repo
+        for each in commit["operations"]
+        if isinstance(each, CommitOperationDelete)
+    ] == ["old.py"]
     assert (commit["repo_type"], commit["parent_commit"]) == ("space", "a" * 40)
     made = hub.given("create_repo")
-    assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == ("gradio", "zero-a10g", True)
+    assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == (
+        "gradio",
+        "zero-a10g",
+        True,
+    )
     assert hub.given("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
     assert [name for name, _ in hub.calls][-1] == "create_commit"
     assert "removed there: old.py" in capsys.readouterr().out
@@ -196,9 +242,16 @@ def test_one_commit_makes_the_space_what_the_tree_is(project: Path, capsys: pyte
 
 def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub = Hub()
-    assert main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project) == 0
+    assert (
+        main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project)
+        == 0
+    )
     listed = capsys.readouterr().out
-    assert not hub.calls and "         100  Xet   mars_core/model.safetensors" in listed and "sdk docker" in listed
+    assert (
+        not hub.calls
+        and "         100  Xet   mars_core/model.safetensors" in listed
+        and "sdk docker" in listed
+    )
 
 
 @pytest.mark.parametrize("name", ["space", "me/", "/x", "me/sp ace", "me/a/b", "../x", "me/x\n"])

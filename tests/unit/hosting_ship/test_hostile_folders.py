@@ -1,4 +1,5 @@
-"""A folder that wants to run code, reach other files or fill the memory: refused, or loaded without doing any of it."""
+"""A folder that wants to run code, reach other files or fill the memory: refused, or loaded without
+doing any of it."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_code_beside_a_known_architecture_is_passed_over(copy: Path, tmp_path: P
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+@pytest.mark.parametrize(
+    "key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"]
+)
 def test_attention_from_the_hub_is_refused(key: str, copy: Path) -> None:
     edit(copy, "config.json", **{key: "someone/kernel"})
     assert "code from the Hub" in refusal(copy)
@@ -107,9 +110,12 @@ def test_weights_outside_the_folder_are_refused(shard: str, copy: Path) -> None:
     assert "outside its folder" in refusal(copy)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"]
+)
 def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_path: Path) -> None:
-    """Snapshots of the Hub are links themselves, so links are followed; what is no model is refused without being quoted."""
+    """Snapshots of the Hub are links themselves, so links are followed; what is no model is refused
+    without being quoted."""
     (tmp_path / "secret").write_text("SECRETWORD of another file")
     (copy / name).unlink()
     (copy / name).symlink_to(tmp_path / "secret")
@@ -119,14 +125,38 @@ def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_p
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("config.json", {"num_hidden_layers": 10**9}, "num_hidden_layers of its config.json is 1000000000; it must be at most 512"),
-        ("config.json", {"text_config": {"num_hidden_layers": 4000}}, "num_hidden_layers of its config.json is 4000; it must"),
-        ("config.json", {"num_experts": 1e12}, "num_experts of its config.json is 1000000000000; it must be at most 4096"),
-        ("config.json", {"eos_token_id": [1] * 10**5}, "entries of 'eos_token_id' of its config.json is 100000; it must be at most 4096"),
-        ("generation_config.json", {"eos_token_id": [1] * 10**6}, "entries of 'eos_token_id' of its generation_config.json is 1000000"),
-        ("generation_config.json", {"eos_token_id": [1] * 3 * 10**6}, "bytes of its generation_config.json is 90"),
+        (
+            "config.json",
+            {"num_hidden_layers": 10**9},
+            "num_hidden_layers of its config.json is 1000000000; it must be at most 512",
+        ),
+        (
+            "config.json",
+            {"text_config": {"num_hidden_layers": 4000}},
+            "num_hidden_layers of its config.json is 4000; it must",
+        ),
+        (
+            "config.json",
+            {"num_experts": 1e12},
+            "num_experts of its config.json is 1000000000000; it must be at most 4096",
+        ),
+        (
+            "config.json",
+            {"eos_token_id": [1] * 10**5},
+            "entries of 'eos_token_id' of its config.json is 100000; it must be at most 4096",
+        ),
+        (
+            "generation_config.json",
+            {"eos_token_id": [1] * 10**6},
+            "entries of 'eos_token_id' of its generation_config.json is 1000000",
+        ),
+        (
+            "generation_config.json",
+            {"eos_token_id": [1] * 3 * 10**6},
+            "bytes of its generation_config.json is 90",
+        ),
     ],
-)  # fmt: skip
+)
 def test_sizes_that_would_take_the_memory_or_much_time_are_refused_before_anything_is_built(
     file: str, content: dict[str, Any], said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,11 +172,14 @@ GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"), (LOOP, "more than 1 s"), (GROW, "(MemoryError|1024 MiB)"),
-        ("{{ 'x' * 11000000 }}", "more than 10,000,000 characters"), ("{{ 7 ** (7 ** 12) }}", "more than 1 s"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
+        (LOOP, "more than 1 s"),
+        (GROW, "(MemoryError|1024 MiB)"),
+        ("{{ 'x' * 11000000 }}", "more than 10,000,000 characters"),
+        ("{{ 7 ** (7 ** 12) }}", "more than 1 s"),
         ("{{ raise_exception('x' * 9000) }}", "x{300}$"),
     ],
-)  # fmt: skip
+)
 def test_a_template_reaches_nothing_and_ends(
     template: str, said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +188,10 @@ def test_a_template_reaches_nothing_and_ends(
     tokenizer.chat_template = "{{ messages[0].content }}"
     wanted = encode(tokenizer, PromptConfig("ab"))
     tokenizer.chat_template = template
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match=f"refuses the prompt: .*{said}"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(ValueError, match=f"refuses the prompt: .*{said}"),
+    ):
         if "more than 1 s" in said:
             patch.setattr("mars_core.text.templates.SECONDS", 1.0)
         encode(tokenizer, PromptConfig("ab"))

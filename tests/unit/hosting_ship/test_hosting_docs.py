@@ -1,4 +1,5 @@
-"""What the documents about hosting name is there: files, settings, limits, flavours, pairs, metrics, fields of the log."""
+"""What the documents about hosting name is there: files, settings, limits, flavours, pairs,
+metrics, fields of the log."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from mars_core.models import CATALOG
 from ui.public.limits import PUBLIC_LIMITS, Limits
 
 ROOT = Path(__file__).parents[3]
-DOCS = {name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("hosting", "security")}
+DOCS = {
+    name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("hosting", "security")
+}
 FOLDERS = "app.py|mars_core|storage|evaluation|ui|hosting|tests|deploy|locks|docs|bench|[.]ci"
 
 
@@ -28,16 +32,24 @@ def test_every_file_that_is_named_is_there(name: str) -> None:
 
 
 def test_every_setting_is_in_the_table_and_no_other() -> None:
-    read = set(re.findall(r'"([A-Z][A-Z_]{3,})"', (ROOT / "hosting" / "settings.py").read_text(encoding="utf-8"))) - {
-        "HF_TOKEN"
-    }
+    read = set(
+        re.findall(
+            r'"([A-Z][A-Z_]{3,})"', (ROOT / "hosting" / "settings.py").read_text(encoding="utf-8")
+        )
+    ) - {"HF_TOKEN"}
     rows = re.findall(r"^\| (`[A-Z].*?) \|", DOCS["hosting"], re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"`([A-Z][A-Z_]+)`", row) if name != "FLAVOUR"} == read
+    assert {
+        name for row in rows for name in re.findall(r"`([A-Z][A-Z_]+)`", row) if name != "FLAVOUR"
+    } == read
 
 
 def test_limits_are_those_of_public_mode() -> None:
     text = DOCS["hosting"].partition("Limits of public mode")[2].partition("\n## ")[0]
-    cells = [cell.strip() for row in re.findall(r"^\| (`.+) \|$", text, re.MULTILINE) for cell in row.split("|")]
+    cells = [
+        cell.strip()
+        for row in re.findall(r"^\| (`.+) \|$", text, re.MULTILINE)
+        for cell in row.split("|")
+    ]
     told: dict[str, int] = {}
     for names, values in zip(cells[::2], cells[1::2], strict=True):
         told |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
@@ -46,24 +58,41 @@ def test_limits_are_those_of_public_mode() -> None:
 
 def test_flavours_and_pairs_are_named() -> None:
     spaces = DOCS["hosting"].partition("## Hugging Face Spaces")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| [`Z]", spaces, re.MULTILINE)) == set(FLAVOURS)
+    assert set(
+        re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| [`Z]", spaces, re.MULTILINE)
+    ) == set(FLAVOURS)
     (row,) = re.findall(r"^\| `MARS_PAIRS` .+$", DOCS["hosting"], re.MULTILINE)
     assert {pair.key for pair in CATALOG} <= set(re.findall(r"`([a-z0-9.-]+)`", row))
 
 
 TEXT = DOCS["hosting"]
-LISTED = re.findall(r"^\| (`.+?`(?:, `.+?`)*) \|", TEXT, re.MULTILINE)  # the first cells of the tables
+LISTED = re.findall(
+    r"^\| (`.+?`(?:, `.+?`)*) \|", TEXT, re.MULTILINE
+)  # the first cells of the tables
 NAMES = {name for cell in LISTED for name in re.findall(r"`(.+?)`", cell)}
 
 
 def test_every_metric_is_listed_and_no_other() -> None:
-    families = [family for family in Metrics({}, ()).registry.collect() if not family.name.startswith("process_")]
+    families = [
+        family
+        for family in Metrics({}, ()).registry.collect()
+        if not family.name.startswith("process_")
+    ]
     served = {family.name + "_total" * (family.type == "counter") for family in families}
     assert {name for name in NAMES if name.startswith(("vllm:", "mars:"))} == served
 
 
 def test_every_field_of_the_log_is_listed() -> None:
-    assert {"time", "level", "logger", "message", *logs.TEXTS, *logs.NUMBERS, "at", "error"} <= NAMES
+    assert {
+        "time",
+        "level",
+        "logger",
+        "message",
+        *logs.TEXTS,
+        *logs.NUMBERS,
+        "at",
+        "error",
+    } <= NAMES
     assert logs.WITHHELD in TEXT
     assert all(reason in TEXT for reason in (LOCKED, LOADING, LATE, NO_PAIR, TEMPORARY))
 

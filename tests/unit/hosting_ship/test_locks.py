@@ -1,4 +1,5 @@
-"""Requirements, locks and what is installed agree; every locked package has hashes and is in one file."""
+"""Requirements, locks and what is installed agree; every locked package has hashes and is in one
+file."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "locks"
 FILES = sorted(path.stem for path in LOCKS.glob("*.txt") if path.stem != "constraints")
-REQUIREMENTS = sorted(path.name for path in ROOT.glob("requirements*.txt") if path.stem != "requirements-tools")
+REQUIREMENTS = sorted(
+    path.name for path in ROOT.glob("requirements*.txt") if path.stem != "requirements-tools"
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +51,17 @@ def required(name: str) -> list[Requirement]:
 def test_every_requirement_is_pinned_and_locked(name: str) -> None:
     for requirement in required(name):
         (pin,) = requirement.specifier
-        assert pin.operator == "==" and "*" not in pin.version, f"{name}: {requirement} is no exact pin"
-        there = [versions for lock in ALL.values() if (versions := lock.get(canonicalize_name(requirement.name)))]
-        assert there and all(versions == {pin.version} for versions in there), f"{requirement}: run `make lock`"
+        assert pin.operator == "==" and "*" not in pin.version, (
+            f"{name}: {requirement} is no exact pin"
+        )
+        there = [
+            versions
+            for lock in ALL.values()
+            if (versions := lock.get(canonicalize_name(requirement.name)))
+        ]
+        assert there and all(versions == {pin.version} for versions in there), (
+            f"{requirement}: run `make lock`"
+        )
 
 
 def test_every_import_of_the_program_is_a_requirement() -> None:
@@ -63,12 +74,19 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
         for each in required(name)
     }
     beside = {"spaces"}  # a Space alone has it
-    for path in (ROOT / "app.py", *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))):
+    for path in (
+        ROOT / "app.py",
+        *(path for folder in folders for path in (ROOT / folder).rglob("*.py")),
+    ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            )
             for top in {name.partition(".")[0] for name in names} & installed.keys() - beside:
-                assert declared & set(map(canonicalize_name, installed[top])), f"{path.name} imports {top}"
+                assert declared & set(map(canonicalize_name, installed[top])), (
+                    f"{path.name} imports {top}"
+                )
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -89,7 +107,10 @@ def test_a_package_is_in_one_file_and_the_constraints_have_them_all() -> None:
     names = [name for file, lock in ALL.items() if file != "torch-cpu" for name in lock]
     assert len(names) == len(set(names))
     assert {
-        name: versions for file, lock in ALL.items() if file != "torch-cpu" for name, versions in lock.items()
+        name: versions
+        for file, lock in ALL.items()
+        if file != "torch-cpu"
+        for name, versions in lock.items()
     } == CONSTRAINTS
 
 
@@ -103,17 +124,23 @@ def test_torch_without_cuda_has_the_wheels_that_are_named(make: SimpleNamespace)
 
 
 def test_what_is_tested_here_is_what_is_locked() -> None:
-    """Else the tests would tell nothing about what others install. Other builds of a version (2.13.0+cpu) are the same version."""
+    """Else the tests would tell nothing about what others install. Other builds of a version
+    (2.13.0+cpu) are the same version."""
     for distribution in importlib.metadata.distributions():
         versions = CONSTRAINTS.get(canonicalize_name(distribution.metadata["Name"]))
         if versions is not None:
             version = distribution.version.partition("+")[0]
-            assert version in versions, f"{distribution.metadata['Name']} {version} is installed; locked: {versions}"
+            assert version in versions, (
+                f"{distribution.metadata['Name']} {version} is installed; locked: {versions}"
+            )
 
 
 def make_run(folder: Path, *said: str) -> subprocess.CompletedProcess[str]:
-    """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments that do nothing."""
-    return subprocess.run(["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True)
+    """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments
+    that do nothing."""
+    return subprocess.run(
+        ["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True
+    )
 
 
 @pytest.fixture

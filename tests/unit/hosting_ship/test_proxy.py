@@ -1,4 +1,5 @@
-"""The examples for nginx are what nginx takes, and what the page does without the queue gets through the doors of public mode."""
+"""The examples for nginx are what nginx takes, and what the page does without the queue gets
+through the doors of public mode."""
 
 from __future__ import annotations
 
@@ -24,11 +25,14 @@ def example(folder: Path, pages: str, port: int = 1) -> list[str]:
     """The command of an nginx with all examples, which listens on ``port`` and asks ``pages``."""
     text = (DEPLOY / "nginx" / "mars.conf").read_text(encoding="utf-8")
     assert "proxy_pass http://127.0.0.1:7860/;" in text
-    (folder / "mars.conf").write_text(text.replace("http://127.0.0.1:7860/", pages), encoding="utf-8")
+    (folder / "mars.conf").write_text(
+        text.replace("http://127.0.0.1:7860/", pages), encoding="utf-8"
+    )
     for name in ("limits.conf", "two-pages.conf"):
         shutil.copy(DEPLOY / "nginx" / name, folder)
     folders = "".join(
-        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"{kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     (folder / "nginx.conf").write_text(
         f"pid {folder}/pid; error_log stderr; daemon off; master_process off; events {{}} http {{ access_log off; {folders}"
@@ -47,7 +51,8 @@ def test_nginx_takes_the_examples(pages: str, tmp_path: Path) -> None:
 
 
 class Holding(BaseHTTPRequestHandler):
-    """A page: what it is asked for as ``/hold`` it begins to answer, and ends once the test has seen enough."""
+    """A page: what it is asked for as ``/hold`` it begins to answer, and ends once the test has
+    seen enough."""
 
     seen = threading.Event()
 
@@ -69,17 +74,25 @@ class Holding(BaseHTTPRequestHandler):
 def test_nginx_limits_the_requests_and_open_connections_of_an_address(tmp_path: Path) -> None:
     """And neither opening a page, with its files, nor what is open with it comes near."""
     Holding.seen.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Holding) as page, socket.socket() as probe, ExitStack() as held:
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Holding) as page,
+        socket.socket() as probe,
+        ExitStack() as held,
+    ):
         threading.Thread(target=page.serve_forever, daemon=True).start()
         held.callback(page.shutdown)
         held.callback(Holding.seen.set)
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
-        nginx = held.enter_context(subprocess.Popen(example(tmp_path, f"http://127.0.0.1:{page.server_port}/", port)))
+        nginx = held.enter_context(
+            subprocess.Popen(example(tmp_path, f"http://127.0.0.1:{page.server_port}/", port))
+        )
         held.callback(nginx.terminate)
         client = held.enter_context(
-            httpx.Client(base_url=f"http://127.0.0.1:{port}/mars", timeout=60, limits=httpx.Limits())
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{port}/mars", timeout=60, limits=httpx.Limits()
+            )
         )
         while nginx.poll() is None:
             with suppress(httpx.ConnectError):

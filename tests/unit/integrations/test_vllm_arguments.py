@@ -24,14 +24,22 @@ def test_a_request_that_asks_for_nothing_gets_nothing(extra: dict[str, Any] | No
 
 def test_a_parameter_alone_means_mars_and_a_trace_alone_strict() -> None:
     asked = ask({"mars_theta": 0.85})
-    assert asked is not None and (asked.rule.name, asked.values, asked.trace) == ("mars", {"theta": 0.85}, False)
+    assert asked is not None and (asked.rule.name, asked.values, asked.trace) == (
+        "mars",
+        {"theta": 0.85},
+        False,
+    )
     traced = ask({"mars_trace": 1})
     assert traced is not None and (traced.rule.name, traced.trace) == ("strict", True)
 
 
-@pytest.mark.parametrize("value", [2, -0.1, "0.9", None, float("nan"), float("inf"), True, [0.9], 10**400])
+@pytest.mark.parametrize(
+    "value", [2, -0.1, "0.9", None, float("nan"), float("inf"), True, [0.9], 10**400]
+)
 def test_a_theta_outside_its_range_or_no_number_is_one_sentence(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^mars_theta must be a number from 0 to 1, not .{1,40}\.$"):
+    with pytest.raises(
+        ValueError, match=r"^mars_theta must be a number from 0 to 1, not .{1,40}\.$"
+    ):
         ask({"mars_theta": value})
 
 
@@ -40,34 +48,49 @@ def test_a_theta_outside_its_range_or_no_number_is_one_sentence(value: Any) -> N
     [
         ({"mars_rule": "block"}, r"mars_rule must be one of strict, mars, .*, not 'block'\."),
         ({"mars_rule": ["mars"]}, r"mars_rule must be one of .*, not \['mars'\]\."),
-        ({"mars_tetha": 0.9}, r"'mars_tetha' is not a parameter of rule mars; its parameters: mars_theta\."),
-        ({"mars_rule": "strict", "mars_theta": 0.9}, r"'mars_theta' is not a parameter of rule strict; its parameters: none\."),
+        (
+            {"mars_tetha": 0.9},
+            r"'mars_tetha' is not a parameter of rule mars; its parameters: mars_theta\.",
+        ),
+        (
+            {"mars_rule": "strict", "mars_theta": 0.9},
+            r"'mars_theta' is not a parameter of rule strict; its parameters: none\.",
+        ),
         ({"mars_trace": 2}, r"mars_trace must be 0 or 1, not 2\."),
         ({"mars_trace": True}, r"mars_trace must be 0 or 1, not True\."),
-        ({"mars_rule": "x\n\x1b[2J" * 30}, r"mars_rule must be one of .*, not 'x\\n\\x1b\[2J.*\.\.\.\."),
+        (
+            {"mars_rule": "x\n\x1b[2J" * 30},
+            r"mars_rule must be one of .*, not 'x\\n\\x1b\[2J.*\.\.\.\.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_known_is_named(extra: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         ask(extra)
 
 
 def test_a_trace_without_a_file_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^mars_trace is 1, but vLLM was started without MARS_TRACE, the path of"):
+    with pytest.raises(
+        ValueError, match=r"^mars_trace is 1, but vLLM was started without MARS_TRACE, the path of"
+    ):
         resolve({"mars_trace": 1}, 0.0, {}, False)
 
 
 @pytest.mark.parametrize("name", sorted(GREEDY_ONLY))
 def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str) -> None:
     assert ask({"mars_rule": name}) is not None
-    with pytest.raises(ValueError, match=rf"^temperature must be 0 with mars_rule {name}, not 0\.7\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^temperature must be 0 with mars_rule {name}, not 0\.7\.$"
+    ):
         ask({"mars_rule": name}, 0.7)
 
 
 def test_a_threshold_that_draws_coins_is_refused() -> None:
     asked = {"mars_rule": "threshold", "mars_accumulated": 0.5}
     assert ask(asked) is not None
-    with pytest.raises(ValueError, match=r"^mars_accumulated must be 1 above temperature 0, not 0\.5\.$"):
+    with pytest.raises(
+        ValueError, match=r"^mars_accumulated must be 1 above temperature 0, not 0\.5\.$"
+    ):
         ask(asked, 1.0)
 
 
@@ -78,13 +101,23 @@ def test_the_environment_gives_defaults_of_its_rule() -> None:
     asked = [ask(each, default=default) for each in extras]
     values = [each and (each.rule.name, each.values) for each in asked]
     gap = ("mars-gap", RULES["mars-gap"].values({}))
-    assert values == [("mars", {"theta": 0.8}), ("mars", {"theta": 0.7}), gap, ("mars", {"theta": 0.8})]
+    assert values == [
+        ("mars", {"theta": 0.8}),
+        ("mars", {"theta": 0.7}),
+        gap,
+        ("mars", {"theta": 0.8}),
+    ]
     assert defaults({"MARS_RULE": "mars-gap"}) == {"mars_rule": "mars-gap"}
 
 
 @pytest.mark.parametrize(
     "environment",
-    [{"MARS_THETA": "2"}, {"MARS_THETA": "high"}, {"MARS_RULE": "x"}, {"MARS_RULE": "strict", "MARS_GAP": "1"}],
+    [
+        {"MARS_THETA": "2"},
+        {"MARS_THETA": "high"},
+        {"MARS_RULE": "x"},
+        {"MARS_RULE": "strict", "MARS_GAP": "1"},
+    ],
 )
 def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^'?(MARS|mars)_"):
@@ -93,15 +126,27 @@ def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("presence_penalty", 0.5), ("repetition_penalty", 1.1), ("logit_bias", {3: 1.0}), ("bad_words", ["a"]),
-     ("structured_outputs", object()), ("min_tokens", 3), ("allowed_token_ids", [1])],
-)  # fmt: skip
+    [
+        ("presence_penalty", 0.5),
+        ("repetition_penalty", 1.1),
+        ("logit_bias", {3: 1.0}),
+        ("bad_words", ["a"]),
+        ("structured_outputs", object()),
+        ("min_tokens", 3),
+        ("allowed_token_ids", [1]),
+    ],
+)
 def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: Any) -> None:
     asked = ask({"mars_theta": 0.9})
     assert asked is not None
     usual = {
-        "presence_penalty": 0.0, "repetition_penalty": 1.0, "logit_bias": None, "bad_words": [], "top_p": 0.9, "top_k": 20,
-    }  # fmt: skip
+        "presence_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "logit_bias": None,
+        "bad_words": [],
+        "top_p": 0.9,
+        "top_k": 20,
+    }
     assert conflict(asked, SimpleNamespace(**usual), True) is None
     problem = conflict(asked, SimpleNamespace(**usual | {field: value}), False)
     assert problem is not None and problem.startswith(f"{field} must be ")
@@ -111,7 +156,9 @@ def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: An
     ("field", "value", "refused"),
     [("top_p", 0.9, True), ("top_k", 20, True), ("top_k", -1, False), ("top_k", 0, False)],
 )
-def test_rules_that_read_p_need_it_unfiltered_where_filters_come_later(field: str, value: float, refused: bool) -> None:
+def test_rules_that_read_p_need_it_unfiltered_where_filters_come_later(
+    field: str, value: float, refused: bool
+) -> None:
     asked = ask({"mars_rule": "typical"}, 1.0)
     assert asked is not None
     params = SimpleNamespace(**{field: value})

@@ -1,4 +1,5 @@
-"""Where the plugin refuses to work, by vLLM's version, signatures and configuration. vLLM itself is not needed."""
+"""Where the plugin refuses to work, by vLLM's version, signatures and configuration. vLLM itself is
+not needed."""
 
 from __future__ import annotations
 
@@ -17,13 +18,25 @@ from mars_vllm.runner_v1 import expand
 
 
 def config(
-    *, v2: bool = False, processors: Any = None, device: str = "cuda", sharded: bool = False, **drafts: Any
+    *,
+    v2: bool = False,
+    processors: Any = None,
+    device: str = "cuda",
+    sharded: bool = False,
+    **drafts: Any,
 ) -> SimpleNamespace:
-    usual = dict(rejection_sample_method="standard", draft_sample_method="greedy", enable_adaptive_verification=False)
+    usual = dict(
+        rejection_sample_method="standard",
+        draft_sample_method="greedy",
+        enable_adaptive_verification=False,
+    )
     return SimpleNamespace(
-        speculative_config=SimpleNamespace(**usual | drafts), use_v2_model_runner=v2, device_config=SimpleNamespace(device_type=device),
-        model_config=SimpleNamespace(logits_processors=processors), parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
-    )  # fmt: skip
+        speculative_config=SimpleNamespace(**usual | drafts),
+        use_v2_model_runner=v2,
+        device_config=SimpleNamespace(device_type=device),
+        model_config=SimpleNamespace(logits_processors=processors),
+        parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
+    )
 
 
 def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
@@ -34,21 +47,37 @@ def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars"
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (config(rejection_sample_method="block"), "rejection_sample_method of --speculative-config must be standard "),
-        (config(draft_sample_method="probabilistic"), "draft_sample_method of --speculative-config must be greedy "),
+        (
+            config(rejection_sample_method="block"),
+            "rejection_sample_method of --speculative-config must be standard ",
+        ),
+        (
+            config(draft_sample_method="probabilistic"),
+            "draft_sample_method of --speculative-config must be greedy ",
+        ),
         (config(v2=True), f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."),
         (config(v2=True, processors=["other:Processor"]), "mars_rule needs --logits-processors"),
-        (config(v2=True, processors=[PROCESSOR], sharded=True), "enable_batch_sharded_sampling of vLLM must be off with mars_rule."),
-        (SimpleNamespace(**vars(config()) | {"speculative_config": None}), "mars_rule needs speculative decoding; "),
+        (
+            config(v2=True, processors=[PROCESSOR], sharded=True),
+            "enable_batch_sharded_sampling of vLLM must be off with mars_rule.",
+        ),
+        (
+            SimpleNamespace(**vars(config()) | {"speculative_config": None}),
+            "mars_rule needs speculative decoding; ",
+        ),
     ],
-)  # fmt: skip
-def test_a_configuration_that_would_not_be_the_rule_is_refused(given: SimpleNamespace, message: str) -> None:
+)
+def test_a_configuration_that_would_not_be_the_rule_is_refused(
+    given: SimpleNamespace, message: str
+) -> None:
     problem = refused(given)
     assert problem is not None and problem.startswith(message)
     assert refusal(given, None, None) is None, "a request that asks for nothing"
 
 
-@pytest.mark.parametrize("given", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")])
+@pytest.mark.parametrize(
+    "given", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
+)
 def test_other_configurations_are_not(given: SimpleNamespace) -> None:
     assert refused(given) is None
 
@@ -66,7 +95,13 @@ def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_repair_expands_values_of_any_type() -> None:
     ends = torch.tensor([2, 2, 5], dtype=torch.int32)
-    assert expand(torch.tensor([0.5, 9.0, 0.0]), ends, 5, 0, 1).tolist() == [0.5, 0.5, 1.0, 1.0, 1.0]
+    assert expand(torch.tensor([0.5, 9.0, 0.0]), ends, 5, 0, 1).tolist() == [
+        0.5,
+        0.5,
+        1.0,
+        1.0,
+        1.0,
+    ]
     assert expand(torch.tensor([7, 9, 0], dtype=torch.int32), ends, 5).tolist() == [7, 7, 0, 0, 0]
 
 
@@ -95,11 +130,16 @@ def function(parameters: str) -> Any:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (function("self, logits, spec_decode_metadata, more"), r"\['self', 'logits', 'spec_decode_metadata', 'more'\]"),
+        (
+            function("self, logits, spec_decode_metadata, more"),
+            r"\['self', 'logits', 'spec_decode_metadata', 'more'\]",
+        ),
         (None, "None"),
     ],
 )
-def test_other_signatures_are_refused(monkeypatch: pytest.MonkeyPatch, found: Any, message: str) -> None:
+def test_other_signatures_are_refused(
+    monkeypatch: pytest.MonkeyPatch, found: Any, message: str
+) -> None:
     name = "vllm.v1.worker.gpu_model_runner"
     module: Any = ModuleType(name)
     methods = {"_sample": found, "_update_states": function("self, scheduler_output")}
@@ -108,7 +148,9 @@ def test_other_signatures_are_refused(monkeypatch: pytest.MonkeyPatch, found: An
         monkeypatch.setitem(sys.modules, each, ModuleType(each))
     monkeypatch.setitem(sys.modules, name, module)
     expected = rf"{name}\.GPUModelRunner\._sample\(self, logits, spec_decode_metadata\)"
-    with pytest.raises(RuntimeError, match=rf"^mars-vllm expects {expected}; this vLLM has {message}\.$"):
+    with pytest.raises(
+        RuntimeError, match=rf"^mars-vllm expects {expected}; this vLLM has {message}\.$"
+    ):
         signatures.check(name)
     module.GPUModelRunner._sample = function("self, logits, spec_decode_metadata")
     signatures.check(name)

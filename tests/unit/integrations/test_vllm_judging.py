@@ -1,4 +1,5 @@
-"""The plugin's decisions are those of mars_core, for mixed batches too, and what it forces is what a rejection sampler keeps."""
+"""The plugin's decisions are those of mars_core, for mixed batches too, and what it forces is what
+a rejection sampler keeps."""
 
 from __future__ import annotations
 
@@ -19,10 +20,17 @@ VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 
 
 
 def asked(name: str, temperature: float, **values: float) -> RequestRule:
-    return RequestRule(RULES[name], RULES[name].values(values or VALUES_HERE.get(name, {})), temperature == 0, False)
+    return RequestRule(
+        RULES[name],
+        RULES[name].values(values or VALUES_HERE.get(name, {})),
+        temperature == 0,
+        False,
+    )
 
 
-def decide(asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor) -> Tensor:
+def decide(
+    asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor
+) -> Tensor:
     """bool [P], as a runner does it: raw logits first, then what the target draws from."""
     groups = sorted({ask.group for ask in asks if ask})
     table = torch.tensor([entry(ask, groups) for ask in asks], dtype=torch.float64)
@@ -44,8 +52,16 @@ def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) 
         rows = columns(logits, draft, name, sampling, chance(draft, seed), values)
         drafted = draft.ids[1:]
         p = target_distribution(logits, sampling)[:3].gather(-1, drafted[:, None])[:, 0]
-        expected = [f >= 1 - 1e-9 and q < 1 for f, q in zip(column(rows, "forgiveness")[1:], p.tolist(), strict=True)]
-        chosen = decide([asked(name, temperature)] * 3, logits[:3], drafted, torch.full((3,), temperature or 1.0))
+        expected = [
+            f >= 1 - 1e-9 and q < 1
+            for f, q in zip(column(rows, "forgiveness")[1:], p.tolist(), strict=True)
+        ]
+        chosen = decide(
+            [asked(name, temperature)] * 3,
+            logits[:3],
+            drafted,
+            torch.full((3,), temperature or 1.0),
+        )
         assert chosen.tolist() == expected
         found += sum(expected)
     assert found > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
@@ -56,7 +72,9 @@ def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
     more = asked("mars", 0, theta=0.5), asked("mars", 0.7, theta=0.95)
     asks = [None, *(asked(name, t) for name, t in OFFERS), *more] * 20
     logits = torch.randn(len(asks), 8, generator=generator) + 3
-    drafted = logits.topk(3).indices.gather(-1, torch.randint(3, (len(asks), 1), generator=generator))[:, 0]
+    drafted = logits.topk(3).indices.gather(
+        -1, torch.randint(3, (len(asks), 1), generator=generator)
+    )[:, 0]
     temperatures = torch.tensor([1.0 if ask is None or ask.greedy else 0.7 for ask in asks])
     together = decide(asks, logits, drafted, temperatures)
     alone = [
@@ -73,20 +91,39 @@ TIE = [10.0, 9.5, 1.0]
 @pytest.mark.parametrize(
     ("logits", "x", "temperature", "theta", "expected"),
     [
-        (TIE, 1, 0.0, 0.9, True), (TIE, 0, 0.0, 0.9, False), (TIE, 2, 0.0, 0.9, False), (TIE, -1, 0.0, 0.9, False),
-        (TIE, 1, 0.7, 0.9, True), (TIE, 0, 0.7, 0.9, True), (TIE, 2, 0.7, 0.9, False),
-        (TIE, 1, 0.0, 0.95, False), (TIE, 1, 0.0, 1.0, False), ([-1.0, -8.0, -9.0], 1, 0.0, 0.9, False),
-        ([5.0, 9.0, 9.0], 2, 0.0, 0.9, True), ([5.0, 9.0, 9.0], 1, 0.0, 0.9, False),  # of equal logits the first is the target's own
-        ([10.0, -math.inf, -math.inf], 1, 0.0, 0.0, False), ([math.nan, math.nan, 1.0], 0, 0.0, 0.9, False),
+        (TIE, 1, 0.0, 0.9, True),
+        (TIE, 0, 0.0, 0.9, False),
+        (TIE, 2, 0.0, 0.9, False),
+        (TIE, -1, 0.0, 0.9, False),
+        (TIE, 1, 0.7, 0.9, True),
+        (TIE, 0, 0.7, 0.9, True),
+        (TIE, 2, 0.7, 0.9, False),
+        (TIE, 1, 0.0, 0.95, False),
+        (TIE, 1, 0.0, 1.0, False),
+        ([-1.0, -8.0, -9.0], 1, 0.0, 0.9, False),
+        ([5.0, 9.0, 9.0], 2, 0.0, 0.9, True),
+        ([5.0, 9.0, 9.0], 1, 0.0, 0.9, False),  # of equal logits the first is the target's own
+        ([10.0, -math.inf, -math.inf], 1, 0.0, 0.0, False),
+        ([math.nan, math.nan, 1.0], 0, 0.0, 0.9, False),
     ],
-)  # fmt: skip
-def test_mars_by_hand(logits: list[float], x: int, temperature: float, theta: float, expected: bool) -> None:
-    z, drafted, temperatures = torch.tensor([logits]), torch.tensor([x]), torch.tensor([temperature or 1])
-    assert decide([asked("mars", temperature, theta=theta)], z, drafted, temperatures).tolist() == [expected]
+)
+def test_mars_by_hand(
+    logits: list[float], x: int, temperature: float, theta: float, expected: bool
+) -> None:
+    z, drafted, temperatures = (
+        torch.tensor([logits]),
+        torch.tensor([x]),
+        torch.tensor([temperature or 1]),
+    )
+    assert decide([asked("mars", temperature, theta=theta)], z, drafted, temperatures).tolist() == [
+        expected
+    ]
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
-def test_a_forced_row_is_one_hot_at_any_temperature_and_others_are_untouched(temperature: float) -> None:
+def test_a_forced_row_is_one_hot_at_any_temperature_and_others_are_untouched(
+    temperature: float,
+) -> None:
     logits = torch.tensor([TIE, TIE, [1.0, -math.inf, 3.0], TIE])
     drafted, chosen = torch.tensor([1, 1, 1, -1]), torch.tensor([True, False, True, False])
     forced = force(logits.clone(), drafted, chosen)

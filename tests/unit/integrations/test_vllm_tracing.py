@@ -25,15 +25,22 @@ ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 def params(**given: Any) -> SimpleNamespace:
     usual = {
-        "temperature": 0.0, "seed": 7, "stop_token_ids": [], "ignore_eos": False, "all_stop_token_ids": {9}, "max_tokens": 5,
-    }  # fmt: skip
+        "temperature": 0.0,
+        "seed": 7,
+        "stop_token_ids": [],
+        "ignore_eos": False,
+        "all_stop_token_ids": {9},
+        "max_tokens": 5,
+    }
     return SimpleNamespace(**usual | given)
 
 
 def judged(drafted: list[int], relaxed: list[bool]) -> Judged:
     rows = len(drafted)
     z = torch.tensor([[2.0, -torch.inf]] * rows)
-    return Judged(torch.tensor(drafted), torch.tensor(relaxed), Best(z, torch.tensor([[1, 2]] * rows)))
+    return Judged(
+        torch.tensor(drafted), torch.tensor(relaxed), Best(z, torch.tensor([[1, 2]] * rows))
+    )
 
 
 def engine_at(path: Path, rank: int = 0) -> Engine:
@@ -41,7 +48,7 @@ def engine_at(path: Path, rank: int = 0) -> Engine:
         parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2),
         model_config=SimpleNamespace(model="m", served_model_name="served"),
         speculative_config=SimpleNamespace(method="ngram", model=None),
-    )  # fmt: skip
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARS_TRACE", str(path))
         patch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))  # type: ignore[misc]
@@ -66,14 +73,38 @@ def test_a_finished_request_is_one_line(recorder: Engine) -> None:
     (line,) = lines(recorder)
     assert line.pop("finished").endswith("+00:00")
     assert line == {
-        "format": "mars-vllm-1", "id": "a\n\"b", **ABOUT, "plugin": "0.1.0", "rule": "mars", "parameters": {"theta": 0.9},
-        "temperature": 0.0, "seed": 7, "prompt_ids": [3, 4],
+        "format": "mars-vllm-1",
+        "id": 'a\n"b',
+        **ABOUT,
+        "plugin": "0.1.0",
+        "rule": "mars",
+        "parameters": {"theta": 0.9},
+        "temperature": 0.0,
+        "seed": 7,
+        "prompt_ids": [3, 4],
         "steps": [
-            {"drafted": [], "kept": 0, "relaxed": [], "z1": [], "z2": [], "id1": [], "id2": [], "emitted": [5]},
-            {"drafted": [6, 8], "kept": 1, "relaxed": [True, False], "z1": [2.0, 2.0], "z2": [None, None], "id1": [1, 1],
-             "id2": [2, 2], "emitted": [6, 7]},
+            {
+                "drafted": [],
+                "kept": 0,
+                "relaxed": [],
+                "z1": [],
+                "z2": [],
+                "id1": [],
+                "id2": [],
+                "emitted": [5],
+            },
+            {
+                "drafted": [6, 8],
+                "kept": 1,
+                "relaxed": [True, False],
+                "z1": [2.0, 2.0],
+                "z2": [None, None],
+                "id1": [1, 1],
+                "id2": [2, 2],
+                "emitted": [6, 7],
+            },
         ],
-    }  # fmt: skip
+    }
     assert Path(recorder.path).stat().st_mode & 0o077 == 0
 
 
@@ -115,7 +146,9 @@ def test_processes_that_write_at_once_write_whole_lines(recorder: Engine) -> Non
     for process in processes:
         process.join()
     found = lines(recorder)
-    assert sorted(line["id"] for line in found) == sorted(str(i) for i in range(4) for _ in range(20))
+    assert sorted(line["id"] for line in found) == sorted(
+        str(i) for i in range(4) for _ in range(20)
+    )
 
 
 def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
@@ -135,12 +168,20 @@ def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
 
 
 def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
-    assert [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)] == [True, False, True, False]
+    assert [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_counters_count_judged_and_relaxed_tokens(recorder: Engine) -> None:
     def value(name: str) -> float:
-        return REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "served"}) or 0
+        return (
+            REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "served"})
+            or 0
+        )
 
     before = value("judged"), value("relaxed")
     recorder.count(5, torch.tensor([True, False, True]))

@@ -1,4 +1,5 @@
-"""The wheel of the plugin has the rules of mars_core inside, and needs no other package of this repository."""
+"""The wheel of the plugin has the rules of mars_core inside, and needs no other package of this
+repository."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ def test_the_wheel_is_whole_without_mars_core(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "integrations" / "vllm", source / "integrations" / "vllm")
     shutil.copytree(ROOT / "mars_core", source / "mars_core", ignore=shutil.ignore_patterns("demo"))
-    build = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "built")]
+    build = [
+        sys.executable,
+        "setup.py",
+        "--quiet",
+        "build_py",
+        "--build-lib",
+        str(tmp_path / "built"),
+    ]
     subprocess.run(build, cwd=source / "integrations" / "vllm", check=True)
     look = [sys.executable, "-I", "-c", LOOK, str(tmp_path / "built")]
     found = json.loads(subprocess.run(look, check=True, capture_output=True, text=True).stdout)

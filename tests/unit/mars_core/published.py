@@ -1,4 +1,5 @@
-"""The rules as their sources define them, in the form of verification.md: a second implementation, in plain numbers."""
+"""The rules as their sources define them, in the form of verification.md: a second implementation,
+in plain numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def low_margin(rule: str, z: Distribution) -> bool:
     value, (first, second, *_) = values_of(rule), ranked(z)
     if rule == "mars-gap":
         return z[first] - z[second] < value["gap"]
-    return rule in ("mars", "mars-algorithm1") and z[first] > 0 and z[second] / z[first] > value["theta"]
+    return (
+        rule in ("mars", "mars-algorithm1")
+        and z[first] > 0
+        and z[second] / z[first] > value["theta"]
+    )
 
 
 def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
@@ -39,7 +44,12 @@ def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
 
 
 def accepted(
-    rule: str, z: Distribution, p: Distribution, q: Distribution | None = None, *, cold: bool = False
+    rule: str,
+    z: Distribution,
+    p: Distribution,
+    q: Distribution | None = None,
+    *,
+    cold: bool = False,
 ) -> Distribution:
     """a(x) of every token; without q for greedy drafts, ``cold`` means T = 0."""
     value, low, (first, second, *_) = values_of(rule), low_margin(rule, z), ranked(z)
@@ -54,7 +64,9 @@ def accepted(
             return [float(y == first or (low and y == second)) for y in range(V)]
         case "typical" if not cold:
             noise = -sum(each * math.log(each + 1e-5) for each in p)
-            return [float(each > min(value["epsilon"], value["delta"] * math.exp(-noise))) for each in p]
+            return [
+                float(each > min(value["epsilon"], value["delta"] * math.exp(-noise))) for each in p
+            ]
         case "topk-delta":
             return [float(y in near and soft[first] - soft[y] <= value["delta"]) for y in range(V)]
         case "topk-ratio":
@@ -62,7 +74,9 @@ def accepted(
         case "threshold" if cold:
             return [float(each >= value["single"] or y == first) for y, each in enumerate(soft)]
         case "threshold":
-            return [1.0 if r >= value["single"] else min(1.0, r / value["accumulated"]) for r in ratio]
+            return [
+                1.0 if r >= value["single"] else min(1.0, r / value["accumulated"]) for r in ratio
+            ]
         case "lenience" if cold:
             return [float(each >= value["lenience"] * max(soft)) for each in soft]
         case "lenience":
@@ -71,18 +85,24 @@ def accepted(
             return [min(1.0, r + value["tolerance"] * (1 - max(p))) if r else 0.0 for r in ratio]
         case "entropy":
             spread = -sum(each * math.log(each) for each in p if each)
-            return [min(1.0, r / min(math.exp(-value["alpha"] * spread), value["limit"])) for r in ratio]
+            return [
+                min(1.0, r / min(math.exp(-value["alpha"] * spread), value["limit"])) for r in ratio
+            ]
         case "ensemble":
             return [1 - value["weight"] + value["weight"] * each for each in strict]
         case "cascade-token" if q is None:
-            return [1.0 if s >= (1 - value["alpha"]) * max(shown) else a for s, a in zip(shown, p, strict=True)]
+            return [
+                1.0 if s >= (1 - value["alpha"]) * max(shown) else a
+                for s, a in zip(shown, p, strict=True)
+            ]
         case "cascade-token" if q is not None:
             return [min(1.0, a / b) for a, b in zip(cascade(p, q, value["alpha"]), q, strict=True)]
     return strict
 
 
 def own_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
-    """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p. f follows from the probability of acceptance."""
+    """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p. f follows from the
+    probability of acceptance."""
     distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
     for x in tokens:
         forgiven = (accept[x] - p[x]) / (1 - p[x]) if accept[x] > p[x] else 0.0
@@ -101,15 +121,24 @@ def in_turn(tokens: list[int], accept: Distribution, rest: Distribution) -> Dist
 
 
 def after_node(
-    rule: str, z: Distribution, p: Distribution, drafted: list[int], confidence: list[float], q: Distribution | None, cold: bool
-) -> Distribution:  # fmt: skip
-    """The distribution after a node of a greedy draft; ``drafted`` are distinct, ``q`` is the drafter's at the node."""
+    rule: str,
+    z: Distribution,
+    p: Distribution,
+    drafted: list[int],
+    confidence: list[float],
+    q: Distribution | None,
+    cold: bool,
+) -> Distribution:
+    """The distribution after a node of a greedy draft; ``drafted`` are distinct, ``q`` is the
+    drafter's at the node."""
     value, accept, order = values_of(rule), accepted(rule, z, p, cold=cold), ranked(z)
     first, second = order[:2]
     best = sorted(drafted, key=order.index)
     without = norm([0.0 if y in drafted else each for y, each in enumerate(p)], [0.0] * V)
     match rule:
-        case "mars-reference" if not cold:  # as 5SSjw/MARS mars/model/utils.py evaluate_posterior has it
+        case "mars-reference" if (
+            not cold
+        ):  # as 5SSjw/MARS mars/model/utils.py evaluate_posterior has it
             runner_up = z[second] if p[second] else -math.inf
             if runner_up / (z[first] + 1e-10) > value["theta"]:
                 return in_turn(drafted, [float(y in (first, second)) for y in range(V)], p)
@@ -129,13 +158,23 @@ def after_node(
             distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
             for x in drafted:
                 summed += p[x]
-                reach = 1.0 if p[x] >= value["single"] else max(taken, min(1, summed / value["accumulated"]))
+                reach = (
+                    1.0
+                    if p[x] >= value["single"]
+                    else max(taken, min(1, summed / value["accumulated"]))
+                )
                 distribution[x], taken = reach - taken, reach
-            return [each + (1 - taken) * other for each, other in zip(distribution, without, strict=True)]
+            return [
+                each + (1 - taken) * other
+                for each, other in zip(distribution, without, strict=True)
+            ]
         case "ensemble" if cold:
             assert q is not None
             soft = norm([math.exp(each) for each in z], z)
-            mixed = [value["weight"] * a + (1 - value["weight"]) * b for a, b in zip(soft, q, strict=True)]
+            mixed = [
+                value["weight"] * a + (1 - value["weight"]) * b
+                for a, b in zip(soft, q, strict=True)
+            ]
             return one(mixed.index(max(mixed)))
     return own_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
 

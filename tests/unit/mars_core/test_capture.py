@@ -1,4 +1,5 @@
-"""Captured steps: the same tokens as eager ones, though a replay runs no Python; and what engines leave behind."""
+"""Captured steps: the same tokens as eager ones, though a replay runs no Python; and what engines
+leave behind."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ SAMPLINGS = [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=20, top_p=0.9)]
 @pytest.fixture(scope="module")
 def pairs() -> dict[str, Pair]:
     """Pairs with a head, by architecture."""
-    return {kind: headed(random_pair(kind, noise=0.05, eos=frozenset())) for kind in ("llama", "mistral", "qwen3")}
+    return {
+        kind: headed(random_pair(kind, noise=0.05, eos=frozenset()))
+        for kind in ("llama", "mistral", "qwen3")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +56,25 @@ def llama(pairs: dict[str, Pair]) -> Pair:
 
 
 def started(
-    pair: Pair, drafter: DrafterConfig, sampling: Sampling = SAMPLINGS[0], *, prompt: str = PROMPT, new: int = 20, **named: Any
-) -> Run:  # fmt: skip
+    pair: Pair,
+    drafter: DrafterConfig,
+    sampling: Sampling = SAMPLINGS[0],
+    *,
+    prompt: str = PROMPT,
+    new: int = 20,
+    **named: Any,
+) -> Run:
     return Session(pair).start(config_for(pair, drafter, sampling, prompt=prompt, new=new, **named))
 
 
 def story(trace: Trace) -> list[object]:
     """What a run decided, step by step."""
     return [
-        (step.drafted, step.kept, [(token.id, token.outcome, token.node, token.own) for token in step.tokens])
+        (
+            step.drafted,
+            step.kept,
+            [(token.id, token.outcome, token.node, token.own) for token in step.tokens],
+        )
         for step in trace.steps
     ]
 
@@ -76,13 +90,19 @@ def capturing(pair: Pair, *, exact: bool = False) -> Pair:
 
 @pytest.mark.parametrize("warm", [False, True], ids=["greedy", "sampled and exact"])
 @pytest.mark.parametrize(
-    ("kind", "name"), [*(("llama", name) for name in DRAFTERS), ("mistral", "head, tree"), ("qwen3", "chain")]
+    ("kind", "name"),
+    [*(("llama", name) for name in DRAFTERS), ("mistral", "head, tree"), ("qwen3", "chain")],
 )
 def test_captured_steps_decide_as_eager_ones(
     pairs: dict[str, Pair], kind: str, name: str, warm: bool, stand_in: type[Replayed]
 ) -> None:
-    """Full drafts and none are captured, what is between runs eagerly, on one engine for several runs."""
-    eagerly, captured, sampling = pairs[kind], capturing(pairs[kind], exact=warm), SAMPLINGS[2 if warm else 0]
+    """Full drafts and none are captured, what is between runs eagerly, on one engine for several
+    runs."""
+    eagerly, captured, sampling = (
+        pairs[kind],
+        capturing(pairs[kind], exact=warm),
+        SAMPLINGS[2 if warm else 0],
+    )
     for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
         eager, trace = (
             finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11))
@@ -103,18 +123,29 @@ def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Rep
     captured = capturing(llama)
     for drafter in DRAFTERS.values():
         for tokens in (1, 3, 8):
-            runs = (started(each, drafter, Sampling(1.0), prompt="a", new=tokens) for each in (llama, captured))
+            runs = (
+                started(each, drafter, Sampling(1.0), prompt="a", new=tokens)
+                for each in (llama, captured)
+            )
             eager, trace = map(finished, runs)
             assert story(trace) == story(eager)
     assert stand_in.captures > len(DRAFTERS)
 
 
-def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(llama: Pair, stand_in: type[Replayed]) -> None:
-    """Runs that alternate, overlap or are given up leave nothing behind; texts of similar length share an engine."""
+def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
+    llama: Pair, stand_in: type[Replayed]
+) -> None:
+    """Runs that alternate, overlap or are given up leave nothing behind; texts of similar length
+    share an engine."""
     captured = capturing(llama)
     drafter, sampling = DRAFTERS["head, tree"], Sampling(1.0)
-    expected = [story(finished(started(llama, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)]
-    assert [story(finished(started(captured, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)] == expected
+    expected = [
+        story(finished(started(llama, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)
+    ]
+    assert [
+        story(finished(started(captured, drafter, sampling, prompt=text)))
+        for text in ("abc", PROMPT)
+    ] == expected
     made = stand_in.captures
     first, second = (started(captured, drafter, sampling, prompt=text) for text in ("abc", PROMPT))
     abandoned = started(captured, drafter, sampling)
@@ -146,13 +177,18 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
         Session(captured),
         (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
     )
-    configs = [config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=8) for name, rule in lanes]
+    configs = [
+        config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=8)
+        for name, rule in lanes
+    ]
     for config in configs:
         session.warm_up(config)
     made = stand_in.captures
     for config in (*configs, *configs):
         finished(session.start(config))
-    assert made == stand_in.captures == 11, "random numbers, draft and verification of three; no draft of none"
+    assert made == stand_in.captures == 11, (
+        "random numbers, draft and verification of three; no draft of none"
+    )
 
 
 @contextmanager
@@ -173,10 +209,15 @@ def test_what_a_run_took_is_free_without_the_collector(
     replayed(monkeypatch)
     pair = replace(llama, graphs=graphs, engines=Engines())
     with uncollected():
-        for end, name in product(("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")):
+        for end, name in product(
+            ("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")
+        ):
             run: Run | None = started(pair, DRAFTERS[name], new=10)
             assert run is not None and run._engine is not None
-            parts = [weakref.ref(part) for part in (run._engine, run._engine._target, run._engine.drafter)]
+            parts = [
+                weakref.ref(part)
+                for part in (run._engine, run._engine._target, run._engine.drafter)
+            ]
             next(run)
             if end == "dropped":
                 run = None
@@ -198,7 +239,9 @@ def broken(*_arguments: object) -> None:
     raise RuntimeError("broken")
 
 
-def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With stand-ins for torch.cuda that note what is asked of them."""
     noted: list[tuple[str, Any]] = []
 
@@ -210,16 +253,24 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch
     stream = SimpleNamespace(wait_stream=lambda _other: None)
     graph = SimpleNamespace(replay=lambda: noted.append(("replay", None)))
     for name, value in {
-        "Stream": lambda _device: stream, "current_stream": lambda _device: stream, "CUDAGraph": lambda: graph,
-        "stream": lambda given: entered("stream", given), "device": lambda given: entered("device", given),
-        "graph": lambda *given, **named: entered("graph", *given, **named), "graph_pool_handle": lambda: (0, 7),
-    }.items():  # fmt: skip
+        "Stream": lambda _device: stream,
+        "current_stream": lambda _device: stream,
+        "CUDAGraph": lambda: graph,
+        "stream": lambda given: entered("stream", given),
+        "device": lambda given: entered("device", given),
+        "graph": lambda *given, **named: entered("graph", *given, **named),
+        "graph_pool_handle": lambda: (0, 7),
+    }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     device = torch.device("cuda", 77)  # what is kept a device must be made under the stand-ins
     made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
     made[0].replay()
     asked = [given for what, given in noted if what == "graph"]
-    assert asked == [((graph,), {"pool": (0, 7), "stream": stream, "capture_error_mode": "thread_local"})] * 2
+    assert (
+        asked
+        == [((graph,), {"pool": (0, 7), "stream": stream, "capture_error_mode": "thread_local"})]
+        * 2
+    )
     assert [given for what, given in noted if what == "stream"] == [((stream,), {})] * 2
     order = [what for what, _ in noted if what in ("stream", "graph", "function", "replay")]
     assert order == ["stream", "function", "function", "graph", "function"] * 2 + ["replay"]
@@ -227,7 +278,8 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(monkeypatch
 
 @pytest.mark.parametrize("name", ["none", "ngram"])
 def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
-    """The drafts of these drafters are what was sent, so that noise and verification are captured: without a draft, and with a full one."""
+    """The drafts of these drafters are what was sent, so that noise and verification are captured:
+    without a draft, and with a full one."""
     finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40))
     assert stand_in.captures == (2 if name == "none" else 4)
 
@@ -249,12 +301,16 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
     [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
-def test_a_replay_never_asks_the_host(llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]) -> None:
+def test_a_replay_never_asks_the_host(
+    llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
+) -> None:
     captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Operations()
     stand_in.watch = watch
     few = ("strict", "mars")[: 2 - (name == "none")]
     for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
-        if drafter.mode not in rule.modes or (drafter.tree is not None and rule.name in ("fly", "ensemble")):
+        if drafter.mode not in rule.modes or (
+            drafter.tree is not None and rule.name in ("fly", "ensemble")
+        ):
             continue
         before = stand_in.replays
         finished(started(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=7))
@@ -270,7 +326,9 @@ def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
     folder = tmp_path_factory.mktemp("pairs")
     specs = [tiny_pair(folder), eagle_pair(folder)]
     return {
-        graphs: [ModelPool(device="cuda", dtype="float32", graphs=graphs).get(spec) for spec in specs]
+        graphs: [
+            ModelPool(device="cuda", dtype="float32", graphs=graphs).get(spec) for spec in specs
+        ]
         for graphs in (False, True)
     }
 
@@ -279,12 +337,16 @@ def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
 @needs_cuda
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_graphs_decide_as_eager_steps(on_cuda: dict[bool, list[Pair]], name: str, sampling: Sampling) -> None:
+def test_graphs_decide_as_eager_steps(
+    on_cuda: dict[bool, list[Pair]], name: str, sampling: Sampling
+) -> None:
     pairs = {graphs: found[name.startswith("head")] for graphs, found in on_cuda.items()}
     for seed in range(2):
         for text in (PROMPT, "a", PROMPT * 20):
             eager, recorded = (
-                finished(started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64))
+                finished(
+                    started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64)
+                )
                 for graphs in (False, True)
             )
             assert recorded.token_ids == eager.token_ids

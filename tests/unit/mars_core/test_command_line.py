@@ -1,4 +1,5 @@
-"""The command line on a pair in local folders: JSON that a program can read, a table that a person can, errors in one sentence."""
+"""The command line on a pair in local folders: JSON that a program can read, a table that a person
+can, errors in one sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +51,19 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
-    options = ["--rule", "mars", "--theta", "0.9", "--k", "3", "--temperature", "1", "--seed", "7", "--json"]
+    options = [
+        "--rule",
+        "mars",
+        "--theta",
+        "0.9",
+        "--k",
+        "3",
+        "--temperature",
+        "1",
+        "--seed",
+        "7",
+        "--json",
+    ]
     code, out, _ = call("compare", "--prompt", "<b>hi</b>", *options, *folders)
     document: dict[str, Any] = json.loads(out)
     assert code == 0
@@ -58,7 +71,9 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
     assert document["config"]["seed"] == 7
     for run in document["runs"]:
         assert len(run["token_ids"]) == run["summary"]["new_tokens"] == 8
-        assert [token["id"] for token in run["tokens"] if token["outcome"] != "rejected"] == run["token_ids"]
+        assert [token["id"] for token in run["tokens"] if token["outcome"] != "rejected"] == run[
+            "token_ids"
+        ]
         assert run["config"]["drafter"]["k"] == 3
     assert document["runs"][1]["config"]["rule"]["parameters"] == {"theta": 0.9}
     assert document["runs"][0]["divergence"] is None
@@ -77,7 +92,16 @@ def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
 
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
 def test_run_without_a_draft_model(folders: list[str], call: Call, rule: str, drafter: str) -> None:
-    options = [*folders[:2], "--drafter", drafter, "--max-new-tokens", "5", "--rule", rule, "--json"]
+    options = [
+        *folders[:2],
+        "--drafter",
+        drafter,
+        "--max-new-tokens",
+        "5",
+        "--rule",
+        rule,
+        "--json",
+    ]
     code, out, _ = call("run", "--prompt", "abc", *options)
     assert code == 0
     assert json.loads(out)["config"]["drafter"]["kind"] == drafter
@@ -134,7 +158,9 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
     monkeypatch.setattr("mars_core.models.exactness.CANDIDATES", (PassShapes(2, 64, 128),))
     product = ModelCache.forward
     monkeypatch.setattr(
-        ModelCache, "forward", lambda self, ids, *rest, **more: product(self, ids, *rest, **more) + 1e-5 * len(ids)
+        ModelCache,
+        "forward",
+        lambda self, ids, *rest, **more: product(self, ids, *rest, **more) + 1e-5 * len(ids),
     )
     _, out, _ = call("run", "--prompt", "abc", *folders)
     assert "not exact: its logits near position " in out
@@ -153,9 +179,15 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
             "The rule is strict and the drafter none; rule none and drafter none can",
         ),
         (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter ngram or none"),
-        (["--thinking", "on"], "thinking is on, but no chat template is used; it must be left at the model's default."),
+        (
+            ["--thinking", "on"],
+            "thinking is on, but no chat template is used; it must be left at the model's default.",
+        ),
         (["--set", "theta"], "takes NAME=VALUE"),
-        (["--rule", "topk-delta", "--set", "n=2.5"], "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only."),
+        (
+            ["--rule", "topk-delta", "--set", "n=2.5"],
+            "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only.",
+        ),
         (["--set", "speed=1"], "has a parameter speed"),
         (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
         (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
@@ -189,13 +221,25 @@ def test_an_eagle3_head_in_a_folder_drafts(
     document: dict[str, Any] = json.loads(out)
     drafter = document["config"]["drafter"]
     assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(head))
-    assert drafter["tree"] == (dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None)
+    assert drafter["tree"] == (
+        dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None
+    )
     assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
     assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
 
 
 def test_several_values_are_lanes_of_one_comparison(folders: list[str], call: Call) -> None:
-    options = ["--rule", "mars", "--rule", "typical", "--theta", "0.8,0.9", "--set", "typical.delta=0.3", "--json"]
+    options = [
+        "--rule",
+        "mars",
+        "--rule",
+        "typical",
+        "--theta",
+        "0.8,0.9",
+        "--set",
+        "typical.delta=0.3",
+        "--json",
+    ]
     code, out, _ = call("compare", "--prompt", "abc", *options, *folders)
     assert code == 0
     rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in json.loads(out)["runs"]]
@@ -203,7 +247,10 @@ def test_several_values_are_lanes_of_one_comparison(folders: list[str], call: Ca
     assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
     assert rules[3][1]["delta"] == 0.3
     code, _, err = call("run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
-    assert (code, err) == (2, "The options name 2 rules or values; run takes 1, compare takes several.\n")
+    assert (code, err) == (
+        2,
+        "The options name 2 rules or values; run takes 1, compare takes several.\n",
+    )
 
 
 def test_rules_lists_every_rule_with_formula_and_parameters(call: Call) -> None:
@@ -211,13 +258,18 @@ def test_rules_lists_every_rule_with_formula_and_parameters(call: Call) -> None:
     assert code == 0
     for rule in RULES.values():
         assert all(text in out for text in (rule.name, rule.summary, rule.formula, rule.source))
-        assert all(f"{parameter.name} = {parameter.default:g}" in out for parameter in rule.parameters)
+        assert all(
+            f"{parameter.name} = {parameter.default:g}" in out for parameter in rule.parameters
+        )
 
 
 def test_models_lists_the_catalog(call: Call) -> None:
     code, out, _ = call("models")
     assert code == 0
-    assert all(name in out for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on"))
+    assert all(
+        name in out
+        for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on")
+    )
 
 
 def test_a_first_run_without_a_token_is_reported(
@@ -228,7 +280,10 @@ def test_a_first_run_without_a_token_is_reported(
 
     monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
     code, out, _ = call("compare", "--prompt", "abc", *folders)
-    assert code == 1 and out.count("[failed: The target's logits contain values that are not numbers") == 2
+    assert (
+        code == 1
+        and out.count("[failed: The target's logits contain values that are not numbers") == 2
+    )
     strict = next(line for line in out.splitlines() if line.startswith("strict "))
     assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
 
@@ -260,16 +315,23 @@ def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
 ) -> None:
     head = Path(shutil.copytree(eagle[1], tmp_path / "head"))
     config = head / "config.json"
-    hostile = {"target_hidden_size": 999, "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}}}
+    hostile = {
+        "target_hidden_size": 999,
+        "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}},
+    }
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
-    code, out, err = call("run", "--prompt", "abc", "--target", str(eagle[0]), "--drafter", f"eagle3:{head}")
+    code, out, err = call(
+        "run", "--prompt", "abc", "--target", str(eagle[0]), "--drafter", f"eagle3:{head}"
+    )
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
 
 
 def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True))
+    monkeypatch.setattr(
+        sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True)
+    )
     assert main(["rules"]) == 0
     assert b"mars" in written.getvalue() and b"z?/z? > ?" in written.getvalue()
 
@@ -287,7 +349,20 @@ runpy.run_module("mars_core", run_name="__main__", alter_sys=True)
 def test_a_process_of_its_own_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
     folders: list[str],
 ) -> None:
-    command = [sys.executable, "-c", WITHOUT_ONEDNN, "run", "--prompt", "-", "--rule", "none", "--json", *folders]
-    done = subprocess.run(command, input="hello", capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_ONEDNN,
+        "run",
+        "--prompt",
+        "-",
+        "--rule",
+        "none",
+        "--json",
+        *folders,
+    ]
+    done = subprocess.run(
+        command, input="hello", capture_output=True, text=True, cwd=Path(__file__).parents[3]
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["summary"]["prompt_tokens"] == len("hello")

@@ -1,4 +1,5 @@
-"""Going on from given tokens: the rest of one's own text is the same text, another token gives what the target alone gives from it."""
+"""Going on from given tokens: the rest of one's own text is the same text, another token gives what
+the target alone gives from it."""
 
 from __future__ import annotations
 
@@ -55,9 +56,15 @@ def pair(request: pytest.FixtureRequest, free: Pair, monkeypatch: pytest.MonkeyP
 
 
 def config(
-    pair: Pair, name: str, sampling: Sampling = SAMPLINGS[0], *, stop: tuple[str, ...] = (), new: int = NEW, seed: int = 3,
+    pair: Pair,
+    name: str,
+    sampling: Sampling = SAMPLINGS[0],
+    *,
+    stop: tuple[str, ...] = (),
+    new: int = NEW,
+    seed: int = 3,
     **options: Any,
-) -> RunConfig:  # fmt: skip
+) -> RunConfig:
     prompt = PromptConfig("once", stop=stop)
     return config_for(pair, DRAFTERS[name], sampling, prompt=prompt, new=new, seed=seed, **options)
 
@@ -68,11 +75,16 @@ def run(pair: Pair, name: str, *options: Any, **named: Any) -> Trace:
 
 def spans(trace: Trace) -> list[Given]:
     """Every output token with its characters, given or new."""
-    return [*trace.given, *(Given(token.id, token.piece, token.start, token.end) for token in trace.tokens)]
+    return [
+        *trace.given,
+        *(Given(token.id, token.piece, token.start, token.end) for token in trace.tokens),
+    ]
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize(("sampling", "given"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str)
+@pytest.mark.parametrize(
+    ("sampling", "given"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str
+)
 def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(
     pair: Pair, name: str, sampling: Sampling, given: tuple[int, ...]
 ) -> None:
@@ -83,16 +95,23 @@ def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(
         assert rest.token_ids == whole.token_ids[n:]
         assert [token.position for token in rest.tokens] == list(range(n, NEW))
         assert [token.own for token in rest.tokens] == [token.own for token in whole.tokens[n:]]
-        assert (rest.summary.new_tokens, rest.summary.prompt_tokens) == (NEW - n, whole.summary.prompt_tokens)
+        assert (rest.summary.new_tokens, rest.summary.prompt_tokens) == (
+            NEW - n,
+            whole.summary.prompt_tokens,
+        )
         assert (rest.prompt_ids, rest.config.prefix) == (whole.prompt_ids, whole.token_ids[:n])
         assert first_divergence(whole, rest) is None
 
 
 @pytest.mark.parametrize(("n", "sampling"), [(0, SAMPLINGS[0]), (5, SAMPLINGS[1])], ids=str)
-def test_from_another_token_strict_writes_what_the_target_alone_writes(pair: Pair, n: int, sampling: Sampling) -> None:
+def test_from_another_token_strict_writes_what_the_target_alone_writes(
+    pair: Pair, n: int, sampling: Sampling
+) -> None:
     whole = run(pair, "none", sampling)
     other = next(each.id for each in whole.tokens[n].top if each.id != whole.tokens[n].id)
-    alone, *drafted = (run(pair, name, sampling, prefix=(*whole.token_ids[:n], other)) for name in DRAFTERS)
+    alone, *drafted = (
+        run(pair, name, sampling, prefix=(*whole.token_ids[:n], other)) for name in DRAFTERS
+    )
     for trace in (alone, *drafted):
         assert trace.token_ids == alone.token_ids
         parting = first_divergence(whole, trace)
@@ -109,7 +128,9 @@ def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> 
 
 
 @pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
-def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(free: Pair, rule: str) -> None:
+def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(
+    free: Pair, rule: str
+) -> None:
     whole = run(free, "chain", SAMPLINGS[1], rule=rule)
     for n in range(1, 7):
         rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=whole.token_ids[:n])
@@ -123,19 +144,33 @@ def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(free:
 @pytest.mark.parametrize(
     ("prefix", "new", "message"),
     [
-        ((1, 10_000), 8, "Token 1 of the given beginning has id 10000; this target's ids are 0 to "),
+        (
+            (1, 10_000),
+            8,
+            "Token 1 of the given beginning has id 10000; this target's ids are 0 to ",
+        ),
         ((-1,), 8, "Token 0 of the given beginning has id -1; this target's ids are 0 to "),
-        ((1, 2, 7), 8, "Token 2 of the given beginning, id 7, ends the text; nothing can follow it"),
+        (
+            (1, 2, 7),
+            8,
+            "Token 2 of the given beginning, id 7, ends the text; nothing can follow it",
+        ),
         ((7, 1), 8, "Token 0 of the given beginning, id 7, ends the text"),
         (
             (1,) * 250,
             8,
             "prompt has 4 tokens and the given beginning 250; 1 to 2 fit into the context of tests/target, 256 tokens",
         ),
-        ((1,) * 252, 1, "prompt and beginning alone do not fit into the context of tests/target, 256"),
+        (
+            (1,) * 252,
+            1,
+            "prompt and beginning alone do not fit into the context of tests/target, 256",
+        ),
     ],
 )
-def test_bad_beginnings_are_named(free: Pair, prefix: tuple[int, ...], new: int, message: str) -> None:
+def test_bad_beginnings_are_named(
+    free: Pair, prefix: tuple[int, ...], new: int, message: str
+) -> None:
     ending = replace(free, eos_ids=frozenset((7,)))
     with pytest.raises(ValueError, match=message) as caught:
         Session(ending).start(config(ending, "chain", prefix=prefix, new=new))
@@ -149,7 +184,9 @@ def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
     inside = whole.text[2:5]
     across = whole.text[whole.tokens[8].start - 2 : whole.tokens[8].end]
     assert len(across) > 2
-    assert inside not in whole.text[3:], "the stop string of this test stands in the given part only"
+    assert inside not in whole.text[3:], (
+        "the stop string of this test stands in the given part only"
+    )
     free_text = run(free, "chain", prefix=given, new=NEW - 8, stop=(inside,))
     assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, whole.text)
     stopped = run(free, "chain", prefix=given, new=NEW - 8, stop=(across,))
@@ -167,14 +204,27 @@ def test_a_run_that_never_began_has_its_given_text(free: Pair) -> None:
 @pytest.fixture(scope="module")
 def bytes_pair() -> Pair:
     """A pair whose tokens are bytes."""
-    return pair_of(tiny_model("llama", vocab_size=BYTES + 1), None, byte_level_tokenizer(), frozenset())
+    return pair_of(
+        tiny_model("llama", vocab_size=BYTES + 1), None, byte_level_tokenizer(), frozenset()
+    )
 
 
-def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_it(bytes_pair: Pair) -> None:
+def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_it(
+    bytes_pair: Pair,
+) -> None:
     ids = bytes_pair.tokenizer("x日本!")["input_ids"]
     whole = Assembler(bytes_pair.tokenizer, bytes_pair.pieces, (), ids)
     assert whole.text == "x日本!"
-    assert [whole.text[given.start : given.end] for given in whole.given] == ["x", "", "", "日", "", "", "本", "!"]
+    assert [whole.text[given.start : given.end] for given in whole.given] == [
+        "x",
+        "",
+        "",
+        "日",
+        "",
+        "",
+        "本",
+        "!",
+    ]
     begun = run(bytes_pair, "ngram", prefix=tuple(ids[:6]))
     assert begun.given == whole.given[:6]
     assert begun.text.startswith("x日")
@@ -187,5 +237,7 @@ def test_text_and_spans_are_the_same_wherever_bytes_are_cut(bytes_pair: Pair, se
     whole = run(bytes_pair, "ngram", Sampling(2.0), seed=seed)
     assert any(token.start == token.end for token in whole.tokens)
     for n in range(NEW):
-        rest = run(bytes_pair, "ngram", Sampling(2.0), seed=seed, prefix=whole.token_ids[:n], new=NEW - n)
+        rest = run(
+            bytes_pair, "ngram", Sampling(2.0), seed=seed, prefix=whole.token_ids[:n], new=NEW - n
+        )
         assert (rest.text, spans(rest)) == (whole.text, spans(whole))

@@ -1,5 +1,6 @@
-"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a fresh pass through the model as it was loaded,
-whatever else is read, not rounded to half precision, with masks that every kernel takes."""
+"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a fresh pass
+through the model as it was loaded, whatever else is read, not rounded to half precision, with masks
+that every kernel takes."""
 
 from __future__ import annotations
 
@@ -54,7 +55,14 @@ def fresh(model: PreTrainedModel, ids: Tensor) -> Tensor:
 
 @pytest.fixture(
     scope="module",
-    params=[*KINDS, "llama, biases", "qwen3, windows", "llama, llama3", "phi3, partial", "llama, one group"],
+    params=[
+        *KINDS,
+        "llama, biases",
+        "qwen3, windows",
+        "llama, llama3",
+        "phi3, partial",
+        "llama, one group",
+    ],
 )
 def plain(request: pytest.FixtureRequest) -> PreTrainedModel:
     kind, _, variant = request.param.partition(", ")
@@ -62,17 +70,29 @@ def plain(request: pytest.FixtureRequest) -> PreTrainedModel:
         "": {},
         "biases": {"attention_bias": True, "mlp_bias": True},
         "windows": {
-            "use_sliding_window": True, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"],
+            "use_sliding_window": True,
+            "sliding_window": 8,
+            "layer_types": ["full_attention", "sliding_attention"],
         },
         "llama3": {
             "rope_parameters": {
-                "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "rope_type": "llama3",
+                "rope_theta": 500.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 16,
             }
         },
-        "partial": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+        "partial": {
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.5,
+            }
+        },
         "one group": {"num_key_value_heads": 4},
-    }  # fmt: skip
+    }
     model = built(kind, **options[variant])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
@@ -97,7 +117,9 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
         wrong = torch.cat([ids[at : at + kept], random_ids(count - kept, seed=1)])
         found, wanted = cache.forward(wrong, at), fresh(plain, torch.cat([ids[:at], wrong]))[at:]
         torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-3)
-        torch.testing.assert_close(cache.forward(wrong, at, logits=1), wanted[-1:], atol=2e-4, rtol=1e-3)
+        torch.testing.assert_close(
+            cache.forward(wrong, at, logits=1), wanted[-1:], atol=2e-4, rtol=1e-3
+        )
         at += kept
 
 
@@ -116,7 +138,11 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
         alone.append(fresh(plain, torch.cat([ids, nodes[way]]))[-1])
     text = torch.cat([ids, nodes[path]])
     wanted = fresh(plain, torch.cat([text, ids[:2]]))[-2:]
-    for size in (CacheSize(60, 7), CacheSize(60, 16, whole=True), CacheSize(60, 16, FIXED, whole=True)):
+    for size in (
+        CacheSize(60, 7),
+        CacheSize(60, 16, whole=True),
+        CacheSize(60, 16, FIXED, whole=True),
+    ):
         cache = open_cache(model, size)
         cache.read(ids)
         found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
@@ -128,22 +154,35 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
 @torch.no_grad()
 @pytest.mark.parametrize("kind", [*FAST, "gemma3"])
 def test_whole_passes_are_tight_ones(kind: str) -> None:
-    """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt that has not begun."""
+    """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt
+    that has not begun."""
     model, ids = prepared(built(kind)), random_ids(40)
-    tight, whole = open_cache(model, CacheSize(100, 8)), open_cache(model, CacheSize(100, 8, whole=True))
+    tight, whole = (
+        open_cache(model, CacheSize(100, 8)),
+        open_cache(model, CacheSize(100, 8, whole=True)),
+    )
     depths, sees = torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
     for length in (0, 1, 17, 30):
         for cache in (tight, whole):
             cache.read(ids[:length])
-        chain, tree = tight.forward(ids[30:36], length), tight.forward_tree(ids[:4], length, depths, sees)
+        chain, tree = (
+            tight.forward(ids[30:36], length),
+            tight.forward_tree(ids[:4], length, depths, sees),
+        )
         for start in (length, torch.tensor(length)) if kind in FAST else (length,):
-            torch.testing.assert_close(whole.forward(ids[30:36], start), chain, atol=1e-4, rtol=1e-4)
-            torch.testing.assert_close(whole.forward_tree(ids[:4], start, depths, sees), tree, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(
+                whole.forward(ids[30:36], start), chain, atol=1e-4, rtol=1e-4
+            )
+            torch.testing.assert_close(
+                whole.forward_tree(ids[:4], start, depths, sees), tree, atol=1e-4, rtol=1e-4
+            )
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma3"])
-def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layers(kind: str) -> None:
+def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layers(
+    kind: str,
+) -> None:
     plain, ids = built(kind), random_ids(LONG)
     hidden = plain(ids[None], output_hidden_states=True, use_cache=False).hidden_states
     taps = torch.cat([hidden[0][0], hidden[1][0]], -1)
@@ -162,7 +201,9 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
 
 
-def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> None:
+def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> (
+    None
+):
     plain = built("llama")
     layer: Any = plain.get_decoder().layers[1]
     layer.self_attn.scaling *= 1.5
@@ -184,12 +225,20 @@ def ready(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
 @torch.no_grad()
 @pytest.mark.parametrize(
     "cache_size",
-    [CacheSize(60, 20), CacheSize(60, 20, whole=True), CacheSize(60, 20, FIXED, whole=True), CacheSize(60, 20, EVEN)],
+    [
+        CacheSize(60, 20),
+        CacheSize(60, 20, whole=True),
+        CacheSize(60, 20, FIXED, whole=True),
+        CacheSize(60, 20, EVEN),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "phi3", "gemma3", "gpt2"])
-def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels of CUDA check the address of a mask: one that begins amid another's memory stops a run there."""
+def test_masks_are_contiguous_and_aligned(
+    kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels of CUDA check the address of a mask: one that begins amid another's memory stops a
+    run there."""
     model, masks = ready(kind), []
     attention = nn.functional.scaled_dot_product_attention
 
@@ -205,16 +254,21 @@ def test_masks_are_contiguous_and_aligned(kind: str, cache_size: CacheSize, monk
         for count in (1, 3, 6):
             cache.forward(ids[:count], at)
         if kind != "gpt2":
-            cache.forward_tree(ids[:4], at, torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2))
+            cache.forward_tree(
+                ids[:4], at, torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
+            )
     assert len(masks) > 8
     assert all(mask.is_contiguous() and mask.data_ptr() % 64 == 0 for mask in masks)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("size", [CacheSize(80, 16, FIXED, whole=True), CacheSize(80, 60, EVEN)], ids=str)
+@pytest.mark.parametrize(
+    "size", [CacheSize(80, 16, FIXED, whole=True), CacheSize(80, 60, EVEN)], ids=str
+)
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma3"])
 def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: CacheSize) -> None:
-    """Tokens one by one, six at once, forty at once (in several passes, where there are fewer rows), and with others behind them."""
+    """Tokens one by one, six at once, forty at once (in several passes, where there are fewer
+    rows), and with others behind them."""
     cache, ids = open_cache(ready(kind, HALF), size), random_ids(60)
     cache.read(ids[:10])
 
@@ -234,7 +288,9 @@ def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: Cac
 
 
 @torch.no_grad()
-def test_the_width_of_a_tokens_pass_follows_from_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_width_of_a_tokens_pass_follows_from_its_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whatever is read with it; rows beyond the width are padding."""
     computed, seen = FastCache._pass, set[tuple[int, int]]()
 
@@ -254,7 +310,8 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(monkeypatch: pytes
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gemma3", "gpt2"])
 def test_logits_of_half_precision_are_not_rounded_to_it(kind: str) -> None:
-    """Whether the output layer stands behind fast layers or transformers' modules, soft-capped or tied to the input's."""
+    """Whether the output layer stands behind fast layers or transformers' modules, soft-capped or
+    tied to the input's."""
     cache = open_cache(ready(kind, HALF), CacheSize(40, 8))
     logits = cache.forward(random_ids(12), 0)
     assert logits.dtype == torch.float32
@@ -282,7 +339,11 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
     model, ids = ready(kind), random_ids(3)
-    for cache_size in (CacheSize(40, 8), CacheSize(40, 16, FIXED, whole=True), CacheSize(40, 8, EVEN)):
+    for cache_size in (
+        CacheSize(40, 8),
+        CacheSize(40, 16, FIXED, whole=True),
+        CacheSize(40, 8, EVEN),
+    ):
         cache: ModelCache = open_cache(model, cache_size, taps=(1,))
         assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)
         assert torch.isfinite(cache.forward(ids, 0)).all()
@@ -300,7 +361,9 @@ def test_product_is_that_of_the_plain_layer(bias: bool, rows: int, batch: tuple[
         assert packed(x).shape == (*batch, rows, 33)
         torch.testing.assert_close(packed(x), plain(x), atol=1e-5, rtol=1e-5)
         for layer in (packed, PlainLinear(plain.weight, plain.bias)):
-            torch.testing.assert_close(layer.added(x, other), other + plain(x), atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(
+                layer.added(x, other), other + plain(x), atol=1e-5, rtol=1e-5
+            )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -334,7 +397,9 @@ def test_only_plain_layers_in_a_dtype_of_the_processor_are_packed_and_counts_sta
     ]
     assert [(weight.shape, weight.dtype) for weight in model.parameters()] == sizes
     first = model[0]
-    assert isinstance(first, PackedLinear) and first.weight.is_meta, "the numbers are in memory once"
+    assert isinstance(first, PackedLinear) and first.weight.is_meta, (
+        "the numbers are in memory once"
+    )
 
 
 def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
@@ -352,17 +417,30 @@ def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (9, 3), (8, 2)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
-def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(heads: tuple[int, int], dtype: torch.dtype) -> None:
-    """Kernels read 32 rows at a time, of all query heads that share a key head; the last ones may be fewer."""
+def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
+    heads: tuple[int, int], dtype: torch.dtype
+) -> None:
+    """Kernels read 32 rows at a time, of all query heads that share a key head; the last ones may
+    be fewer."""
     torch.manual_seed(0)
     (query, key), width, most = heads, 128, 64
-    q, keys, values = torch.randn(1, most, query, 64), torch.randn(1, key, width, 64), torch.randn(1, key, width, 64)
+    q, keys, values = (
+        torch.randn(1, most, query, 64),
+        torch.randn(1, key, width, 64),
+        torch.randn(1, key, width, 64),
+    )
     seen = torch.arange(width) <= width - most + torch.arange(most)[:, None]
     mask = torch.where(seen, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
 
     def attended(rows: slice) -> Tensor:
         parts = (
-            each.to(dtype) for each in (q[:, rows], keys, values, mask.unflatten(0, (most, -1))[rows].flatten(0, 1))
+            each.to(dtype)
+            for each in (
+                q[:, rows],
+                keys,
+                values,
+                mask.unflatten(0, (most, -1))[rows].flatten(0, 1),
+            )
         )
         return _attend(*parts, Heads(query, key, 64, 0.125))
 
@@ -380,7 +458,9 @@ def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -
 
 
 @pytest.mark.parametrize("lacking", ["library", "operator"])
-def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onednn_layers_stay_what_they_are(
+    lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in torch for macOS."""
     if lacking == "library":
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
@@ -389,7 +469,9 @@ def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pyt
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(3, 4)
     wanted = model(x)
     pack(model)
-    assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(model(x), wanted)
+    assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(
+        model(x), wanted
+    )
     assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
     monkeypatch.setattr("mars_core.decoder.linear.halvable", lambda _weight: False)
     half = nn.Linear(4, 3, dtype=torch.bfloat16)
@@ -400,11 +482,15 @@ def test_without_onednn_layers_stay_what_they_are(lacking: str, monkeypatch: pyt
 def test_a_large_tied_table_is_in_memory_once(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     monkeypatch.setattr("mars_core.decoder.linear._SMALL", 0 if large else 2**26)
     config = tiny_config("llama", tie_word_embeddings=True)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
+    model = (
+        AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
+    )
     ids = torch.tensor([[5, 9, 5, 30, 7, 8]])
     wanted = model(ids).logits
     pack(model)
     table, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     assert type(output) is (TiedLinear if large else PackedLinear)
-    assert (output.weight.data_ptr() == table.data_ptr()) is large and hasattr(output, "packed") is not large
+    assert (output.weight.data_ptr() == table.data_ptr()) is large and hasattr(
+        output, "packed"
+    ) is not large
     torch.testing.assert_close(model(ids).logits, wanted, atol=1e-4, rtol=1e-4)

@@ -1,4 +1,5 @@
-"""The bundled pair's text: repeatable, varied, arithmetically right, and disjoint from what measures the pair."""
+"""The bundled pair's text: repeatable, varied, arithmetically right, and disjoint from what
+measures the pair."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
         results = []
         for a, sign, b, result in _EQUATION.findall(item.solution):
             left, right = int(a), int(b)
-            expected = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[sign]
+            expected = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[
+                sign
+            ]
             assert int(result) == expected
             results.append(int(result))
         assert results[-1] == item.answer
@@ -40,7 +43,9 @@ def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch)
     """Problems that the stream has are not in it once they are held out."""
     assert len({item.question for item in held_out()}) == 600
     asked = [document.request for document in islice(documents(1), 60) if document.request]
-    monkeypatch.setattr("mars_core.demo.corpus.held_out", lambda: [SimpleNamespace(question=each) for each in asked])
+    monkeypatch.setattr(
+        "mars_core.demo.corpus.held_out", lambda: [SimpleNamespace(question=each) for each in asked]
+    )
     assert len(asked) > 20
     assert not {*asked} & {document.request for document in islice(documents(1), 60)}
 

@@ -1,6 +1,8 @@
-"""EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact, and strict stays the target's own text.
+"""EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact,
+and strict stays the target's own text.
 
-The models have twelve tokens, so that an untrained head is often right: drafted paths are kept, branches are taken.
+The models have twelve tokens, so that an untrained head is often right: drafted paths are kept,
+branches are taken.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import Pair
 from mars_core.sampling import Use, noise, words
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, Sampling, Step, StopReason, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    Sampling,
+    Step,
+    StopReason,
+    Trace,
+    TreeShape,
+)
 from tests.checkpoints import SPECIAL, tiny_model, tiny_tokenizer
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import config_for, decoded, pair_of
@@ -31,9 +42,15 @@ NOTED = 10  # new tokens of the runs whose drafts are compared one by one
 PROMPT = "agbbeahc"
 KINDS = ("llama", "qwen2", "qwen3", "mistral", "phi3")
 SHAPES = [
-    TreeShape(1, 1, 1), TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(24, 6, 4), TreeShape(60, 8, 10),
-    TreeShape(60, 2, 12), TreeShape(60, 5, 3),
-]  # fmt: skip
+    TreeShape(1, 1, 1),
+    TreeShape(5, 5, 1),
+    TreeShape(2, 1, 2),
+    TreeShape(7, 3, 2),
+    TreeShape(24, 6, 4),
+    TreeShape(60, 8, 10),
+    TreeShape(60, 2, 12),
+    TreeShape(60, 5, 3),
+]
 FEW = SHAPES[3:6:2]  # on other architectures than Llama
 SAMPLINGS = [Sampling(0.0), Sampling(0.7, top_p=0.9)]
 
@@ -47,9 +64,16 @@ class Models:
     head: Eagle3Head
 
     def run(
-        self, sampling: Sampling, shape: TreeShape | None, *, prompt: str = PROMPT, seed: int = 0, new: int = 24,
-        eos: frozenset[int] = frozenset(), mode: DraftMode = DraftMode.COUPLED,
-    ) -> Trace:  # fmt: skip
+        self,
+        sampling: Sampling,
+        shape: TreeShape | None,
+        *,
+        prompt: str = PROMPT,
+        seed: int = 0,
+        new: int = 24,
+        eos: frozenset[int] = frozenset(),
+        mode: DraftMode = DraftMode.COUPLED,
+    ) -> Trace:
         pair, drafter = (
             replace(self.pair, eos_ids=eos),
             DrafterConfig("eagle3" if shape else "none", tree=shape, mode=mode),
@@ -60,13 +84,28 @@ class Models:
 def models_of(name: str, draft_vocabulary: int = V) -> Models:
     kind, _, own = name.partition(", ")
     target = tiny_model(
-        kind, seed=5, vocab_size=V, num_hidden_layers=3, max_position_embeddings=CONTEXT, bos_token_id=None, eos_token_id=None
-    )  # fmt: skip
-    options: dict[str, Any] = {"draft_vocabulary": draft_vocabulary, "taps": (0, 1, 2), "norm_before_residual": True}
+        kind,
+        seed=5,
+        vocab_size=V,
+        num_hidden_layers=3,
+        max_position_embeddings=CONTEXT,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    options: dict[str, Any] = {
+        "draft_vocabulary": draft_vocabulary,
+        "taps": (0, 1, 2),
+        "norm_before_residual": True,
+    }
     head = random_head(tiny_config(target.config, **options), target, seed=7)
-    pair, quick = pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not own), copy.deepcopy(head)
+    pair, quick = (
+        pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not own),
+        copy.deepcopy(head),
+    )
     prepare_head(quick)
-    return Models(replace(pair, head=quick, head_ref=ModelRef("tests/head", "2" * 40)), target, head)
+    return Models(
+        replace(pair, head=quick, head_ref=ModelRef("tests/head", "2" * 40)), target, head
+    )
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +121,11 @@ def test_strict_with_trees_is_the_target_alone(name: str) -> None:
         alone = models.run(sampling, None, seed=1)
         if not sampling.temperature:
             ids = torch.tensor([alone.prompt_ids])
-            options: Any = {"do_sample": False, "max_new_tokens": 24, "attention_mask": torch.ones_like(ids)}
+            options: Any = {
+                "do_sample": False,
+                "max_new_tokens": 24,
+                "attention_mask": torch.ones_like(ids),
+            }
             greedy = models.target.generate(ids, pad_token_id=0, **options)  # type: ignore[operator]
             assert alone.token_ids == tuple(greedy[0, ids.shape[1] :].tolist())
         for shape in SHAPES[int(sampling.temperature > 0) :: 2] if name == "llama" else FEW:
@@ -101,11 +144,16 @@ def branches(step: Step) -> bool:
 @pytest.mark.parametrize("mode", [DraftMode.GREEDY, DraftMode.COUPLED])
 @pytest.mark.parametrize("draft_vocabulary", [V, 6])
 @pytest.mark.parametrize(
-    "shape", [TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(16, 4, 3)], ids=str
+    "shape",
+    [TreeShape(5, 5, 1), TreeShape(2, 1, 2), TreeShape(7, 3, 2), TreeShape(16, 4, 3)],
+    ids=str,
 )
-def test_every_draft_is_what_its_definition_gives(shape: TreeShape, draft_vocabulary: int, mode: DraftMode) -> None:
-    """Drafts of a run against ones built path by path without any cache, from the target's features of a fresh pass. Coupled ones are
-    the greedy ones of probabilities in proportion to q/E, with the noise E of each place."""
+def test_every_draft_is_what_its_definition_gives(
+    shape: TreeShape, draft_vocabulary: int, mode: DraftMode
+) -> None:
+    """Drafts of a run against ones built path by path without any cache, from the target's features
+    of a fresh pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
+    the noise E of each place."""
     models = models_of("llama", draft_vocabulary)
     trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
     ids, start = list(trace.prompt_ids), len(trace.prompt_ids)
@@ -114,7 +162,9 @@ def test_every_draft_is_what_its_definition_gives(shape: TreeShape, draft_vocabu
         exponential = torch.ones_like(exponential)
     for step in trace.steps:
         most = min(shape.depth, start + NOTED - len(ids) - 1)
-        tree = defined_tree(models, ids, replace(shape, depth=most), exponential[len(ids) - start :].tolist())
+        tree = defined_tree(
+            models, ids, replace(shape, depth=most), exponential[len(ids) - start :].tolist()
+        )
         assert paths(step) == pytest.approx(tree, rel=1e-4)
         ids += [token.id for token in step.emitted]
     assert len(trace.steps) > 2
@@ -133,8 +183,9 @@ def paths(step: Step) -> dict[tuple[int, ...], float]:
 def defined_tree(
     models: Models, ids: list[int], shape: TreeShape, exponential: list[list[float]]
 ) -> dict[tuple[int, ...], float]:
-    """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best ``tokens`` of all candidates. They are
-    compared by q divided by the ``exponential`` noise of their place."""
+    """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best
+    ``tokens`` of all candidates. They are compared by q divided by the ``exponential`` noise of
+    their place."""
     chance: dict[tuple[int, ...], float] = {}
     score = {(): 0.0}
     frontier: list[tuple[int, ...]] = [()]
@@ -155,16 +206,26 @@ def defined_tree(
     return {path: chance[path] for path in best}
 
 
-def distribution_after(head: Eagle3Head, hidden: Tensor, ids: list[int], path: tuple[int, ...]) -> dict[int, float]:
-    """The head's distribution after ids and a drafted path: all entries anew, the drafted ones fed with the head's own output."""
+def distribution_after(
+    head: Eagle3Head, hidden: Tensor, ids: list[int], path: tuple[int, ...]
+) -> dict[int, float]:
+    """The head's distribution after ids and a drafted path: all entries anew, the drafted ones fed
+    with the head's own output."""
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
-        residual, q, k, v = project(head, following[None, :count], hidden[None], torch.arange(count)[None])
-        attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        residual, q, k, v = project(
+            head, following[None, :count], hidden[None], torch.arange(count)[None]
+        )
+        attended = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=True
+        )
         output, normed = finish(head, residual, attended)
         hidden = torch.cat([hidden, output[0, -1:]])
     draft = head.lm_head(normed[0, -1]).softmax(-1)
-    return {int(head.target_ids(torch.tensor(index))): float(draft[index]) for index in range(len(draft))}
+    return {
+        int(head.target_ids(torch.tensor(index))): float(draft[index])
+        for index in range(len(draft))
+    }
 
 
 @pytest.mark.parametrize("shape", [TreeShape(60, 8, 10), TreeShape(5, 5, 1)], ids=str)
@@ -178,7 +239,9 @@ def test_a_path_that_ends_in_eos_ends_the_text_there(llama: Models, shape: TreeS
 
 def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
     left = CONTEXT - len(PROMPT)
-    alone, trace = (llama.run(Sampling(1.0), shape, new=left) for shape in (None, TreeShape(60, 8, 10)))
+    alone, trace = (
+        llama.run(Sampling(1.0), shape, new=left) for shape in (None, TreeShape(60, 8, 10))
+    )
     assert trace.token_ids == alone.token_ids
     for step in trace.steps:
         depth = max((node.depth for node in step.nodes), default=0)

@@ -1,8 +1,10 @@
-"""EAGLE-3 heads of both families are loaded as written, or refused in one sentence that names the culprit; and the head, as decoding runs
-it, computes what the papers' code computes: compared with the published equations, written a second time.
+"""EAGLE-3 heads of both families are loaded as written, or refused in one sentence that names the
+culprit; and the head, as decoding runs it, computes what the papers' code computes: compared with
+the published equations, written a second time.
 
-``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint and plain operations, one
-position at a time (EAGLE ``cnets.py``; speculators for the norms that EAGLE's own heads do not have).
+``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint
+and plain operations, one position at a time (EAGLE ``cnets.py``; speculators for the norms that
+EAGLE's own heads do not have).
 """
 
 from __future__ import annotations
@@ -30,7 +32,16 @@ from mars_core.models import ModelError
 from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
-from tests.eagle_heads import FAMILIES, LLAMA3, Family, random_head, raw_config, save_head, stored, tiny_config
+from tests.eagle_heads import (
+    FAMILIES,
+    LLAMA3,
+    Family,
+    random_head,
+    raw_config,
+    save_head,
+    stored,
+    tiny_config,
+)
 from training.head.chain import finish, project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -55,7 +66,9 @@ def whole(target: PreTrainedModel) -> Eagle3Head:
 
 
 def fetched(ref: ModelRef, target: PreTrainedModel) -> tuple[Eagle3Head, ModelRef]:
-    return load_eagle(plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append)
+    return load_eagle(
+        plan_eagle(ref, target.config, "org/target", MESSAGES.append), target, MESSAGES.append
+    )
 
 
 @dataclass
@@ -66,7 +79,9 @@ class Shelf:
     target: PreTrainedModel
     head: Eagle3Head  # what is saved if no other is given
 
-    def save(self, head: Eagle3Head | None = None, family: Family = "eagle", **options: Any) -> None:
+    def save(
+        self, head: Eagle3Head | None = None, family: Family = "eagle", **options: Any
+    ) -> None:
         save_head(head or self.head, self.folder, family, **options)
 
     def read(self, raw: dict[str, Any]) -> HeadConfig:
@@ -91,25 +106,31 @@ def shelf(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> Shelf:
 
 @torch.no_grad()
 def logits(head: Eagle3Head) -> Tensor:
-    """Draft logits and outputs of four entries that do not attend, so that every tensor but the keys' part matters."""
+    """Draft logits and outputs of four entries that do not attend, so that every tensor but the
+    keys' part matters."""
     generator = torch.Generator().manual_seed(7)
     config = head.config
     taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
     ids = torch.arange(3, 7)[None]
     residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
-    attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    attended = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True
+    )
     hidden, normed = finish(head, residual, attended)
     drafted = head.lm_head(normed)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
 
 def same(loaded: Eagle3Head, written: Eagle3Head) -> bool:
-    """Every weight, and, in the layers' plain form (a fast one rounds in another order), every number computed."""
+    """Every weight, and, in the layers' plain form (a fast one rounds in another order), every
+    number computed."""
     mine, theirs = loaded.state_dict(), written.state_dict()
     assert mine.keys() == theirs.keys()
     plain = Eagle3Head(loaded.config).eval()
     plain.load_state_dict(mine)
-    return all(torch.equal(mine[name], theirs[name]) for name in mine) and torch.equal(logits(plain), logits(written))
+    return all(torch.equal(mine[name], theirs[name]) for name in mine) and torch.equal(
+        logits(plain), logits(written)
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -136,14 +157,18 @@ def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) 
     assert torch.equal(loaded.target_ids(torch.arange(VOCABULARY)), torch.arange(VOCABULARY))
 
 
-def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(whole: Eagle3Head, shelf: Shelf) -> None:
+def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
+    whole: Eagle3Head, shelf: Shelf
+) -> None:
     tied, own = {"tie_word_embeddings": True}, {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
     shelf.save(whole, without=["lm_head.weight"], keys=tied, extra=own)
     loaded = shelf.load()
     assert loaded.lm_head.weight is loaded.embed_tokens.weight
     assert torch.equal(loaded.lm_head.weight, own["embed_tokens.weight"])
     shelf.save(whole, keys=tied)
-    assert torch.equal(shelf.load().lm_head.weight, whole.lm_head.weight)  # the key is wrong in published heads
+    assert torch.equal(
+        shelf.load().lm_head.weight, whole.lm_head.weight
+    )  # the key is wrong in published heads
 
 
 def test_biases_that_the_trainer_never_had_are_zero(shelf: Shelf) -> None:
@@ -163,10 +188,15 @@ def test_the_head_takes_the_targets_dtype_and_keeps_its_frequencies(shelf: Shelf
 
 def test_the_old_names_of_the_norms_of_the_taps_are_known(shelf: Shelf) -> None:
     written = random_head(tiny_config(shelf.target.config, fc_norm=True))
-    norms = {f"aux_norm_{level}.weight": f"fc_norm.{i}.weight" for i, level in enumerate(("low", "mid", "high"))}
+    norms = {
+        f"aux_norm_{level}.weight": f"fc_norm.{i}.weight"
+        for i, level in enumerate(("low", "mid", "high"))
+    }
     tensors = stored(written, "eagle")
     extra = {old: tensors[new] for old, new in norms.items()}
-    shelf.save(written, without=norms.values(), extra=extra, keys={"fc_norm": False, "use_aux_norm": True})
+    shelf.save(
+        written, without=norms.values(), extra=extra, keys={"fc_norm": False, "use_aux_norm": True}
+    )
     assert same(shelf.load(), written)
 
 
@@ -205,12 +235,20 @@ def test_the_tapped_layers_follow_the_convention_of_the_file(
     [
         ({}, {"rope_theta": 10_000.0, "rope_type": "default"}),
         ({"rope_theta": 1_000_000}, {"rope_theta": 1e6, "rope_type": "default"}),
-        ({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
-         {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0}),
+        (
+            {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}},
+            {"rope_theta": 5e5, "rope_type": "linear", "factor": 4.0},
+        ),
         ({"rope_parameters": LLAMA3, "rope_theta": 3.0}, LLAMA3),
-        ({"rope_theta": 500.0, "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}, LLAMA3),
+        (
+            {
+                "rope_theta": 500.0,
+                "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"},
+            },
+            LLAMA3,
+        ),
     ],
-)  # fmt: skip
+)
 def test_rotary_settings_are_carried_over_from_the_old_keys(
     keys: dict[str, Any], expected: dict[str, Any], shelf: Shelf
 ) -> None:
@@ -220,52 +258,112 @@ def test_rotary_settings_are_carried_over_from_the_old_keys(
 
 def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
     raw = raw_config(whole.config, "eagle")
-    absent = ("draft_vocab_size", "target_hidden_size", "vocab_size", "rms_norm_eps", "hidden_act", "head_dim",
-              "attention_bias", "eagle_config", "architectures", "model_type", "num_hidden_layers")  # fmt: skip
+    absent = (
+        "draft_vocab_size",
+        "target_hidden_size",
+        "vocab_size",
+        "rms_norm_eps",
+        "hidden_act",
+        "head_dim",
+        "attention_bias",
+        "eagle_config",
+        "architectures",
+        "model_type",
+        "num_hidden_layers",
+    )
     config = shelf.read(edit(raw, dict.fromkeys(absent)))
-    assert config.draft_vocabulary == config.target_vocabulary == VOCABULARY and config.target_hidden_size == 32
-    assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (1e-6, "silu", 8)
-    assert not any((config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output))
+    assert (
+        config.draft_vocabulary == config.target_vocabulary == VOCABULARY
+        and config.target_hidden_size == 32
+    )
+    assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (
+        1e-6,
+        "silu",
+        8,
+    )
+    assert not any(
+        (config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output)
+    )
 
 
 @pytest.mark.parametrize(
     ("family", "keys", "said"),
     [
-        ("eagle", {"target_hidden_size": 64}, ["target_hidden_size of the target 64", "org/target has 32"]),
-        ("eagle", {"target_hidden_size": None, "hidden_size": 16}, ["hidden_size of the target 16", "has 32"]),
-        ("eagle", {"vocab_size": 512}, ["vocab_size 512", f"has {VOCABULARY}", "trained for org/target"]),
+        (
+            "eagle",
+            {"target_hidden_size": 64},
+            ["target_hidden_size of the target 64", "org/target has 32"],
+        ),
+        (
+            "eagle",
+            {"target_hidden_size": None, "hidden_size": 16},
+            ["hidden_size of the target 16", "has 32"],
+        ),
+        (
+            "eagle",
+            {"vocab_size": 512},
+            ["vocab_size 512", f"has {VOCABULARY}", "trained for org/target"],
+        ),
         ("speculators", {"target_hidden_size": 48}, ["(made for org/base)", "48", "has 32"]),
         ("eagle", {"draft_vocab_size": 999}, ["draft_vocab_size 999", f"has {VOCABULARY} tokens"]),
-        ("eagle", {"draft_vocab_size": "many"}, ["draft_vocab_size 'many'", "whole number above 0"]),
+        (
+            "eagle",
+            {"draft_vocab_size": "many"},
+            ["draft_vocab_size 'many'", "whole number above 0"],
+        ),
         ("eagle", {"hidden_size": None}, ["has no hidden_size"]),
         ("eagle", {"intermediate_size": None}, ["has no intermediate_size"]),
         ("eagle", {"num_hidden_layers": 2}, ["num_hidden_layers 2", "1 layer"]),
         ("eagle", {"num_key_value_heads": 3}, ["num_key_value_heads 3", "num_attention_heads 4"]),
         ("eagle", {"head_dim": 7}, ["head_dim 7", "even number"]),
         ("eagle", {"head_dim": 2**40}, ["head_dim 1099511627776", "up to 65536"]),
-        ("eagle", {"num_attention_heads": 6, "num_key_value_heads": 6}, ["cannot be built", "32", "6"]),
+        (
+            "eagle",
+            {"num_attention_heads": 6, "num_key_value_heads": 6},
+            ["cannot be built", "32", "6"],
+        ),
         ("eagle", {"hidden_act": "sparkle"}, ["hidden_act 'sparkle'"]),
         ("eagle", {"rms_norm_eps": -1}, ["rms_norm_eps -1", "number above 0"]),
         ("eagle", {"attention_bias": "yes"}, ["attention_bias 'yes'", "true or false"]),
         ("eagle", {"rope_theta": "big"}, ["rope_theta 'big'"]),
         ("eagle", {"rope_scaling": [1]}, ["rope_scaling [1]", "an object"]),
         ("eagle", {"rope_scaling": {"type": "mrope"}}, ["mrope", "llama3"]),
-        ("eagle", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["cannot be built", "low_freq_factor"]),
+        (
+            "eagle",
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            ["cannot be built", "low_freq_factor"],
+        ),
         ("eagle", {"rope_scaling": {"type": "linear", "factor": "x"}}, ["cannot be built"]),
         ("eagle", {"rope_parameters": {"full_attention": {}}}, ["rope_parameters", "only layer"]),
         ("eagle", {"partial_rotary_factor": 0.5}, ["partial_rotary_factor 0.5", "only 1.0"]),
-        ("eagle", {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v3"}, ["'deepseek_v3'"]),
-        ("eagle", {"use_sliding_window": True, "sliding_window": 64}, ["sliding_window 64", "256 tokens"]),
-        ("eagle", {"eagle_config": {"use_aux_hidden_state": False}}, ["use_aux_hidden_state False", "only true"]),
+        (
+            "eagle",
+            {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v3"},
+            ["'deepseek_v3'"],
+        ),
+        (
+            "eagle",
+            {"use_sliding_window": True, "sliding_window": 64},
+            ["sliding_window 64", "256 tokens"],
+        ),
+        (
+            "eagle",
+            {"eagle_config": {"use_aux_hidden_state": False}},
+            ["use_aux_hidden_state False", "only true"],
+        ),
         ("eagle", {"eagle_config": {IDS: [2, 4, 8]}}, ["[2, 4, 8]", "layers 0 to 7"]),
         ("eagle", {"eagle_config": {IDS: [5, -1]}}, ["[5, -1]", "layers 0 to 7"]),
         ("eagle", {"eagle_config": {IDS: "2"}}, ["a list of layer numbers"]),
         ("eagle", {"eagle_config": 3}, ["eagle_config 3", "an object"]),
         ("eagle", {"num_aux_hidden_states": 4}, ["num_aux_hidden_states 4", "3 layers are read"]),
-        ("speculators", {"speculators_model_type": "mtp"}, ["speculators_model_type 'mtp'", "only eagle3"]),
+        (
+            "speculators",
+            {"speculators_model_type": "mtp"},
+            ["speculators_model_type 'mtp'", "only eagle3"],
+        ),
         ("speculators", {"norm_output": 1}, ["norm_output 1", "true or false"]),
     ],
-)  # fmt: skip
+)
 def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
     family: Family, keys: dict[str, Any], said: list[str], shelf: Shelf
 ) -> None:
@@ -276,7 +374,9 @@ def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
     assert all(part in message for part in said), message
 
 
-def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(shelf: Shelf) -> None:
+def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(
+    shelf: Shelf,
+) -> None:
     shelf.save(family="speculators", verifier="/renamed", keys={"vocab_size": 128_000})
     assert same(shelf.load(), shelf.head)
 
@@ -285,28 +385,51 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
     ("without", "extra", "said"),
     [
         (["fc.weight"], {}, ["lack fc.weight [32, 96]"]),
-        (["midlayer.self_attn.q_proj.weight"], {}, ["lack midlayer.self_attn.q_proj.weight [32, 64]"]),
+        (
+            ["midlayer.self_attn.q_proj.weight"],
+            {},
+            ["lack midlayer.self_attn.q_proj.weight [32, 64]"],
+        ),
         (["lm_head.weight"], {}, ["lack lm_head.weight", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
         (["d2t"], {}, ["lack d2t", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
-        ([], {"layers.1.mlp.up_proj.weight": torch.ones(1)}, ["a tensor layers.1.mlp.up_proj.weight [1]"]),
+        (
+            [],
+            {"layers.1.mlp.up_proj.weight": torch.ones(1)},
+            ["a tensor layers.1.mlp.up_proj.weight [1]"],
+        ),
         ([], {"fc.bias": torch.ones(32)}, ["a tensor fc.bias [32]"]),
         ([], {"model.norm.weight": torch.ones(32)}, ["model.norm.weight", "mean the same"]),
         ([], {"norm.weight": torch.ones(16)}, ["norm.weight of the shape [16], not [32]"]),
         ([], {"embed_tokens.weight": torch.ones(50, 32)}, ["[50, 32]", f"[{VOCABULARY}, 32]"]),
         ([], {"norm.weight": torch.ones(32, dtype=torch.int8)}, ["norm.weight as torch.int8"]),
-        ([], {"norm.weight": torch.full((32,), torch.nan)}, ["norm.weight", "not finite as torch.float32"]),
+        (
+            [],
+            {"norm.weight": torch.full((32,), torch.nan)},
+            ["norm.weight", "not finite as torch.float32"],
+        ),
         ([], {"fc.weight": torch.full((32, 96), torch.inf)}, ["fc.weight", "not finite"]),
         ([], {"d2t": torch.zeros(7, dtype=torch.long)}, ["d2t of the shape [7], not [40]"]),
         ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as whole numbers"]),
-        ([], {"d2t": torch.full((DRAFT,), 70)}, [f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to"]),
+        (
+            [],
+            {"d2t": torch.full((DRAFT,), 70)},
+            [f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to"],
+        ),
         ([], {"d2t": torch.full((DRAFT,), -1)}, ["draft id 0, the target's id -1"]),
         ([], {"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, ["target's id 3 for draft ids 0 and 2"]),
-        ([], {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)}, [f"in t2d {VOCABULARY} ids", f"in d2t {DRAFT}"]),
-        ([], {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
-         ["target's id 40 for draft id 39, but t2d does not mark it"]),
+        (
+            [],
+            {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)},
+            [f"in t2d {VOCABULARY} ids", f"in d2t {DRAFT}"],
+        ),
+        (
+            [],
+            {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
+            ["target's id 40 for draft id 39, but t2d does not mark it"],
+        ),
         ([], {"t2d": torch.ones(3)}, [f"t2d of the shape [3], not [{VOCABULARY}]"]),
     ],
-)  # fmt: skip
+)
 def test_weights_that_do_not_fit_are_refused_by_name(
     without: list[str], extra: dict[str, Tensor], said: list[str], shelf: Shelf
 ) -> None:
@@ -341,7 +464,9 @@ class Evil:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_with_code_is_refused_and_the_code_not_run(zipped: bool, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_pickle_with_code_is_refused_and_the_code_not_run(
+    zipped: bool, shelf: Shelf, tmp_path: Path
+) -> None:
     shelf.save(form="bin")
     evil = {**stored(shelf.head, "eagle"), "evil": Evil(tmp_path / "ran")}
     torch.save(evil, shelf.folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
@@ -349,7 +474,9 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(zipped: bool, shelf:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("content", [{"model": {"fc.weight": torch.ones(2)}}, [torch.ones(2)], {"epoch": 3}])
+@pytest.mark.parametrize(
+    "content", [{"model": {"fc.weight": torch.ones(2)}}, [torch.ones(2)], {"epoch": 3}]
+)
 def test_a_pickle_of_other_things_is_refused(content: Any, shelf: Shelf) -> None:
     shelf.save(form="bin")
     torch.save(content, shelf.folder / "pytorch_model.bin")
@@ -373,10 +500,18 @@ def test_safetensors_come_before_a_pickle_beside_them(shelf: Shelf) -> None:
 
 def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
     shelf.save(shards=2)
-    index, part = shelf.folder / "model.safetensors.index.json", shelf.folder / "model-00002-of-00002.safetensors"
+    index, part = (
+        shelf.folder / "model.safetensors.index.json",
+        shelf.folder / "model-00002-of-00002.safetensors",
+    )
     part.rename(shelf.folder / "elsewhere")
     assert f"names {part.name}, which is not a weight file there" in shelf.refusal()
-    for content in ("{", "[]", '{"weight_map": {"a": "../x.safetensors"}}', '{"weight_map": {"a": 1}}'):
+    for content in (
+        "{",
+        "[]",
+        '{"weight_map": {"a": "../x.safetensors"}}',
+        '{"weight_map": {"a": 1}}',
+    ):
         index.write_text(content)
         message = shelf.refusal()
         assert "index.json" in message and "damaged" in message
@@ -391,7 +526,9 @@ def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> N
 
 
 def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"org/gpt is a gpt2 model.*Llama, Qwen2, Qwen3, Mistral, Phi-3 only"):
+    with pytest.raises(
+        ModelError, match=r"org/gpt is a gpt2 model.*Llama, Qwen2, Qwen3, Mistral, Phi-3 only"
+    ):
         plan_eagle(ModelRef(str(tmp_path)), tiny_model("gpt2").config, "org/gpt", MESSAGES.append)
 
 
@@ -450,12 +587,17 @@ class Straight:
         if self.raw.get("fc_norm"):
             width = len(taps[0])
             parts = [x[i * width : (i + 1) * width] for i in range(len(taps))]
-            x = torch.cat([self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in enumerate(parts)])
+            x = torch.cat(
+                [self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in enumerate(parts)]
+            )
         return self.w["fc.weight"] @ x
 
     def rotate(self, x: Tensor, position: int) -> Tensor:
         """Pairs (i, i + d/2) turn by position · θ^(−2i/d), slowed down where so configured."""
-        rope = self.c.get("rope_parameters") or {"rope_theta": self.c["rope_theta"], **(self.c["rope_scaling"] or {})}
+        rope = self.c.get("rope_parameters") or {
+            "rope_theta": self.c["rope_theta"],
+            **(self.c["rope_scaling"] or {}),
+        }
         half = x.shape[-1] // 2
         out = x.clone()
         for i in range(half):
@@ -485,7 +627,12 @@ class Straight:
         for head, query in enumerate(q):
             group = head * c["num_key_value_heads"] // c["num_attention_heads"]
             scores = torch.stack([query @ key[group] for key in self.keys]) / math.sqrt(d)
-            heads.append(sum(p * value[group] for p, value in zip(scores.softmax(0), self.values, strict=True)))
+            heads.append(
+                sum(
+                    p * value[group]
+                    for p, value in zip(scores.softmax(0), self.values, strict=True)
+                )
+            )
         u = residual + self.linear("self_attn.o_proj", torch.cat(heads))  # type: ignore[arg-type]
         x = self.norm(u, self.layer("post_attention_layernorm"))
         gate = getattr(torch.nn.functional, c["hidden_act"])(self.linear("mlp.gate_proj", x))
@@ -496,7 +643,9 @@ class Straight:
 
 def slowed(turn: float, rope: Mapping[str, Any]) -> float:
     """Llama 3.1: long waves are stretched by ``factor``, short ones kept, those between blended."""
-    turns = rope["original_max_position_embeddings"] * turn / (2 * math.pi)  # over the original context
+    turns = (
+        rope["original_max_position_embeddings"] * turn / (2 * math.pi)
+    )  # over the original context
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     if turns > high:
         return turn
@@ -555,5 +704,7 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
     torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)
     drafted = head.target_ids(first[-1:].argmax(-1))
     assert drafted.item() == token
-    _, after = cache.predict(cache.draft(drafted, hidden[-1:], PREFIX, 0, torch.ones(1, 1, dtype=torch.bool)))
+    _, after = cache.predict(
+        cache.draft(drafted, hidden[-1:], PREFIX, 0, torch.ones(1, 1, dtype=torch.bool))
+    )
     torch.testing.assert_close(after[-1], second, rtol=1e-5, atol=1e-5)

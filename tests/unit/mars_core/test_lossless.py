@@ -1,5 +1,5 @@
-"""The promise: strict emits, token for token, what the target alone emits, for every drafter, K, temperature and architecture;
-a relaxed rule emits the same up to the first token it forgave."""
+"""The promise: strict emits, token for token, what the target alone emits, for every drafter, K,
+temperature and architecture; a relaxed rule emits the same up to the first token it forgave."""
 
 from __future__ import annotations
 
@@ -31,11 +31,19 @@ WARM, FILTERED = Sampling(1.0), Sampling(0.7, top_k=20, top_p=0.9)
 
 
 def generate(
-    pair: Pair, rule: str, kind: str, sampling: Sampling, k: int = 5, seed: int = 0, mode: DraftMode = DraftMode.GREEDY,
+    pair: Pair,
+    rule: str,
+    kind: str,
+    sampling: Sampling,
+    k: int = 5,
+    seed: int = 0,
+    mode: DraftMode = DraftMode.GREEDY,
     new: int = NEW_TOKENS,
-) -> Trace:  # fmt: skip
+) -> Trace:
     drafter = DrafterConfig(kind, None, k, mode)
-    return decoded(pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed))
+    return decoded(
+        pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +60,15 @@ def test_strict_is_the_target_alone_on_every_architecture(name: str, tmp_path: P
     pair = loaded_pair(kind, tmp_path, fast=not own)
     assert is_fast(pair.target) is (kind in FAST and not own)
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    options = {"do_sample": False, "max_new_tokens": NEW_TOKENS, "eos_token_id": None, "pad_token_id": 0}
-    greedy = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[0, ids.shape[1] :]
+    options = {
+        "do_sample": False,
+        "max_new_tokens": NEW_TOKENS,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+    }
+    greedy = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[
+        0, ids.shape[1] :
+    ]
     for sampling in (Sampling(0.0), FILTERED):
         alone = generate(pair, "none", "none", sampling).token_ids
         assert sampling.temperature or list(alone) == greedy.tolist()
@@ -62,7 +77,9 @@ def test_strict_is_the_target_alone_on_every_architecture(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("k", range(1, 11))
-@pytest.mark.parametrize(("kind", "sampling"), [("model", Sampling(0.7)), ("ngram", Sampling(0.0))], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "sampling"), [("model", Sampling(0.7)), ("ngram", Sampling(0.0))], ids=str
+)
 def test_strict_is_the_target_alone_for_every_k(
     written: Callable[..., Trace], k: int, kind: str, sampling: Sampling
 ) -> None:
@@ -76,7 +93,9 @@ def test_strict_is_the_target_alone_for_every_k(
 def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(
     written: Callable[..., Trace], rule: str, seed: int
 ) -> None:
-    strict, relaxed = (written(each, "model", WARM, seed=seed, new=LONG) for each in ("strict", rule))
+    strict, relaxed = (
+        written(each, "model", WARM, seed=seed, new=LONG) for each in ("strict", rule)
+    )
     forgiven = [token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED]
     found = first_divergence(strict, relaxed)
     assert forgiven, "the pair of this test must be one on which the rule forgives something"
@@ -91,7 +110,9 @@ def test_sampled_drafts_part_at_the_first_different_decision(
     written: Callable[..., Trace], rule: str, seed: int
 ) -> None:
     """Strict measures no shift."""
-    sampled = partial(written, kind="model", sampling=WARM, seed=seed, mode=DraftMode.SAMPLED, new=LONG)
+    sampled = partial(
+        written, kind="model", sampling=WARM, seed=seed, mode=DraftMode.SAMPLED, new=LONG
+    )
     strict, relaxed = sampled("strict"), sampled(rule)
     assert strict.summary.tv_sum == pytest.approx(0, abs=1e-12)
     assert strict.summary.accepted > strict.summary.relaxed == 0
@@ -103,26 +124,36 @@ def test_sampled_drafts_part_at_the_first_different_decision(
 
 
 def test_none_samples_the_law_of_generate() -> None:
-    """The first token of a run is the one that is drawn from what the warpers of generate give with the noise of the seed."""
+    """The first token of a run is the one that is drawn from what the warpers of generate give with
+    the noise of the seed."""
     pair = random_pair()
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
     scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
     law = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
     sampling = Sampling(1.5, 20, 0.9)
-    first = {seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids for seed in range(40)}
+    first = {
+        seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids
+        for seed in range(40)
+    }
     keys = torch.tensor([words(seed, 0, 1)[Use.DRAW] for seed in first])
     assert [*first.values()] == [
-        (token,) for token in draw(law.expand(len(keys), -1), noise(keys, law.shape[-1])).ids.tolist()
+        (token,)
+        for token in draw(law.expand(len(keys), -1), noise(keys, law.shape[-1])).ids.tolist()
     ]
     assert len({*first.values()}) > 5
 
 
 DRAFTS = {
-    "chain": DrafterConfig("model"), "greedy chain": DrafterConfig("model", mode=DraftMode.GREEDY), "long": DrafterConfig("model", k=9),
-    "head": DrafterConfig("eagle3", k=4), "greedy head": DrafterConfig("eagle3", mode=DraftMode.GREEDY),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3)), "wide tree": DrafterConfig("eagle3", tree=TreeShape(30, 4, 10)),
-    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3), mode=DraftMode.GREEDY), "n-grams": DrafterConfig("ngram"),
-}  # fmt: skip
+    "chain": DrafterConfig("model"),
+    "greedy chain": DrafterConfig("model", mode=DraftMode.GREEDY),
+    "long": DrafterConfig("model", k=9),
+    "head": DrafterConfig("eagle3", k=4),
+    "greedy head": DrafterConfig("eagle3", mode=DraftMode.GREEDY),
+    "tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3)),
+    "wide tree": DrafterConfig("eagle3", tree=TreeShape(30, 4, 10)),
+    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3), mode=DraftMode.GREEDY),
+    "n-grams": DrafterConfig("ngram"),
+}
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(0.7, top_k=20, top_p=0.9)], ids=str)
@@ -133,7 +164,8 @@ def test_strict_is_the_target_alone_whatever_is_drafted_and_coupled_drafts_are_a
 
     def trace(rule: str, drafter: DrafterConfig) -> Trace:
         return decoded(
-            session.pair, config_for(session.pair, drafter, sampling, prompt=STORY, rule=rule, new=60, seed=5)
+            session.pair,
+            config_for(session.pair, drafter, sampling, prompt=STORY, rule=rule, new=60, seed=5),
         )
 
     alone, tau = trace("none", DrafterConfig("none")), {}
@@ -144,13 +176,17 @@ def test_strict_is_the_target_alone_whatever_is_drafted_and_coupled_drafts_are_a
         tau[name] = strict.summary.tau
         relaxed = trace("mars-gap", drafter)
         found = first_divergence(alone, relaxed)
-        first = next((token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED), None)
+        first = next(
+            (token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED), None
+        )
         assert (found.position if found else None) == first, name
     for name in ("chain", "head", "tree"):
         assert tau[name] > tau[f"greedy {name}"]
 
 
-STORED: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "token_ids.json").read_text("utf-8"))
+STORED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "data" / "token_ids.json").read_text("utf-8")
+)
 
 
 @pytest.fixture(scope="module")
@@ -159,15 +195,21 @@ def session() -> Session:
 
 
 @pytest.mark.parametrize(
-    "stored", STORED, ids=lambda each: f"{each['rule']}-{each['drafter']}-{each['mode']}-{each['seed']}"
+    "stored",
+    STORED,
+    ids=lambda each: f"{each['rule']}-{each['drafter']}-{each['mode']}-{each['seed']}",
 )
 def test_tokens_and_steps_are_those_of_before(session: Session, stored: dict[str, Any]) -> None:
     tree = TreeShape(*stored["tree"]) if stored["tree"] else None
     config = config_for(
-        session.pair, DrafterConfig(stored["drafter"], None, stored["k"], DraftMode(stored["mode"]), tree),
-        Sampling(stored["temperature"], stored["top_k"], stored["top_p"]), prompt=stored["prompt"], rule=stored["rule"],
-        new=64, seed=stored["seed"],
-    )  # fmt: skip
+        session.pair,
+        DrafterConfig(stored["drafter"], None, stored["k"], DraftMode(stored["mode"]), tree),
+        Sampling(stored["temperature"], stored["top_k"], stored["top_p"]),
+        prompt=stored["prompt"],
+        rule=stored["rule"],
+        new=64,
+        seed=stored["seed"],
+    )
     run = session.start(config)
     steps = list(run)
     assert [token.id for step in steps for token in step.emitted] == stored["token_ids"]

@@ -1,4 +1,5 @@
-"""What a threshold means at given positions agrees with what the rule does there; a pair's own θ is used only where it is said."""
+"""What a threshold means at given positions agrees with what the rule does there; a pair's own θ is
+used only where it is said."""
 
 from __future__ import annotations
 
@@ -26,15 +27,21 @@ NONE = Namespace(theta="", set=[])
 
 def test_every_margin_rule_says_what_its_threshold_means() -> None:
     names = {"theta", "gap"}
-    assert [rule for rule in RULES.values() if names & {parameter.name for parameter in rule.parameters}] == WITH_ROOM
+    assert [
+        rule for rule in RULES.values() if names & {parameter.name for parameter in rule.parameters}
+    ] == WITH_ROOM
 
 
 @pytest.mark.parametrize("name", [rule.name for rule in WITH_ROOM])
 @pytest.mark.parametrize("value", [0.0, 0.5, 0.9, 1.0])
-def test_near_ties_are_the_positions_where_the_rule_keeps_the_runner_up_for_sure(name: str, value: float) -> None:
+def test_near_ties_are_the_positions_where_the_rule_keeps_the_runner_up_for_sure(
+    name: str, value: float
+) -> None:
     """Of all signs of both logits."""
     source = torch.Generator().manual_seed(3)
-    best = [sorted(row, reverse=True) for row in (3 * torch.randn(200, 2, generator=source)).tolist()]
+    best = [
+        sorted(row, reverse=True) for row in (3 * torch.randn(200, 2, generator=source)).tolist()
+    ]
     parameters = {parameter.name: value for parameter in RULES[name].parameters}
     kept = [accept(name, [z1, z2, z2 - 1], 1, **parameters) == 1 for z1, z2 in best]
     found = meaning(RuleConfig(name, parameters), [(z1, z2) for z1, z2 in best])
@@ -45,13 +52,25 @@ def test_near_ties_are_the_positions_where_the_rule_keeps_the_runner_up_for_sure
 @pytest.mark.parametrize(
     ("rule", "margins", "share", "median", "tenth"),
     [
-        (RuleConfig("mars"), EXAMPLE, 2 / 3, math.exp(-2), 0.8 * math.exp(-3) + 0.2 * math.exp(-2)),  # z₁ 10, 20, 30
+        (
+            RuleConfig("mars"),
+            EXAMPLE,
+            2 / 3,
+            math.exp(-2),
+            0.8 * math.exp(-3) + 0.2 * math.exp(-2),
+        ),  # z₁ 10, 20, 30
         (RuleConfig("mars", {"theta": 1.0}), EXAMPLE, 0, 1, 1),
         (RuleConfig("mars-gap", {"gap": 0.7}), EXAMPLE, 1 / 3, math.exp(-0.7), math.exp(-0.7)),
         (RuleConfig("mars"), ((-1.0, -1.1), (0.0, -1.0)), 0, 1, 1),  # z₁ ≤ 0 is decisive
-        (RuleConfig("mars-reference"), ((-1.0, -1.1), (-2.0, -9.0)), 1, 0, 0),  # but not to the released code
+        (
+            RuleConfig("mars-reference"),
+            ((-1.0, -1.1), (-2.0, -9.0)),
+            1,
+            0,
+            0,
+        ),  # but not to the released code
     ],
-)  # fmt: skip
+)
 def test_the_ratio_is_that_from_which_the_rule_relaxes(
     rule: RuleConfig, margins: Any, share: float, median: float, tenth: float
 ) -> None:
@@ -92,7 +111,9 @@ def test_pairs_of_ones_own_have_the_papers_theta_and_another_draft_model_changes
 ) -> None:
     spec = custom_pair("tests/target", "tests/draft")
     assert (spec.theta.value, spec.theta.sentence, spec.text) == (0.9, "", GENERAL_TEXT)
-    monkeypatch.setattr("mars_core.arguments.CATALOG", (replace(spec, key="own", theta=OWN, text="x"),))
+    monkeypatch.setattr(
+        "mars_core.arguments.CATALOG", (replace(spec, key="own", theta=OWN, text="x"),)
+    )
     other = find_spec("own", None, "tests/other", None)
     assert (other.theta, other.text, other.draft and other.draft.name) == (OWN, "x", "tests/other")
     assert read_rules(["mars"], NONE, None) == [RuleConfig("mars", {})]

@@ -1,4 +1,5 @@
-"""Hub models: what goes wrong on the way is said in one sentence; what is in the cache is found without a network."""
+"""Hub models: what goes wrong on the way is said in one sentence; what is in the cache is found
+without a network."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ HUB = [spec for spec in CATALOG if not is_local(spec.target)]
 
 def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
     request = httpx.Request("GET", "https://huggingface.co/api")
-    return kind(f"{status} secret internals\nTraceback", response=httpx.Response(status, request=request))
+    return kind(
+        f"{status} secret internals\nTraceback", response=httpx.Response(status, request=request)
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,15 +49,26 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
         (OfflineModeIsEnabled("offline"), "cannot be reached: connect"),
         (LocalEntryNotFoundError("not cached"), "`hf download org/tiny`"),
         (httpx.ConnectError("refused"), "org/tiny is not completely on this machine"),
-        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk for org/tiny"),
-        (PermissionError(errno.EACCES, "denied", "/cache/x"), "/cache/x may not be read or written"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "no space left on the disk for org/tiny",
+        ),
+        (
+            PermissionError(errno.EACCES, "denied", "/cache/x"),
+            "/cache/x may not be read or written",
+        ),
         (MemoryError(), "not enough memory for org/tiny"),
         (RuntimeError("CUDA error: out of memory"), "not enough memory for org/tiny"),
         (RuntimeError("DefaultCPUAllocator: not enough memory"), "not enough memory for org/tiny"),
-        (RuntimeError("first line\nTraceback (most recent call last)"), "org/tiny cannot be loaded: first line."),
+        (
+            RuntimeError("first line\nTraceback (most recent call last)"),
+            "org/tiny cannot be loaded: first line.",
+        ),
     ],
 )
-def test_a_failure_of_the_hub_is_one_sentence(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_hub_is_one_sentence(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_args: object, **_options: object) -> str:
         raise error
 
@@ -83,7 +97,9 @@ def cached(cache: Path, name: str, branch: str = "main") -> Path:
 
 
 @pytest.mark.parametrize(("branch", "text"), [("main", "org/tiny"), ("dev", "org/tiny@dev")])
-def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(cache: Path, branch: str, text: str) -> None:
+def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(
+    cache: Path, branch: str, text: str
+) -> None:
     cached(cache, "org/tiny", branch)
     messages: list[str] = []
     pair = ModelPool(device="cpu").get(custom_pair(text, text), messages.append)
@@ -93,15 +109,27 @@ def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(cache: P
 
 def test_what_is_not_cached_is_not_there_offline(cache: Path) -> None:
     for spec in HUB:
-        with pytest.raises(ModelError, match=f"{spec.target.name} is not completely on this machine"):
+        with pytest.raises(
+            ModelError, match=f"{spec.target.name} is not completely on this machine"
+        ):
             ModelPool(device="cpu", dtype="bfloat16").get(spec)
     assert not any(path.suffix == ".safetensors" for path in cache.rglob("*"))
 
 
 HOSTILE_NAMES = (
-    "", "  ", "a/b/c", "org/<script>", "-org/x", "org/x..y", "org/x\x00", "org/\ud800", "x" * 500, "/" + "x" * 100_000, "/a\nb",
+    "",
+    "  ",
+    "a/b/c",
+    "org/<script>",
+    "-org/x",
+    "org/x..y",
+    "org/x\x00",
+    "org/\ud800",
+    "x" * 500,
+    "/" + "x" * 100_000,
+    "/a\nb",
     "@main",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("text", HOSTILE_NAMES)
@@ -111,13 +139,17 @@ def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(text: str) -> None:
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("text", ["/nowhere", "~nobody-here/model", "./" + "x/" * 400, "/" + "x" * 900])
+@pytest.mark.parametrize(
+    "text", ["/nowhere", "~nobody-here/model", "./" + "x/" * 400, "/" + "x" * 900]
+)
 def test_a_path_that_leads_nowhere_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match="There is no folder"):
         ModelPool(device="cpu").get(custom_pair(text))
 
 
-def test_a_revision_follows_an_at_sign_and_the_bundled_pair_is_named_without_a_path_of_this_machine() -> None:
+def test_a_revision_follows_an_at_sign_and_the_bundled_pair_is_named_without_a_path_of_this_machine() -> (
+    None
+):
     assert parse_ref(" org/tiny@v1 ") == ModelRef("org/tiny", "v1")
     assert parse_ref("org/tiny") == ModelRef("org/tiny")
     assert BUNDLED_PAIR.target == ModelRef("bundled/target") == parse_ref("bundled/target")

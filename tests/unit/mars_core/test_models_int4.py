@@ -1,4 +1,5 @@
-"""Weights of 4 bits: what is read from a GGUF file, the layer that multiplies them, and pairs that run on it."""
+"""Weights of 4 bits: what is read from a GGUF file, the layer that multiplies them, and pairs that
+run on it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ CHAINS = (DrafterConfig("ngram", k=5), DrafterConfig("ngram", k=17), DrafterConf
 
 
 def converted(folder: Path, kind: str = "llama", four: Kind = Kind.Q4_1, **fields: Any) -> Path:
-    """A random model in ``folder`` whose linear layers have 4 bits in its GGUF file, and the same numbers in its safetensors."""
+    """A random model in ``folder`` whose linear layers have 4 bits in its GGUF file, and the same
+    numbers in its safetensors."""
     config = {**WIDTHS, **({"head_dim": 16} if kind == "qwen3" else {}), **fields}
     model: Any = tiny_model(kind, **config)
     writer = gguf.GGUFWriter(folder / SOURCE, kind)
@@ -39,7 +41,9 @@ def converted(folder: Path, kind: str = "llama", four: Kind = Kind.Q4_1, **field
     writer.add_array("tokenizer.ggml.scores", [1.0, 2.0])
     for place, parameter in model.named_parameters():
         values, linear = parameter.numpy(), "_proj.weight" in place
-        if kind == "llama" and any(each in place for each in ("q_proj", "k_proj")):  # as llama.cpp turns them
+        if kind == "llama" and any(
+            each in place for each in ("q_proj", "k_proj")
+        ):  # as llama.cpp turns them
             values = values.reshape(-1, 2, 8, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
         stored = four if linear else Kind.Q8_0 if "embed" in place else Kind.F32
         data = gguf.quants.quantize(values, stored)
@@ -62,7 +66,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return converted(tmp_path_factory.mktemp("llama"), tie_word_embeddings=True)
 
 
-@pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16, Kind.Q4_0, Kind.Q4_1, Kind.Q8_0, Kind.Q6_K])
+@pytest.mark.parametrize(
+    "kind", [Kind.F32, Kind.F16, Kind.BF16, Kind.Q4_0, Kind.Q4_1, Kind.Q8_0, Kind.Q6_K]
+)
 def test_numbers_of_a_file_are_those_of_the_gguf_library(kind: Kind, tmp_path: Path) -> None:
     values = np.random.default_rng(0).standard_normal((6, 512), np.float32)
     count, size = gguf.GGML_QUANT_SIZES[kind]
@@ -79,16 +85,27 @@ def test_numbers_of_a_file_are_those_of_the_gguf_library(kind: Kind, tmp_path: P
     writer.write_tensors_to_file()
     writer.close()
     architecture, stored = read_file(tmp_path / SOURCE)
-    assert architecture == "llama" and torch.equal(stored["odd"].numbers(), torch.from_numpy(values[:, :7]))
-    assert torch.equal(stored["wanted"].numbers(), torch.from_numpy(gguf.quants.dequantize(data, kind).copy()))
+    assert architecture == "llama" and torch.equal(
+        stored["odd"].numbers(), torch.from_numpy(values[:, :7])
+    )
+    assert torch.equal(
+        stored["wanted"].numbers(), torch.from_numpy(gguf.quants.dequantize(data, kind).copy())
+    )
 
 
-@pytest.mark.parametrize(("kind", "four"), [("llama", Kind.Q4_1), ("qwen2", Kind.Q4_0), ("qwen3", Kind.Q4_1)])
+@pytest.mark.parametrize(
+    ("kind", "four"), [("llama", Kind.Q4_1), ("qwen2", Kind.Q4_0), ("qwen3", Kind.Q4_1)]
+)
 @torch.no_grad()
-def test_a_model_of_a_file_has_the_converted_numbers_bit_for_bit(kind: str, four: Kind, tmp_path: Path) -> None:
+def test_a_model_of_a_file_has_the_converted_numbers_bit_for_bit(
+    kind: str, four: Kind, tmp_path: Path
+) -> None:
     wanted: Any = AutoModelForCausalLM.from_pretrained(converted(tmp_path, kind, four))
     found: Any = read_int4(tmp_path, wanted.config, "it")
-    assert sum(isinstance(each, StoredLinear) for each in found.modules()) == 7 * wanted.config.num_hidden_layers
+    assert (
+        sum(isinstance(each, StoredLinear) for each in found.modules())
+        == 7 * wanted.config.num_hidden_layers
+    )
     for place, parameter in wanted.named_parameters():
         owner, _, leaf = place.rpartition(".")
         assert torch.equal(parameter, getattr(found.get_submodule(owner), leaf)), place
@@ -113,7 +130,11 @@ def test_a_row_times_4_bits_is_the_same_in_every_pass_and_near_the_product_of_th
         assert torch.equal(layer(x[:, :rows]), few[:, :rows]) and torch.equal(
             layer(x[:, 64 - rows : 64]), few[:, -rows:]
         )
-    for found, wanted in ((few, exact[:, :64]), (layer(x), exact), (layer.added(x, other), exact + other)):
+    for found, wanted in (
+        (few, exact[:, :64]),
+        (layer(x), exact),
+        (layer.added(x, other), exact + other),
+    ):
         assert found.dtype == torch.float32
         assert (found - wanted).square().mean() < 1e-4 * wanted.square().mean()
     assert (layer.wide is not None) is packable(torch.zeros(1, dtype=torch.bfloat16))
@@ -125,7 +146,9 @@ def test_a_layer_in_float16_gives_float32_sums_that_do_not_depend_on_other_rows(
     plain, x = nn.Linear(96, 50), torch.randn(1, 64, 96)
     layer = HalfLinear(plain.weight.half().float(), plain.bias)
     whole = layer(x)
-    torch.testing.assert_close(whole, nn.functional.linear(x, plain.weight.half().float(), plain.bias))
+    torch.testing.assert_close(
+        whole, nn.functional.linear(x, plain.weight.half().float(), plain.bias)
+    )
     assert all(torch.equal(layer(x[:, :rows]), whole[:, :rows]) for rows in range(1, 64))
 
 
@@ -141,22 +164,42 @@ def pool() -> ModelPool:
     return ModelPool(device="cpu")
 
 
-def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(folder: Path, pool: ModelPool) -> None:
+def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(
+    folder: Path, pool: ModelPool
+) -> None:
     pair = pool.get(custom_pair(str(folder), str(folder)))
-    assert (pair.exact, str(pair.dtype), is_fast(pair.target)) == (True, "torch.int4", True), pair.inexact
-    assert (pool.numbers, ModelPool(device="cpu", dtype="bfloat16").numbers) == ("dtype by model", "bfloat16")
+    assert (pair.exact, str(pair.dtype), is_fast(pair.target)) == (True, "torch.int4", True), (
+        pair.inexact
+    )
+    assert (pool.numbers, ModelPool(device="cpu", dtype="bfloat16").numbers) == (
+        "dtype by model",
+        "bfloat16",
+    )
     assert isinstance(pair.target.get_output_embeddings(), HalfLinear)
     for temperature in (0.0, 1.0):
         traces = [
-            decoded(pair, config_for(pair, drafter, Sampling(temperature), prompt="once upon " * 9, new=60))
+            decoded(
+                pair,
+                config_for(pair, drafter, Sampling(temperature), prompt="once upon " * 9, new=60),
+            )
             for drafter in (DrafterConfig("none"), *CHAINS)
         ]
         assert traces[0].config.environment["dtype"] == "int4"
-        assert len({tuple((each.id, each.z1, each.z2, each.logprob) for each in trace.tokens) for trace in traces}) == 1
+        assert (
+            len(
+                {
+                    tuple((each.id, each.z1, each.z2, each.logprob) for each in trace.tokens)
+                    for trace in traces
+                }
+            )
+            == 1
+        )
 
 
 @torch.inference_mode()
-def test_prompts_of_any_length_are_read_as_by_the_converted_model(folder: Path, pool: ModelPool) -> None:
+def test_prompts_of_any_length_are_read_as_by_the_converted_model(
+    folder: Path, pool: ModelPool
+) -> None:
     pair = pool.get(custom_pair(str(folder), str(folder)))
     full: Any = AutoModelForCausalLM.from_pretrained(folder)
     for count in (3, 81, 82, 200):
@@ -186,8 +229,13 @@ def test_without_4_bits_auto_is_float32_and_int4_is_refused(
 
 
 def test_a_draft_model_without_such_a_file_runs_in_float32(folder: Path, tmp_path: Path) -> None:
-    pair = ModelPool(device="cpu").get(custom_pair(str(folder), str(tiny_checkpoint("llama", tmp_path))))
-    assert pair.draft is not None and (str(pair.dtype), pair.draft.dtype) == ("torch.int4", torch.float32)
+    pair = ModelPool(device="cpu").get(
+        custom_pair(str(folder), str(tiny_checkpoint("llama", tmp_path)))
+    )
+    assert pair.draft is not None and (str(pair.dtype), pair.draft.dtype) == (
+        "torch.int4",
+        torch.float32,
+    )
     assert not any(isinstance(each, Int4Linear) for each in pair.draft.modules())
 
 
@@ -199,7 +247,11 @@ def test_int4_is_for_processors() -> None:
 def test_a_damaged_file_is_named_and_never_offered(folder: Path, tmp_path: Path) -> None:
     whole = (folder / SOURCE).read_bytes()
     changed = [whole[:size] for size in (0, 3, 20, 60, 200, len(whole) // 2)]
-    changed += [whole[:8] + b"\xff" * 16 + whole[24:], b"GGML" + whole[4:], whole[:24] + b"\xff" * 8 + whole[32:]]
+    changed += [
+        whole[:8] + b"\xff" * 16 + whole[24:],
+        b"GGML" + whole[4:],
+        whole[:24] + b"\xff" * 8 + whole[32:],
+    ]
     for content in changed:
         (tmp_path / SOURCE).write_bytes(content)
         with pytest.raises(ModelError, match="is damaged or not a GGUF file"):
@@ -218,15 +270,21 @@ def test_a_file_of_another_model_is_refused(folder: Path, tmp_path: Path) -> Non
     other = tiny_checkpoint("llama", tmp_path, **{**WIDTHS, "hidden_size": 128})
     (other / SOURCE).write_bytes((folder / SOURCE).read_bytes())
     with pytest.raises(
-        ModelError, match=r"does not fit its config\.json \(no token_embd\.weight of \d+ × 128 numbers\)"
+        ModelError,
+        match=r"does not fit its config\.json \(no token_embd\.weight of \d+ × 128 numbers\)",
     ):
         ModelPool(device="cpu").get(custom_pair(str(other)))
 
 
-@pytest.mark.parametrize(("stored", "parameters", "able", "wanted"), [
-    (torch.bfloat16, 10**8, True, torch.bfloat16), (torch.bfloat16, 10**8, False, torch.float32),
-    (torch.bfloat16, 10**7, True, torch.float32), (torch.float32, 10**8, True, torch.float32),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stored", "parameters", "able", "wanted"),
+    [
+        (torch.bfloat16, 10**8, True, torch.bfloat16),
+        (torch.bfloat16, 10**8, False, torch.float32),
+        (torch.bfloat16, 10**7, True, torch.float32),
+        (torch.float32, 10**8, True, torch.float32),
+    ],
+)
 def test_auto_is_bfloat16_for_large_models_stored_in_it(
     stored: torch.dtype,
     parameters: int,
@@ -237,5 +295,7 @@ def test_auto_is_bfloat16_for_large_models_stored_in_it(
 ) -> None:
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: able)
-    plan: Any = SimpleNamespace(folder=tmp_path, config=SimpleNamespace(dtype=stored), parameters=parameters)
+    plan: Any = SimpleNamespace(
+        folder=tmp_path, config=SimpleNamespace(dtype=stored), parameters=parameters
+    )
     assert suited(plan) == wanted

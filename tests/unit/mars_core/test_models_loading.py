@@ -1,4 +1,5 @@
-"""A pair is loaded as its folders describe it, or refused in one sentence that says why and what to do."""
+"""A pair is loaded as its folders describe it, or refused in one sentence that says why and what to
+do."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_weights_that_cannot_be_opened_are_refused_before_anything_is_loaded(cop
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(kind: str, tmp_path: Path) -> None:
+def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(
+    kind: str, tmp_path: Path
+) -> None:
     folder = tiny_checkpoint(kind, tmp_path)
     pair = load(folder, folder)
     assert pair.draft is not None and pair.draft is not pair.target
@@ -51,7 +54,11 @@ def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(kind: str
 
 
 def test_stored_parameters_are_those_of_the_model(llama: Path) -> None:
-    assert count_parameters(llama) == load(llama).target.num_parameters() == custom_pair(str(llama)).target_parameters
+    assert (
+        count_parameters(llama)
+        == load(llama).target.num_parameters()
+        == custom_pair(str(llama)).target_parameters
+    )
 
 
 def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None:
@@ -65,7 +72,8 @@ def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None
 
 @pytest.mark.parametrize("place", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize(
-    ("declared", "expected"), [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())]
+    ("declared", "expected"),
+    [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())],
 )
 def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
     place: str, declared: Any, expected: set[int], copy: Path
@@ -75,35 +83,54 @@ def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
     assert load(copy).eos_ids == expected | {EOS}  # the tokenizer's
 
 
-def test_the_chat_templates_end_of_turn_ends_an_answer_though_no_configuration_names_it(copy: Path) -> None:
+def test_the_chat_templates_end_of_turn_ends_an_answer_though_no_configuration_names_it(
+    copy: Path,
+) -> None:
     edit(copy, "config.json", eos_token_id=None)
     edit(copy, "generation_config.json", eos_token_id=EOS)
-    (copy / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}<s>{% endfor %}")
+    (copy / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.content }}<s>{% endfor %}"
+    )
     assert load(copy).eos_ids == {EOS, BOS}
 
 
-def test_only_runs_with_a_draft_model_are_limited_by_its_context(llama: Path, tmp_path: Path) -> None:
+def test_only_runs_with_a_draft_model_are_limited_by_its_context(
+    llama: Path, tmp_path: Path
+) -> None:
     short = tiny_checkpoint("gpt2", tmp_path, n_positions=100)
     pair, other = load(llama, short), load(short, llama)
     kinds = ("model", "ngram", "none")
-    assert [pair.limit(DrafterConfig(kind)) for kind in kinds] == [(100, str(short)), *2 * [(CONTEXT, str(llama))]]
+    assert [pair.limit(DrafterConfig(kind)) for kind in kinds] == [
+        (100, str(short)),
+        *2 * [(CONTEXT, str(llama))],
+    ]
     assert [other.limit(DrafterConfig(kind)) for kind in kinds] == 3 * [(100, str(short))]
     for kind in ("ngram", "none"):
         run = config_for(pair, DrafterConfig(kind), new=CONTEXT - 20)
         Session(pair).check(run)
         with pytest.raises(
-            ValueError, match=rf"max_new_tokens is .* 1 to \d+ fit into the context of {short}, 100 tokens"
+            ValueError,
+            match=rf"max_new_tokens is .* 1 to \d+ fit into the context of {short}, 100 tokens",
         ):
             Session(pair).check(config_for(pair, DrafterConfig("model"), new=CONTEXT - 20))
 
 
 def test_the_context_ends_where_a_rotary_scaling_starts_to_change(tmp_path: Path) -> None:
-    scaling = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 10000.0}
-    folder = tiny_checkpoint("phi3", tmp_path, rope_parameters=scaling, original_max_position_embeddings=64)
+    scaling = {
+        "rope_type": "longrope",
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+        "rope_theta": 10000.0,
+    }
+    folder = tiny_checkpoint(
+        "phi3", tmp_path, rope_parameters=scaling, original_max_position_embeddings=64
+    )
     assert load(folder).context == 64
 
 
-def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(llama: Path, tmp_path: Path) -> None:
+def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(
+    llama: Path, tmp_path: Path
+) -> None:
     folders = (
         tiny_checkpoint("llama", tmp_path / "same"),
         tiny_checkpoint("llama", tmp_path / "other", vocab_size=VOCABULARY + 1),
@@ -131,7 +158,9 @@ def without_tokenizer(folder: Path) -> None:
 
 def with_weights(change: Callable[[bytes], bytes]) -> Callable[[Path], Any]:
     """What replaces the bytes of the weights."""
-    return lambda folder: (weights := folder / "model.safetensors").write_bytes(change(weights.read_bytes()))
+    return lambda folder: (weights := folder / "model.safetensors").write_bytes(
+        change(weights.read_bytes())
+    )
 
 
 def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
@@ -145,25 +174,48 @@ def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
         (lambda folder: (folder / "config.json").unlink(), "no config.json"),
         (lambda folder: (folder / "config.json").write_text("{"), "cannot be"),
         (lambda folder: edit(folder, "config.json", hidden_size="many"), "cannot be loaded"),
-        (lambda folder: edit(folder, "config.json", model_type="not_a_model"), "transformers knows"),
+        (
+            lambda folder: edit(folder, "config.json", model_type="not_a_model"),
+            "transformers knows",
+        ),
         # else the missing tensors would be random numbers
-        (lambda folder: edit(folder, "config.json", num_hidden_layers=3), "do not fit its config.json"),
+        (
+            lambda folder: edit(folder, "config.json", num_hidden_layers=3),
+            "do not fit its config.json",
+        ),
         (without_tokenizer, "no tokenizer"),
-        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-         "only pickle files (pytorch_model.bin)"),
-        *((with_weights(lambda whole, length=length: whole[:length]), "damaged") for length in (0, 5, 200, -1)),
-        *((header(text), "damaged") for text in (b"[]", b'{"a": 1}', b'{"a": {"shape": ["x"]}}', b"\xff\xfe")),
+        (
+            lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+            "only pickle files (pytorch_model.bin)",
+        ),
+        *(
+            (with_weights(lambda whole, length=length: whole[:length]), "damaged")
+            for length in (0, 5, 200, -1)
+        ),
+        *(
+            (header(text), "damaged")
+            for text in (b"[]", b'{"a": 1}', b'{"a": {"shape": ["x"]}}', b"\xff\xfe")
+        ),
         (header(b"{}", 2**63), "damaged"),
     ],
-)  # fmt: skip
-def test_a_folder_that_is_no_model_is_refused(spoil: Callable[[Path], Any], said: str, copy: Path) -> None:
+)
+def test_a_folder_that_is_no_model_is_refused(
+    spoil: Callable[[Path], Any], said: str, copy: Path
+) -> None:
     spoil(copy)
     assert said in refusal(copy)
 
 
 def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: Path) -> None:
-    (copy / "evil.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
-    edit(copy, "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.E"})
+    (copy / "evil.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
+    )
+    edit(
+        copy,
+        "config.json",
+        model_type="evil",
+        auto_map={"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.E"},
+    )
     assert "its own Python code" in refusal(copy)
     assert not (copy / "ran").exists()
 
@@ -173,7 +225,8 @@ TOKENS = {"a": 0, "b": 1, "c": 2}
 
 
 @pytest.mark.parametrize(
-    ("draft", "rows"), [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))]
+    ("draft", "rows"),
+    [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))],
 )
 def test_what_both_know_is_shared_without_padded_rows_and_tokens_of_the_draft_alone(
     draft: dict[str, int], rows: tuple[int, int]
@@ -184,7 +237,9 @@ def test_what_both_know_is_shared_without_padded_rows_and_tokens_of_the_draft_al
 def test_tokens_that_only_the_target_has_need_a_row_in_the_draft() -> None:
     target = {**TOKENS, "<think>": 3}
     assert shared_vocabulary(NAMES, target, TOKENS, (8, 4)) == 4
-    with pytest.raises(ModelError, match=r"big and small .* '<think>' in the first and not a token in the second"):
+    with pytest.raises(
+        ModelError, match=r"big and small .* '<think>' in the first and not a token in the second"
+    ):
         shared_vocabulary(NAMES, target, TOKENS, (8, 3))
 
 
@@ -195,7 +250,9 @@ def test_tokens_that_only_the_target_has_need_a_row_in_the_draft() -> None:
         ({"a": 0, "c": 2}, TOKENS, "id 1 is not a token in the first and 'b' in the second"),
     ],
 )
-def test_the_first_id_with_another_text_is_named(target: dict[str, int], draft: dict[str, int], said: str) -> None:
+def test_the_first_id_with_another_text_is_named(
+    target: dict[str, int], draft: dict[str, int], said: str
+) -> None:
     with pytest.raises(ModelError, match=f"big and small .* {said}"):
         shared_vocabulary(NAMES, target, draft, (3, 3))
 
@@ -210,16 +267,23 @@ def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        *(({"layer_types": ["full_attention", f"{kind}_attention"]}, f"layers of the kind {kind}") for kind in ("chunked", "linear")),
+        *(
+            ({"layer_types": ["full_attention", f"{kind}_attention"]}, f"layers of the kind {kind}")
+            for kind in ("chunked", "linear")
+        ),
         ({"is_encoder_decoder": True}, "it is an encoder-decoder model"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_rolled_back_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+)
+def test_what_cannot_be_rolled_back_is_refused(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     edit(tiny_checkpoint("qwen3", tmp_path), "config.json", **change)
     assert said in refusal(tmp_path)
 
 
 def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
-    MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1).save_pretrained(tmp_path)
+    MambaConfig(
+        vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1
+    ).save_pretrained(tmp_path)
     message = refusal(tmp_path)
     assert "recurrent state" in message or "linear_attention" in message

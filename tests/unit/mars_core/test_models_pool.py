@@ -1,4 +1,5 @@
-"""The pool keeps what is used, frees what is not, and never loads a pair twice; free memory is what this process may really take."""
+"""The pool keeps what is used, frees what is not, and never loads a pair twice; free memory is what
+this process may really take."""
 
 from __future__ import annotations
 
@@ -23,11 +24,16 @@ from tests.checkpoints import tiny_checkpoint
 
 @pytest.fixture(scope="module")
 def specs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairSpec, ...]:
-    folders = [tiny_checkpoint("llama", tmp_path_factory.mktemp(f"m{seed}"), seed=seed) for seed in range(3)]
+    folders = [
+        tiny_checkpoint("llama", tmp_path_factory.mktemp(f"m{seed}"), seed=seed)
+        for seed in range(3)
+    ]
     return tuple(custom_pair(str(folder), str(folder)) for folder in folders)
 
 
-def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[PairSpec, ...]) -> None:
+def test_the_least_recently_used_pair_is_freed_for_one_too_many(
+    specs: tuple[PairSpec, ...],
+) -> None:
     pool = ModelPool(device="cpu", max_pairs=2)
     dead = weakref.ref(pool.get(specs[1]).target)
     kept = pool.get(specs[0])
@@ -37,7 +43,10 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[Pai
     messages: list[str] = []
     pool.get(specs[2], messages.append)
     assert pool.loaded() == (specs[0], specs[2])
-    freed, loaded = f"Freeing {specs[1].title}", f"Loading {Path(specs[2].target.name).name}: weights"
+    freed, loaded = (
+        f"Freeing {specs[1].title}",
+        f"Loading {Path(specs[2].target.name).name}: weights",
+    )
     assert messages.index(freed) < messages.index(loaded)
     gc.collect()
     assert dead() is None
@@ -45,10 +54,14 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(specs: tuple[Pai
     assert pool.loaded() == ()
 
 
-def test_pairs_are_freed_while_memory_is_short(specs: tuple[PairSpec, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_freed_while_memory_is_short(
+    specs: tuple[PairSpec, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool = ModelPool(device="cpu", max_pairs=9)
     need = specs[0].memory_bytes(pool.dtype)
-    monkeypatch.setattr(pool_module, "free_bytes", lambda _device: (3 - len(pool.loaded())) * need - need // 2)
+    monkeypatch.setattr(
+        pool_module, "free_bytes", lambda _device: (3 - len(pool.loaded())) * need - need // 2
+    )
     for spec in specs:
         pool.get(spec)
     assert pool.loaded() == specs[1:]
@@ -61,7 +74,9 @@ def test_a_pair_that_never_fits_is_refused_with_both_numbers_and_failures_leave_
     with monkeypatch.context() as patch:
         patch.setattr(pool_module, "free_bytes", lambda _device: 1000)
         assert not pool.fits(specs[0]).fits
-        with pytest.raises(ModelError, match=r"needs about 0 MB .* in float32, and 0 MB are free here: choose a"):
+        with pytest.raises(
+            ModelError, match=r"needs about 0 MB .* in float32, and 0 MB are free here: choose a"
+        ):
             pool.get(specs[0])
     with pytest.raises(ModelError):
         pool.get(custom_pair(str(tmp_path / "nothing")))
@@ -74,7 +89,9 @@ def test_threads_that_want_one_pair_share_it(specs: tuple[PairSpec, ...]) -> Non
     with ThreadPoolExecutor(4) as threads:
         pairs = list(threads.map(lambda _: pool.get(specs[0], messages.append), range(4)))
     assert len({id(pair) for pair in pairs}) == 1
-    assert len([message for message in messages if message.endswith(": weights")]) == 2  # target and draft, once each
+    assert (
+        len([message for message in messages if message.endswith(": weights")]) == 2
+    )  # target and draft, once each
 
 
 def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
@@ -84,7 +101,9 @@ def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
     ModelPool(device="cpu").get(specs[0], messages.append)
     name = Path(specs[0].target.name).name
     assert messages[0] == f"Loading {name}: configuration"
-    counted = [message.rpartition("weights ")[2].split(" of ") for message in messages if " of " in message]
+    counted = [
+        message.rpartition("weights ")[2].split(" of ") for message in messages if " of " in message
+    ]
     assert counted and all(int(done) <= int(total) for done, total in counted)
     assert messages[-1] == f"Loading {name}: checking its cache and its rounding"
     assert capfd.readouterr() == ("", "")
@@ -92,8 +111,12 @@ def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
 
 def test_memory_grows_with_the_width_of_the_dtype() -> None:
     for spec in CATALOG[1:]:
-        assert spec.memory_bytes(torch.float32) == pytest.approx(2 * spec.memory_bytes(torch.bfloat16))
-        assert spec.memory_bytes(torch.bfloat16) > 2 * (spec.target_parameters + spec.draft_parameters)
+        assert spec.memory_bytes(torch.float32) == pytest.approx(
+            2 * spec.memory_bytes(torch.bfloat16)
+        )
+        assert spec.memory_bytes(torch.bfloat16) > 2 * (
+            spec.target_parameters + spec.draft_parameters
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -103,7 +126,9 @@ def test_pairs_are_exact_in_every_dtype(specs: tuple[PairSpec, ...], dtype: str)
     assert pair.shapes.width_step > 1
 
 
-@pytest.mark.parametrize("field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}])
+@pytest.mark.parametrize(
+    "field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}]
+)
 def test_a_setting_that_cannot_be_met_is_named(field: dict[str, str]) -> None:
     ((name, value),) = field.items()
     with pytest.raises(ValueError, match=f"{name} is '{value}'"):
@@ -155,11 +180,19 @@ def test_what_the_allocator_keeps_is_free_but_for_pools_of_graphs_and_other_devi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def segment(device: int, pool: tuple[int, int], total: int, allocated: int) -> dict[str, Any]:
-        return {"device": device, "segment_pool_id": pool, "total_size": total, "allocated_size": allocated}
+        return {
+            "device": device,
+            "segment_pool_id": pool,
+            "total_size": total,
+            "allocated_size": allocated,
+        }
 
     segments = [
-        segment(0, (0, 0), 100, 30), segment(0, (0, 0), 10, 10), segment(0, (0, 7), 1000, 0), segment(1, (0, 0), 5000, 1)
-    ]  # fmt: skip
+        segment(0, (0, 0), 100, 30),
+        segment(0, (0, 0), 10, 10),
+        segment(0, (0, 7), 1000, 0),
+        segment(1, (0, 0), 5000, 1),
+    ]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (20_000, 80_000))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
@@ -168,7 +201,9 @@ def test_what_the_allocator_keeps_is_free_but_for_pools_of_graphs_and_other_devi
 
 
 @pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
-def test_the_peak_is_in_bytes_on_every_system(system: str, unit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peak_is_in_bytes_on_every_system(
+    system: str, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """getrusage counts kilobytes, but bytes on macOS."""
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(resource, "getrusage", lambda _who: SimpleNamespace(ru_maxrss=3_000_000))

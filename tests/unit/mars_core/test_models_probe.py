@@ -1,5 +1,5 @@
-"""The probe accepts what computes the same after rollbacks and in trees, and finds out what only looks so; quantised layers
-are run over the library's own."""
+"""The probe accepts what computes the same after rollbacks and in trees, and finds out what only
+looks so; quantised layers are run over the library's own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,29 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
-from mars_core.decoder import CacheSize, ModelCache, PassShapes, fast_cache, is_fast, open_cache, prepare
+from mars_core.decoder import (
+    CacheSize,
+    ModelCache,
+    PassShapes,
+    fast_cache,
+    is_fast,
+    open_cache,
+    prepare,
+)
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
 from mars_core.models.errors import ModelError
 from mars_core.models.probe import agrees, check, reference_logits
 from mars_core.types import DrafterConfig, Sampling
-from tests.checkpoints import KINDS, VOCABULARY, random_ids, tiny_checkpoint, tiny_config, tiny_model
+from tests.checkpoints import (
+    KINDS,
+    VOCABULARY,
+    random_ids,
+    tiny_checkpoint,
+    tiny_config,
+    tiny_model,
+)
 from tests.live_pairs import config_for, decoded
 
 TREES = ("llama", "qwen2", "qwen3", "mistral", "phi3")
@@ -41,7 +56,10 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
     cache = open_cache(pair.target, CacheSize(30, 8))
     cache.read(ids[:20])
     cache.forward(ids[:6], 20)
-    found, wanted = cache.forward(ids[20:], 20), untouched(ids[None], use_cache=False).logits[0, 20:]
+    found, wanted = (
+        cache.forward(ids[20:], 20),
+        untouched(ids[None], use_cache=False).logits[0, 20:],
+    )
     torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
 
 
@@ -90,11 +108,17 @@ def test_a_hidden_state_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
-def test_a_cache_that_does_not_forget_is_found_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def update(self: LayerStore, keys: Tensor, values: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+def test_a_cache_that_does_not_forget_is_found_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def update(
+        self: LayerStore, keys: Tensor, values: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
         before = getattr(self, "grown", (keys[..., :0, :], values[..., :0, :]))
         self.grown = tuple(torch.cat(each, -2) for each in zip(before, (keys, values), strict=True))
-        found = [each[..., -self._pass.place.width :, :] for each in self.grown]  # as long as it must be
+        found = [
+            each[..., -self._pass.place.width :, :] for each in self.grown
+        ]  # as long as it must be
         self.is_initialized = True
         return found[0], found[1]
 
@@ -115,7 +139,9 @@ def double_feed_forward(model: Any) -> None:
 def turn_queries(model: Any) -> None:
     attention = model.model.layers[5].self_attn
     stored = attention.forward
-    attention.forward = lambda hidden_states, **options: stored(hidden_states=hidden_states.flip(-1), **options)
+    attention.forward = lambda hidden_states, **options: stored(
+        hidden_states=hidden_states.flip(-1), **options
+    )
 
 
 def planted(change: Callable[[Any], None], patch: pytest.MonkeyPatch) -> None:
@@ -156,7 +182,9 @@ def blind_to_windows(patch: pytest.MonkeyPatch) -> None:
 
 
 def siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
-    def forward_tree(self: FastCache, ids: Tensor, start: int, depths: Tensor, sees: Tensor) -> Tensor:
+    def forward_tree(
+        self: FastCache, ids: Tensor, start: int, depths: Tensor, sees: Tensor
+    ) -> Tensor:
         return ModelCache.forward_tree(self, ids, start, depths, torch.ones_like(sees))
 
     patch.setattr(FastCache, "forward_tree", forward_tree)
@@ -168,7 +196,11 @@ def branches_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
 
 def positions_begin_at_one(patch: pytest.MonkeyPatch) -> None:
     table = fast_cache.rotary_table
-    patch.setattr(fast_cache, "rotary_table", lambda module, cache_size, like: table(_Later(module), cache_size, like))
+    patch.setattr(
+        fast_cache,
+        "rotary_table",
+        lambda module, cache_size, like: table(_Later(module), cache_size, like),
+    )
 
 
 class _Later:
@@ -181,16 +213,31 @@ class _Later:
         return self.module(like, 2 * positions)
 
 
-FAULTS = (blind_to_windows, siblings_see_each_other, branches_stay_where_they_are, positions_begin_at_one)
-MIXED = {"use_sliding_window": True, "sliding_window": 512, "layer_types": ["full_attention", "sliding_attention"]}
-WINDOWS = [("mistral", {"sliding_window": window, "max_position_embeddings": 8192}) for window in (8, 200, 4096)]
+FAULTS = (
+    blind_to_windows,
+    siblings_see_each_other,
+    branches_stay_where_they_are,
+    positions_begin_at_one,
+)
+MIXED = {
+    "use_sliding_window": True,
+    "sliding_window": 512,
+    "layer_types": ["full_attention", "sliding_attention"],
+}
+WINDOWS = [
+    ("mistral", {"sliding_window": window, "max_position_embeddings": 8192})
+    for window in (8, 200, 4096)
+]
 
 
-@pytest.mark.parametrize(("fault", "model"), [*product(FAULTS, WINDOWS), (blind_to_windows, ("qwen3", MIXED))])
+@pytest.mark.parametrize(
+    ("fault", "model"), [*product(FAULTS, WINDOWS), (blind_to_windows, ("qwen3", MIXED))]
+)
 def test_a_pass_that_computes_something_else_is_not_run(
     fault: Any, model: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though layer by layer all is right: transformers' modules are taken, whatever the width of the window."""
+    """Though layer by layer all is right: transformers' modules are taken, whatever the width of
+    the window."""
     folder = tiny_checkpoint(model[0], tmp_path, **model[1])
     assert is_fast(load(folder).target)
     fault(monkeypatch)
@@ -201,14 +248,17 @@ def test_a_pass_that_computes_something_else_is_not_run(
 
 
 class RoundedLinear(nn.Linear):
-    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in whole numbers."""
+    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in whole
+    numbers."""
 
     scale: Tensor
 
     def __init__(self, plain: nn.Linear) -> None:
         super().__init__(plain.in_features, plain.out_features, bias=False)
         self.register_buffer("scale", plain.weight.detach().abs().amax(1, keepdim=True) / 127)
-        self.weight = nn.Parameter((plain.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False)
+        self.weight = nn.Parameter(
+            (plain.weight.detach() / self.scale).round().to(torch.int8), requires_grad=False
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale.to(input.dtype))
@@ -226,7 +276,8 @@ class PackedWords(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("quantised", "kind"), [(RoundedLinear, "llama"), (PackedWords, "mistral"), (RoundedLinear, "qwen3")]
+    ("quantised", "kind"),
+    [(RoundedLinear, "llama"), (PackedWords, "mistral"), (RoundedLinear, "qwen3")],
 )
 def test_models_with_quantised_layers_are_run_over_the_librarys_own(
     quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +295,9 @@ def test_models_with_quantised_layers_are_run_over_the_librarys_own(
 
 
 def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
-    config = config_for(pair, DrafterConfig(drafter, k=4), Sampling(temperature), prompt="ab ab ab ab ", new=24)
+    config = config_for(
+        pair, DrafterConfig(drafter, k=4), Sampling(temperature), prompt="ab ab ab ab ", new=24
+    )
     return decoded(pair, config).token_ids
 
 
@@ -257,13 +310,19 @@ def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
         ({"quant_method": "fp8"}, 32),
     ],
 )
-def test_memory_is_planned_for_the_weights_as_they_are_kept(stored: Any, bits: int, tmp_path: Path) -> None:
-    """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings are kept in full."""
+def test_memory_is_planned_for_the_weights_as_they_are_kept(
+    stored: Any, bits: int, tmp_path: Path
+) -> None:
+    """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings
+    are kept in full."""
     folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
     plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stored}))
-    found, wanted = loading.plan(custom_pair(str(folder)), lambda _message: None).target, plain.bytes(torch.float32)
+    found, wanted = (
+        loading.plan(custom_pair(str(folder)), lambda _message: None).target,
+        plain.bytes(torch.float32),
+    )
     tables = 2 * 256 * config["vocab_size"] / plain.parameters
     share = tables + (1 - tables) * bits / 32
     assert found.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)

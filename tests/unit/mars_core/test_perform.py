@@ -24,14 +24,20 @@ from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import Rule
 from mars_core.session import Run, Session
-from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Sampling, Status, StopReason, Trace
+from mars_core.types import (
+    DrafterConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    StopReason,
+    Trace,
+)
 from mars_core.verification import judge
 from tests.live_pairs import config_for, decoded
 from tests.pairs import tiny_pair
 
-NO_MEMORY = (
-    "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
-)
+NO_MEMORY = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
 
 
 def never() -> bool:
@@ -48,12 +54,17 @@ class Bench:
     def configs(self, new: int = 24, prefix: tuple[int, ...] = ()) -> tuple[RunConfig, ...]:
         pair, drafter = self.pool.get(self.spec), DrafterConfig("model", k=3)
         options: Any = {"prompt": "Once upon a time", "new": new, "seed": 3, "prefix": prefix}
-        return tuple(config_for(pair, drafter, Sampling(1.0), rule=rule, **options) for rule in ("strict", "mars"))
+        return tuple(
+            config_for(pair, drafter, Sampling(1.0), rule=rule, **options)
+            for rule in ("strict", "mars")
+        )
 
     def job(self, *order: int, new: int = 24, prefix: tuple[int, ...] = (), **options: Any) -> Job:
         return Job(self.spec, self.configs(new, prefix), order, **options)
 
-    def events(self, *order: int, stop: Callable[[], bool] = never, **options: Any) -> Iterator[Event]:
+    def events(
+        self, *order: int, stop: Callable[[], bool] = never, **options: Any
+    ) -> Iterator[Event]:
         return perform(self.pool, self.job(*order, **options), stop)
 
     def traces(self, *order: int, **options: Any) -> dict[int, Trace]:
@@ -62,7 +73,9 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(ModelPool(device="cpu", dtype="float32"), tiny_pair(tmp_path_factory.mktemp("pair")))
+    return Bench(
+        ModelPool(device="cpu", dtype="float32"), tiny_pair(tmp_path_factory.mktemp("pair"))
+    )
 
 
 def followed(events: Iterator[Event]) -> dict[int, Trace]:
@@ -78,7 +91,15 @@ def followed(events: Iterator[Event]) -> dict[int, Trace]:
 
 def untimed(trace: Trace) -> Trace:
     """Without what differs from one time to the next."""
-    measured = ("wall_s", "ttft_s", "prefill_s", "draft_s", "verify_s", "tokens_per_s", "peak_memory_bytes")
+    measured = (
+        "wall_s",
+        "ttft_s",
+        "prefill_s",
+        "draft_s",
+        "verify_s",
+        "tokens_per_s",
+        "peak_memory_bytes",
+    )
     steps = tuple(replace(step, draft_s=0, verify_s=0, elapsed_s=0) for step in trace.steps)
     return replace(trace, steps=steps, summary=replace(trace.summary, **dict.fromkeys(measured, 0)))
 
@@ -89,9 +110,15 @@ def test_events_tell_the_trace_that_the_run_has(bench: Bench, prefix: tuple[int,
     assert list(found) == [1, 0]
     for number, config in enumerate(bench.configs(prefix=prefix)):
         trace, summary = decoded(bench.pool.get(bench.spec), config), found[number].summary
-        assert repr(untimed(found[number])) == repr(untimed(trace)) and trace.status is Status.COMPLETED
+        assert (
+            repr(untimed(found[number])) == repr(untimed(trace))
+            and trace.status is Status.COMPLETED
+        )
         assert len(trace.steps) > 1
-        assert summary.peak_memory_bytes > 0 and 0 < summary.prefill_s < summary.ttft_s < summary.wall_s
+        assert (
+            summary.peak_memory_bytes > 0
+            and 0 < summary.prefill_s < summary.ttft_s < summary.wall_s
+        )
         assert math.isclose(summary.wall_s, found[number].steps[-1].elapsed_s)
 
 
@@ -109,7 +136,11 @@ def test_stop_ends_the_job_with_the_run_under_way(bench: Bench, tmp_path: Path) 
     found = [next(events), next(events)]
     stop.touch()
     traces = followed(iter([*found, *events]))
-    assert list(traces) == [0] and traces[0].stop_reason is StopReason.CANCELLED and len(traces[0].steps) == 2
+    assert (
+        list(traces) == [0]
+        and traces[0].stop_reason is StopReason.CANCELLED
+        and len(traces[0].steps) == 2
+    )
 
 
 def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench: Bench) -> None:
@@ -121,7 +152,11 @@ def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench
 @pytest.mark.parametrize(
     ("place", "call", "error"),
     [
-        ("mars_core.session.build", 1, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")),
+        (
+            "mars_core.session.build",
+            1,
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB."),
+        ),
         ("mars_core.decoder.fast_cache.FastCache.read", 1, RuntimeError(NO_MEMORY)),
         ("mars_core.decoder.fast_cache.FastCache.forward", 6, MemoryError()),
     ],
@@ -141,12 +176,17 @@ def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
     monkeypatch.setattr("mars_core.jobs.perform.collect", lambda: collected.append(True))
     first, second = bench.traces(0, 1, warm=True, interval_s=0.0).values()
     assert (first.status, first.stop_reason) == (Status.FAILED, StopReason.ERROR)
-    assert first.error == "The memory of cpu ran out; take a shorter prompt, fewer new tokens or a smaller pair."
+    assert (
+        first.error
+        == "The memory of cpu ran out; take a shorter prompt, fewer new tokens or a smaller pair."
+    )
     assert bool(first.steps) == (call > 1) and first.prompt_ids == second.prompt_ids
     assert second.status is Status.COMPLETED and collected == [True]
 
 
-def test_the_caches_of_a_failed_run_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_of_a_failed_run_are_let_go(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engines: list[weakref.ref[Engine]] = []
     step = Engine._step
 
@@ -159,13 +199,17 @@ def test_the_caches_of_a_failed_run_are_let_go(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr(Engine, "_step", broken)
     gc.disable()  # the job itself must collect
     try:
-        assert any(isinstance(event, Ended) and event.status is Status.FAILED for event in bench.events(0))
+        assert any(
+            isinstance(event, Ended) and event.status is Status.FAILED for event in bench.events(0)
+        )
         assert engines and not any(engine() for engine in engines)
     finally:
         gc.enable()
 
 
-def test_numbers_that_are_none_fail_one_run_and_not_the_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_are_none_fail_one_run_and_not_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def poisoned(logits: torch.Tensor, draft: Any, rule: Rule, *rest: Any) -> torch.Tensor:
         if rule.name == "strict":
             logits = logits.clone()
@@ -178,7 +222,9 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(bench: Bench, mon
     assert traces[1].status is Status.COMPLETED
 
 
-def test_a_check_takes_no_memory_and_completes_the_parameters(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_takes_no_memory_and_completes_the_parameters(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def taken(*_: object, **__: object) -> None:
         raise AssertionError("caches were taken")
 
@@ -190,7 +236,9 @@ def test_a_check_takes_no_memory_and_completes_the_parameters(bench: Bench, monk
         session.check(replace(config, rule=RuleConfig("mars", {"theta": 2.0})))
 
 
-def test_a_closed_local_job_computes_no_further_step(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_local_job_computes_no_further_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[object] = []
     step = Run.__next__
 
@@ -213,5 +261,6 @@ class _Never:
 
 
 def test_runs_are_ordered_by_chance() -> None:
-    """Each of the six orders of three runs comes up; one of them fails to do so in 2,000 draws with a chance of 1e-157."""
+    """Each of the six orders of three runs comes up; one of them fails to do so in 2,000 draws with
+    a chance of 1e-157."""
     assert {tuple(execution_order(3)) for _ in range(2000)} == set(permutations(range(3)))

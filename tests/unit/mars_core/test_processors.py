@@ -1,4 +1,5 @@
-"""Penalties, repeated n-grams, biases and banned words: transformers' own, for every drafter, at every node of a draft."""
+"""Penalties, repeated n-grams, biases and banned words: transformers' own, for every drafter, at
+every node of a draft."""
 
 from __future__ import annotations
 
@@ -26,7 +27,15 @@ from mars_core.engine.processors import word_ids
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, DraftMode, Outcome, Processors, Sampling, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Outcome,
+    Processors,
+    Sampling,
+    Trace,
+    TreeShape,
+)
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.replay import Operations, replayed
 
@@ -47,9 +56,11 @@ EACH = {
     "single tokens": Processors(no_repeat_ngram_size=1, repetition_penalty=0.8),
     "words": Processors(logit_bias=(("[40]", 3.0), ("[41, 42]", 30.0), ("[43]", -9.0), *BANNED)),
     "all": Processors(
-        repetition_penalty=1.2, no_repeat_ngram_size=3, logit_bias=(("[40]", 2.5), ("[40, 40]", -4.0), ("[45]", -INF))
+        repetition_penalty=1.2,
+        no_repeat_ngram_size=3,
+        logit_bias=(("[40]", 2.5), ("[40, 40]", -4.0), ("[45]", -INF)),
     ),
-}  # fmt: skip
+}
 WARM = Processors(0.05, 0.9, 1.2, 0.3, 0.2, 3, (("[40]", 2.0), ("on", -1.0), ("[41]", -INF)))
 
 
@@ -70,7 +81,9 @@ def bundled() -> Pair:
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperature_1(bundled: Pair, name: str) -> None:
+def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperature_1(
+    bundled: Pair, name: str
+) -> None:
     tree, sampling, changed = (
         DrafterConfig("eagle3", tree=TreeShape(12, 4, 4)),
         Sampling(1.0, processors=BUNDLED[name]),
@@ -97,9 +110,16 @@ def pair() -> Pair:
 
 
 def written(
-    pair: Pair, drafter: DrafterConfig, sampling: Sampling, rule: str = "strict", new: int = 24, seed: int = 0
+    pair: Pair,
+    drafter: DrafterConfig,
+    sampling: Sampling,
+    rule: str = "strict",
+    new: int = 24,
+    seed: int = 0,
 ) -> Trace:
-    return decoded(pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed))
+    return decoded(
+        pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
+    )
 
 
 def given(pair: Pair, chosen: Processors) -> dict[str, object]:
@@ -107,12 +127,22 @@ def given(pair: Pair, chosen: Processors) -> dict[str, object]:
     words = {tuple(word_ids(pair.tokenizer, word)): value for word, value in chosen.logit_bias}
     bias = {ids: value for ids, value in words.items() if value > -INF}
     banned = [list(ids) for ids, value in words.items() if value == -INF]
-    numbers = {name: getattr(chosen, name) or None for name in ("repetition_penalty", "no_repeat_ngram_size")}
-    return {**numbers, **({"sequence_bias": bias} if bias else {}), **({"bad_words_ids": banned} if banned else {})}
+    numbers = {
+        name: getattr(chosen, name) or None
+        for name in ("repetition_penalty", "no_repeat_ngram_size")
+    }
+    return {
+        **numbers,
+        **({"sequence_bias": bias} if bias else {}),
+        **({"bad_words_ids": banned} if banned else {}),
+    }
 
 
-def processed(pair: Pair, chosen: Processors, text: Sequence[int], prompt: int, logits: Tensor) -> Tensor:
-    """The logits [V] after ``text`` by transformers' processors; the presence and frequency penalties by their formula."""
+def processed(
+    pair: Pair, chosen: Processors, text: Sequence[int], prompt: int, logits: Tensor
+) -> Tensor:
+    """The logits [V] after ``text`` by transformers' processors; the presence and frequency
+    penalties by their formula."""
     found, ids, options = logits[None], torch.tensor([text]), given(pair, chosen)
     if "sequence_bias" in options:
         found = SequenceBiasLogitsProcessor(options["sequence_bias"])(ids, found)
@@ -131,10 +161,15 @@ def processed(pair: Pair, chosen: Processors, text: Sequence[int], prompt: int, 
 def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
     """Token for token at temperature 0, for every drafter."""
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    options = {"do_sample": False, "max_new_tokens": 24, "eos_token_id": None, "pad_token_id": 0} | given(
-        pair, EACH[name]
-    )
-    expected = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[0, ids.shape[1] :].tolist()
+    options = {
+        "do_sample": False,
+        "max_new_tokens": 24,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+    } | given(pair, EACH[name])
+    expected = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[
+        0, ids.shape[1] :
+    ].tolist()
     plain = written(pair, DrafterConfig("none"), Sampling())
     sampling = Sampling(processors=EACH[name])
     alone = written(pair, DrafterConfig("none"), sampling)
@@ -144,12 +179,17 @@ def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_every_token_has_the_probability_of_transformers_after_the_text_before_it(pair: Pair, name: str) -> None:
-    """Kept or rejected, at temperature 1, with all processors; and a coupled or greedy draft does not change the text."""
+def test_every_token_has_the_probability_of_transformers_after_the_text_before_it(
+    pair: Pair, name: str
+) -> None:
+    """Kept or rejected, at temperature 1, with all processors; and a coupled or greedy draft does
+    not change the text."""
     sampling = Sampling(1.0, 30, processors=WARM)
     trace = written(pair, DRAFTERS[name], sampling, "mars-gap" if name == "tree" else "strict")
     text, prompt = [*trace.prompt_ids], len(trace.prompt_ids)
-    warpers = LogitsProcessorList([TopKLogitsWarper(30), MinPLogitsWarper(0.05), TypicalLogitsWarper(0.9)])
+    warpers = LogitsProcessorList(
+        [TopKLogitsWarper(30), MinPLogitsWarper(0.05), TypicalLogitsWarper(0.9)]
+    )
     own = []
     for token in trace.tokens:
         raw = pair.target(torch.tensor([text])).logits[0, -1].float()
@@ -157,7 +197,9 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
         p = warpers(None, z[None]).softmax(-1)
         assert token.p == pytest.approx(float(p[0, token.id]), abs=1e-5)
         assert (token.z1, token.z2) == pytest.approx(z.topk(2).values.tolist(), abs=1e-4)
-        assert (token.raw_z1, token.raw_z2) == pytest.approx(raw[[token.id1, token.id2]].tolist(), abs=1e-4)
+        assert (token.raw_z1, token.raw_z2) == pytest.approx(
+            raw[[token.id1, token.id2]].tolist(), abs=1e-4
+        )
         assert token.logprob == pytest.approx(float(raw.log_softmax(-1)[token.id]), abs=1e-4)
         keys = torch.tensor([words(0, token.position, 1)[Use.DRAW]])
         own.append(token.own == int(draw(p, noise(keys, p.shape[-1])).ids))
@@ -169,7 +211,9 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
     assert trace.summary.tv_sum == pytest.approx(0, abs=1e-9) or name == "tree"
 
 
-@pytest.mark.parametrize("sampling", [Sampling(processors=EACH["all"]), Sampling(1.0, processors=WARM)], ids=["0", "1"])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(processors=EACH["all"]), Sampling(1.0, processors=WARM)], ids=["0", "1"]
+)
 @pytest.mark.parametrize("name", [*DRAFTERS, "none"])
 def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
     pair: Pair, name: str, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +223,8 @@ def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
     captured = replace(pair, graphs=True, engines=Engines())
     for prompt in (PROMPT, "once"):
         eager, trace = (
-            decoded(each, config_for(each, drafter, sampling, prompt=prompt, new=24)) for each in (pair, captured)
+            decoded(each, config_for(each, drafter, sampling, prompt=prompt, new=24))
+            for each in (pair, captured)
         )
         assert trace.token_ids == eager.token_ids
         stand_in.watch = operations = Operations()
@@ -190,7 +235,10 @@ def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
 def test_a_continued_run_counts_what_was_given_as_output(pair: Pair) -> None:
     sampling = Sampling(1.0, processors=WARM)
     whole = written(pair, DRAFTERS["chain"], sampling)
-    config = replace(config_for(pair, DRAFTERS["tree"], sampling, prompt=PROMPT, new=16), prefix=whole.token_ids[:8])
+    config = replace(
+        config_for(pair, DRAFTERS["tree"], sampling, prompt=PROMPT, new=16),
+        prefix=whole.token_ids[:8],
+    )
     assert decoded(pair, config).token_ids == whole.token_ids[8:]
 
 
@@ -200,8 +248,14 @@ def test_a_continued_run_counts_what_was_given_as_output(pair: Pair) -> None:
         (Processors(min_p=2.0), "min_p is 2; it must be 0 to 1"),
         (Processors(typical_p=0.0), "typical_p is 0; it must be 0.001 to 1"),
         (Processors(no_repeat_ngram_size=101), "no_repeat_ngram_size is 101; it must be 0 to 100"),
-        (Processors(repetition_penalty=float("nan")), "repetition_penalty is nan; it must be 0.01 to 100"),
-        (Processors(logit_bias=(("a", 1e9),)), "The bias of 'a' is 1e+09; 1000 is the most, and -inf bans the word"),
+        (
+            Processors(repetition_penalty=float("nan")),
+            "repetition_penalty is nan; it must be 0.01 to 100",
+        ),
+        (
+            Processors(logit_bias=(("a", 1e9),)),
+            "The bias of 'a' is 1e+09; 1000 is the most, and -inf bans the word",
+        ),
         (Processors(logit_bias=(("", 1.0),)), "The ids of the word '' are []; there must be some"),
         (
             Processors(logit_bias=(("[99999]", -INF),)),

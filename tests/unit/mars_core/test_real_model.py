@@ -1,4 +1,5 @@
-"""SmolLM2-135M-Instruct on the engine: what holds for small random models holds for a real one with 49,152 ids."""
+"""SmolLM2-135M-Instruct on the engine: what holds for small random models holds for a real one with
+49,152 ids."""
 
 from __future__ import annotations
 
@@ -76,14 +77,22 @@ def test_the_stored_example_is_what_the_engine_makes(loaded: Callable[[str], Pai
     """After a change of the default pair or the engine: ``python -m ui.result.example``."""
     loaded("float32")
     for new, old in zip(example.run_again(), example.stored(), strict=True):
-        assert (new.text, new.config.rule, new.config.sampling) == (old.text, old.config.rule, old.config.sampling)
+        assert (new.text, new.config.rule, new.config.sampling) == (
+            old.text,
+            old.config.rule,
+            old.config.sampling,
+        )
         assert [step.kept for step in new.steps] == [step.kept for step in old.steps]
         for one, other in zip(new.tokens, old.tokens, strict=True):
             assert (one.id, one.outcome) == (other.id, other.outcome)
-            assert math.isclose(one.z1, other.z1, abs_tol=1e-2) and math.isclose(one.p, other.p, abs_tol=1e-2)
+            assert math.isclose(one.z1, other.z1, abs_tol=1e-2) and math.isclose(
+                one.p, other.p, abs_tol=1e-2
+            )
 
 
-def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(loaded: Callable[[str], Pair]) -> None:
+def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(
+    loaded: Callable[[str], Pair],
+) -> None:
     pair = loaded("float32")
     assert pair.exact, pair.inexact
     for prompt in PROMPTS:
@@ -91,7 +100,9 @@ def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(loaded
         assert numbers(strict) == numbers(alone)
         ids = torch.tensor([alone.prompt_ids])
         with torch.inference_mode():
-            wanted = pair.target.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False)
+            wanted = pair.target.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False
+            )
         assert list(alone.token_ids) == wanted[0, ids.shape[1] :].tolist()
         run = Session(pair).start(config(pair, NGRAMS, prompt))
         streamed = [run.text for _ in run]
@@ -103,17 +114,23 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
     pair = loaded("bfloat16")
     assert pair.exact, pair.inexact
     for temperature, prompt in ((0.0, PROMPTS[4]), (1.0, PROMPTS[5]), (1.0, PROMPTS[6])):
-        alone, strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS))
+        alone, strict = (
+            decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS)
+        )
         assert numbers(strict) == numbers(alone)
 
 
-def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(loaded: Callable[[str], Pair]) -> None:
+def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
+    loaded: Callable[[str], Pair],
+) -> None:
     """But for places where the two best logits are nearer than they are rounded."""
     pair, full = loaded("auto"), loaded("float32")
     assert (pair.exact, str(pair.dtype)) == (True, "torch.int4"), pair.inexact
     for temperature, prompt in (*((0.0, prompt) for prompt in PROMPTS), (1.0, PROMPTS[5])):
         drafters = (NONE, NGRAMS, DrafterConfig("ngram", k=17))
-        alone, *strict = (decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in drafters)
+        alone, *strict = (
+            decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in drafters
+        )
         assert all(numbers(each) == numbers(alone) for each in strict)
         if temperature == 0:
             ids = torch.tensor([[*alone.prompt_ids, *alone.token_ids]])
@@ -123,7 +140,9 @@ def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(load
             assert bool((rows.amax(-1) - chosen < 0.5).all())
 
 
-def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(loaded: Callable[[str], Pair]) -> None:
+def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(
+    loaded: Callable[[str], Pair],
+) -> None:
     folder = Path(loaded("float32").target.name_or_path)
     found: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
     for place, wanted in load_file(folder / "model.safetensors").items():
@@ -131,14 +150,21 @@ def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(loaded: Calla
         assert torch.equal(getattr(found.get_submodule(owner), leaf), wanted), place
 
 
-def test_a_server_of_it_that_speculates_is_lossless(loaded: Callable[[str], Pair], tmp_path: Path) -> None:
+def test_a_server_of_it_that_speculates_is_lossless(
+    loaded: Callable[[str], Pair], tmp_path: Path
+) -> None:
     prompts, found = tmp_path / "prompts.txt", tmp_path / "found.json"
     prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[3]}")
     with serve_models(Session(loaded("bfloat16")), drafter=NGRAMS) as server:
         asked = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
         assert main([*asked, "--json", str(found)]) == 0
-    assert {row["verdict"] for row in json.loads(found.read_text())["findings"]} == {"lossless as far as tested"}
+    assert {row["verdict"] for row in json.loads(found.read_text())["findings"]} == {
+        "lossless as far as tested"
+    }
 
 
 def numbers(trace: Trace) -> list[tuple[float, ...]]:
-    return [(each.id, each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge) for each in trace.tokens]
+    return [
+        (each.id, each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge)
+        for each in trace.tokens
+    ]

@@ -12,7 +12,9 @@ from tests.live_pairs import config_for, decoded, random_pair
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize(("rule", "theta"), [("strict", 1.0), ("mars", 0.1)])
 @pytest.mark.parametrize("k", [1, 4])
-def test_the_engine_writes_the_text_of_the_reference(rule: str, theta: float, temperature: float, k: int) -> None:
+def test_the_engine_writes_the_text_of_the_reference(
+    rule: str, theta: float, temperature: float, k: int
+) -> None:
     pair, relaxed = random_pair("llama", noise=1.0), 0
     assert pair.draft is not None
     for seed, prompt in enumerate(("once", "twice", "A b c", "0 1 2")):
@@ -29,8 +31,16 @@ def test_the_engine_writes_the_text_of_the_reference(rule: str, theta: float, te
         )
         trace = decoded(pair, config)
         text = decode(
-            pair.target, pair.draft, trace.prompt_ids, 30, k=k, theta=theta, temperature=temperature, seed=seed, ends=pair.eos_ids
-        )  # fmt: skip
+            pair.target,
+            pair.draft,
+            trace.prompt_ids,
+            30,
+            k=k,
+            theta=theta,
+            temperature=temperature,
+            seed=seed,
+            ends=pair.eos_ids,
+        )
         assert list(trace.token_ids) == text
         relaxed += trace.summary.relaxed
     assert (relaxed > 0) is (rule == "mars")

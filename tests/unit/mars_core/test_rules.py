@@ -1,4 +1,5 @@
-"""Hand-made cases for every rule: below, at and above its border, negative and infinite logits, parameters out of range."""
+"""Hand-made cases for every rule: below, at and above its border, negative and infinite logits,
+parameters out of range."""
 
 from __future__ import annotations
 
@@ -22,9 +23,18 @@ SOFT = torch.tensor(LN, dtype=torch.float64).softmax(-1).tolist()  # but for its
 
 
 def accept(
-    name: str, logits: list[float], x: int, *, cold: bool = False, q: float = 1.0, confidence: float = 1.0, tried: float = 0.0,
-    drafter: list[float] | None = None, top_k: int = 0, **parameters: float,
-) -> float:  # fmt: skip
+    name: str,
+    logits: list[float],
+    x: int,
+    *,
+    cold: bool = False,
+    q: float = 1.0,
+    confidence: float = 1.0,
+    tried: float = 0.0,
+    drafter: list[float] | None = None,
+    top_k: int = 0,
+    **parameters: float,
+) -> float:
     """a(x) of one drafted token; ``cold`` means temperature 0."""
     z = torch.tensor([logits], dtype=torch.float64)
     sampling = Sampling(0.0) if cold else Sampling(1.0, top_k)
@@ -32,11 +42,19 @@ def accept(
     top_z, top_ids = torch.sort(z, stable=True, descending=True)
     one = torch.ones(1, 1, dtype=torch.float64)
     evidence = Evidence(
-        logits=z, distribution=distribution, soft=displayed_distribution(z, distribution, sampling),
+        logits=z,
+        distribution=distribution,
+        soft=displayed_distribution(z, distribution, sampling),
         drafter=None if drafter is None else torch.tensor([drafter]),
-        top_z=top_z, top_ids=top_ids, at=torch.tensor([0]), x=torch.tensor([[x]]), q=one * q, confidence=one * confidence,
-        tried=one * tried, greedy=cold,
-    )  # fmt: skip
+        top_z=top_z,
+        top_ids=top_ids,
+        at=torch.tensor([0]),
+        x=torch.tensor([[x]]),
+        q=one * q,
+        confidence=one * confidence,
+        tried=one * tried,
+        greedy=cold,
+    )
     return float(RULES[name].accept(evidence, RULES[name].values(parameters)))
 
 
@@ -63,15 +81,20 @@ def test_mars_keeps_the_two_best_at_low_margin_only(
 ) -> None:
     """Elsewhere mars is strict; Algorithm 1 keeps the best token and nothing else."""
     assert accept("mars", [10.0, 9.5, 9.4], 2, cold=cold) == 0, "never the third"
-    assert accept("mars", logits, x, cold=cold, theta=theta) == (1 if low else accept("strict", logits, x, cold=cold))
+    assert accept("mars", logits, x, cold=cold, theta=theta) == (
+        1 if low else accept("strict", logits, x, cold=cold)
+    )
     assert accept("mars-algorithm1", logits, x, cold=cold, theta=theta) == (low or x == 0)
 
 
 @pytest.mark.parametrize("shift", [0.0, -100.0, 55.0])
 @pytest.mark.parametrize(
-    ("x", "gap", "low"), [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)]
+    ("x", "gap", "low"),
+    [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)],
 )
-def test_mars_gap_does_not_see_a_shift_of_the_logits(shift: float, x: int, gap: float, low: bool) -> None:
+def test_mars_gap_does_not_see_a_shift_of_the_logits(
+    shift: float, x: int, gap: float, low: bool
+) -> None:
     logits = [10.0 + shift, 9.5 + shift, 9.4 + shift]
     assert accept("mars-gap", logits, x, gap=gap) == (1 if low else accept("strict", logits, x))
     assert accept("mars-gap", logits, 2, gap=0.7) == 0, "never the third"
@@ -83,17 +106,23 @@ def test_typical_keeps_what_is_strictly_above_the_lower_of_two_bars() -> None:
     assert accept("typical", LN, 2, epsilon=SOFT[2] - 1e-9, delta=1000) == 1
     spread = -sum(each * math.log(each + 1e-5) for each in SOFT)
     bar = SOFT[1] * math.exp(spread)
-    assert [accept("typical", LN, 1, epsilon=1, delta=bar * scale) for scale in (1 - 1e-9, 1 + 1e-9)] == [1, 0]
+    assert [
+        accept("typical", LN, 1, epsilon=1, delta=bar * scale) for scale in (1 - 1e-9, 1 + 1e-9)
+    ] == [1, 0]
     assert [accept("typical", LN, x, cold=True, epsilon=0, delta=0) for x in range(3)] == [1, 0, 0]
 
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_topk_by_difference_and_by_ratio(cold: bool) -> None:
     delta, ratio = SOFT[0] - SOFT[1], SOFT[1] / SOFT[0]
-    assert [accept("topk-delta", LN, 1, cold=cold, delta=each) for each in (delta, delta - 1e-9)] == [1, 0]
+    assert [
+        accept("topk-delta", LN, 1, cold=cold, delta=each) for each in (delta, delta - 1e-9)
+    ] == [1, 0]
     assert [accept("topk-delta", LN, 2, cold=cold, delta=1, n=n) for n in (2, 3)] == [0, 1]
     assert accept("topk-delta", LN, 0, cold=cold, delta=0, n=1) == 1
-    assert [accept("topk-ratio", LN, 1, cold=cold, ratio=each) for each in (ratio - 1e-9, ratio + 1e-9)] == [1, 0]
+    assert [
+        accept("topk-ratio", LN, 1, cold=cold, ratio=each) for each in (ratio - 1e-9, ratio + 1e-9)
+    ] == [1, 0]
     assert [accept("topk-ratio", LN, 2, cold=cold, ratio=0, n=n) for n in (2, 3)] == [0, 1]
     assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, cold=cold, ratio=1) == 1
 
@@ -101,19 +130,28 @@ def test_topk_by_difference_and_by_ratio(cold: bool) -> None:
 def test_threshold() -> None:
     for cold in (True, False):
         assert accept("threshold", LN, 1, cold=cold, single=SOFT[1]) == 1
-    assert [accept("threshold", LN, x, cold=True, single=SOFT[1] + 1e-9) for x in range(3)] == [1, 0, 0]
+    assert [accept("threshold", LN, x, cold=True, single=SOFT[1] + 1e-9) for x in range(3)] == [
+        1,
+        0,
+        0,
+    ]
     assert accept("threshold", LN, 2, tried=0.8, accumulated=0.8) == 0  # those before take all
 
 
 def test_lenience() -> None:
     border = SOFT[1] / SOFT[0]
-    assert [accept("lenience", LN, 1, cold=True, lenience=each) for each in (border - 1e-9, border + 1e-9)] == [1, 0]
+    assert [
+        accept("lenience", LN, 1, cold=True, lenience=each)
+        for each in (border - 1e-9, border + 1e-9)
+    ] == [1, 0]
 
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_cascade_token(cold: bool) -> None:
     border = 1 - SOFT[1] / SOFT[0]
-    beside, within = (accept("cascade-token", LN, 1, cold=cold, alpha=border + each) for each in (-1e-9, 1e-9))
+    beside, within = (
+        accept("cascade-token", LN, 1, cold=cold, alpha=border + each) for each in (-1e-9, 1e-9)
+    )
     assert [beside, within] == pytest.approx([0 if cold else 0.3, 1])
     assert accept("cascade-token", LN, 0, cold=cold, alpha=0) == 1
 
@@ -123,17 +161,30 @@ def test_fly_opens_its_gate_at_the_bar() -> None:
     assert accept("fly", LN, 2, entropy=spread - 1e-9) == 1
     assert accept("fly", LN, 2, entropy=spread + 1e-9) == pytest.approx(0.2)
     assert accept("fly", LN, 2, entropy=0, top_k=2) == 0
-    assert [accept("fly", LN, 2, cold=True, entropy=spread + each) for each in (-1e-9, 1e-9)] == [1, 0]
+    assert [accept("fly", LN, 2, cold=True, entropy=spread + each) for each in (-1e-9, 1e-9)] == [
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("cold", [True, False])
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_gives_a_probability_for_all_logits(name: str, cold: bool) -> None:
     low, none = -70.0, -math.inf
-    for logits in ([-5.0, -6.0, low], [0.0] * 3, [3.0, none, none], [none, -2.0, none], [80.0, -80.0, 0.0]):
+    for logits in (
+        [-5.0, -6.0, low],
+        [0.0] * 3,
+        [3.0, none, none],
+        [none, -2.0, none],
+        [80.0, -80.0, 0.0],
+    ):
         for x in range(3):
             for q in (1.0, 1e-30):
-                assert 0 <= accept(name, logits, x, cold=cold, q=q, drafter=[0.0, 0.0, 1.0]) <= 1 + 1e-12
+                assert (
+                    0
+                    <= accept(name, logits, x, cold=cold, q=q, drafter=[0.0, 0.0, 1.0])
+                    <= 1 + 1e-12
+                )
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -151,7 +202,9 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
 
 
-def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_rule_is_one_short_file_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The example of docs/contributing.md."""
     example = (
         (Path(__file__).parents[3] / "docs" / "contributing.md")
@@ -167,7 +220,13 @@ def test_a_new_rule_is_one_short_file_in_the_folder(tmp_path: Path, monkeypatch:
     del sys.modules["mars_core.rules.floor"], vars(mars_core.rules)["floor"]
     assert {*found} == {*RULES, "floor"}
     floor, (logits, draft) = found["floor"], case("chain of 3", 0)
-    p, values, u = target_distribution(logits, Sampling(1.0)), floor.values({"floor": 0}), chance(draft, 0)
+    p, values, u = (
+        target_distribution(logits, Sampling(1.0)),
+        floor.values({"floor": 0}),
+        chance(draft, 0),
+    )
     rows = judge(logits, draft, floor, values, Sampling(1.0), DraftMode.GREEDY, u)
     assert column(rows, "keep") == [1] * 4
-    assert column(rows, "tv")[:3] == pytest.approx([1 - float(p[at, token]) for at, token in enumerate(draft.ids[1:])])
+    assert column(rows, "tv")[:3] == pytest.approx(
+        [1 - float(p[at, token]) for at, token in enumerate(draft.ids[1:])]
+    )

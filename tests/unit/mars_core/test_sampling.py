@@ -1,4 +1,5 @@
-"""Laws and draws: the warpers are transformers' own, and drawing has exactly the distribution it is given."""
+"""Laws and draws: the warpers are transformers' own, and drawing has exactly the distribution it is
+given."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ from mars_core.sampling import (
 from mars_core.types import DraftMode, Processors, Sampling
 
 FIRST_WORDS = [-6436243100533299141, -5792855801218550262]  # of seed 7
-FIRST_NOISE = [[94538, 381811, 514709], [334926, 29375, 686412]]  # of ids 0 to 2, as uniforms in millionths
+FIRST_NOISE = [
+    [94538, 381811, 514709],
+    [334926, 29375, 686412],
+]  # of ids 0 to 2, as uniforms in millionths
 
 
 def column(given: list[int], use: Use) -> Tensor:
@@ -42,7 +46,9 @@ def column(given: list[int], use: Use) -> Tensor:
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.9])
 @pytest.mark.parametrize("top_k", [0, 1, 5, 400])
 @pytest.mark.parametrize("top_p", [1.0, 0.9, 0.3, 1e-6])
-@pytest.mark.parametrize(("min_p", "typical_p"), [(0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.6), (0.02, 0.9)])
+@pytest.mark.parametrize(
+    ("min_p", "typical_p"), [(0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.6), (0.02, 0.9)]
+)
 def test_law_is_that_of_the_warpers_of_generate(
     temperature: float, top_k: int, top_p: float, min_p: float, typical_p: float
 ) -> None:
@@ -56,7 +62,9 @@ def test_law_is_that_of_the_warpers_of_generate(
         scores = MinPLogitsWarper(min_p)(None, scores)
     if typical_p < 1:
         scores = TypicalLogitsWarper(typical_p)(None, scores)
-    distribution = target_distribution(logits, Sampling(temperature, top_k, top_p, Processors(min_p, typical_p)))
+    distribution = target_distribution(
+        logits, Sampling(temperature, top_k, top_p, Processors(min_p, typical_p))
+    )
     assert torch.allclose(distribution, scores.softmax(-1), atol=1e-7)
 
 
@@ -68,9 +76,11 @@ def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
 
 
 def test_noise_is_a_function_of_seed_position_and_id() -> None:
-    """Not of the step, the size of the vocabulary or the other positions. The numbers are those of every device."""
+    """Not of the step, the size of the vocabulary or the other positions. The numbers are those of
+    every device."""
     few, many = (
-        noise(column(words(7, first, count), Use.DRAW), size) for first, count, size in ((3, 2, 50), (0, 9, 1537))
+        noise(column(words(7, first, count), Use.DRAW), size)
+        for first, count, size in ((3, 2, 50), (0, 9, 1537))
     )
     assert torch.equal(few, many[3:5, :50])
     assert not torch.equal(noise(column(words(8, 3, 2), Use.DRAW), 50), few)
@@ -80,7 +90,8 @@ def test_noise_is_a_function_of_seed_position_and_id() -> None:
 
 
 def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
-    """A rule may have looked at the others without using the place: there they must not decide again."""
+    """A rule may have looked at the others without using the place: there they must not decide
+    again."""
     first, second = words(7, 10, 6), words(7, 12, 6)
     assert column(first, Use.DRAW)[2:].tolist() == column(second, Use.DRAW)[:4].tolist()
     others = [
@@ -90,7 +101,9 @@ def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equ
     ]
     assert len({*others}) == len(others)
     assert words(7, 10, 3) == first[:9]
-    assert all(-(2**63) <= word < 2**63 for seed in (0, 2**63 - 1) for word in words(seed, 2**40, 3))
+    assert all(
+        -(2**63) <= word < 2**63 for seed in (0, 2**63 - 1) for word in words(seed, 2**40, 3)
+    )
 
 
 @pytest.mark.parametrize("mode", DraftMode)
@@ -108,9 +121,12 @@ def test_the_draft_mode_decides_with_which_noise_is_drafted(mode: DraftMode) -> 
 
 
 def test_noise_is_exponential_and_independent_along_ids_positions_and_seeds() -> None:
-    """Kolmogorov-Smirnov over all three directions, correlation of neighbours, and the draws of a distribution."""
+    """Kolmogorov-Smirnov over all three directions, correlation of neighbours, and the draws of a
+    distribution."""
     along = [noise(column(words(3, 0, 3000), Use.DRAW), 200)]
-    along.append(torch.cat([noise(column(words(seed, 5, 1), Use.DRAW), 200) for seed in range(3000)]))
+    along.append(
+        torch.cat([noise(column(words(seed, 5, 1), Use.DRAW), 200) for seed in range(3000)])
+    )
     for each in along:
         u = each.double().neg().exp()
         p = [kstest(row, "uniform").pvalue for row in (*u[:100], *u.T[:100])]
@@ -125,21 +141,35 @@ def test_draws_have_the_distribution_and_never_give_an_impossible_id() -> None:
     ids = draw(p.expand(100_000, -1), noise(column(words(11, 0, 100_000), Use.DRAW), 9)).ids
     counts = torch.bincount(ids, minlength=7)
     assert counts[p[0] == 0].sum() == 0
-    assert chisquare(counts[p[0] > 0], (p[p > 0].double() / p.sum(dtype=torch.float64)) * len(ids)).pvalue > 1e-4
+    assert (
+        chisquare(
+            counts[p[0] > 0], (p[p > 0].double() / p.sum(dtype=torch.float64)) * len(ids)
+        ).pvalue
+        > 1e-4
+    )
 
 
-def test_of_equal_values_the_lowest_id_is_drawn_and_the_edge_is_the_distance_of_the_two_best() -> None:
-    drawn = draw(torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]), torch.ones(3, 3))
+def test_of_equal_values_the_lowest_id_is_drawn_and_the_edge_is_the_distance_of_the_two_best() -> (
+    None
+):
+    drawn = draw(
+        torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]), torch.ones(3, 3)
+    )
     assert drawn.ids.tolist() == [2, 0, 1]
     assert drawn.edge().tolist() == pytest.approx([math.log(2), 0, math.inf])
 
 
 @pytest.mark.parametrize("temperature", [LEAST_TEMPERATURE, 1e-30, 1e-6])
 def test_the_smallest_temperatures_are_exact(temperature: float) -> None:
-    """The logits divided by them are beyond float32: the best token has probability 1, equal ones share it."""
+    """The logits divided by them are beyond float32: the best token has probability 1, equal ones
+    share it."""
     logits = torch.tensor([[30.0, 29.0, -torch.inf], [-3e38, 7.0, 7.0], [-9.0, -8.0, -9.0]])
     for sampling in (Sampling(temperature), Sampling(temperature, 2, 0.999)):
-        assert target_distribution(logits, sampling).tolist() == [[1, 0, 0], [0, 0.5, 0.5], [0, 1, 0]]
+        assert target_distribution(logits, sampling).tolist() == [
+            [1, 0, 0],
+            [0, 0.5, 0.5],
+            [0, 1, 0],
+        ]
 
 
 def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> None:

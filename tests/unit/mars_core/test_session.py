@@ -1,4 +1,5 @@
-"""From text to trace: prompts, stops, limits, cancellation, failure; and the trace explains every decision by itself."""
+"""From text to trace: prompts, stops, limits, cancellation, failure; and the trace explains every
+decision by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from mars_core.types import (
     Status,
     StopReason,
     TreeShape,
-)  # fmt: skip
+)
 from tests import live_pairs
 from tests.checkpoints import BOS, SPECIAL
 from tests.live_pairs import decoded, random_pair
@@ -40,10 +41,20 @@ def pair() -> Pair:
 
 
 def config_for(
-    pair: Pair, text: str = "once", rule: str = "mars", *, kind: str = "model", k: int = 5, mode: DraftMode = DraftMode.GREEDY,
-    sampling: Sampling = WARM, new: int = 24, seed: int = 0, stop: tuple[str, ...] = (), tree: TreeShape | None = None,
+    pair: Pair,
+    text: str = "once",
+    rule: str = "mars",
+    *,
+    kind: str = "model",
+    k: int = 5,
+    mode: DraftMode = DraftMode.GREEDY,
+    sampling: Sampling = WARM,
+    new: int = 24,
+    seed: int = 0,
+    stop: tuple[str, ...] = (),
+    tree: TreeShape | None = None,
     **parameters: float,
-) -> RunConfig:  # fmt: skip
+) -> RunConfig:
     drafter, prompt = DrafterConfig(kind, None, k, mode, tree), PromptConfig(text, stop=stop)
     config = live_pairs.config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
     return replace(config, rule=RuleConfig(rule, parameters))
@@ -61,8 +72,10 @@ def tree_of(*shape: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"text": ""}, "The prompt is empty"), ({"k": 0}, "K is 0; it must be 1 to 64"),
-        ({"k": 65}, "K is 65; it must be 1 to 64"), ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
+        ({"text": ""}, "The prompt is empty"),
+        ({"k": 0}, "K is 0; it must be 1 to 64"),
+        ({"k": 65}, "K is 65; it must be 1 to 64"),
+        ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
         ({"new": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
         ({"text": "x" * 100_000}, "prompt has 100000 tokens.*does not fit.*256"),
         ({"theta": -1.0}, "theta is -1; rule mars takes 0 to 1"),
@@ -75,12 +88,20 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
         ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),
         ({"sampling": Sampling(1.0, top_p=0.0)}, "top_p is 0"),
-        ({"sampling": Sampling(1.0, top_p=1.5)}, "top_p is 1.5"), ({"seed": -1}, "seed is -1"),
-        ({"seed": 2**63}, "seed is"), ({"stop": ("",)}, "stop string is empty"),
+        ({"sampling": Sampling(1.0, top_p=1.5)}, "top_p is 1.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**63}, "seed is"),
+        ({"stop": ("",)}, "stop string is empty"),
         ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
         ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
-        ({"rule": "ensemble", "kind": "ngram"}, "needs the drafter's probabilities; drafter ngram has none"),
-        ({"rule": "fly", "mode": DraftMode.SAMPLED}, "rule fly is defined for coupled and greedy drafts only"),
+        (
+            {"rule": "ensemble", "kind": "ngram"},
+            "needs the drafter's probabilities; drafter ngram has none",
+        ),
+        (
+            {"rule": "fly", "mode": DraftMode.SAMPLED},
+            "rule fly is defined for coupled and greedy drafts only",
+        ),
         (tree_of(0, 3, 3), "tokens of the draft tree is 0; it must be 1 to 256"),
         (tree_of(257, 3, 3), "tokens of the draft tree is 257; it must be 1 to 256"),
         (tree_of(5, 0, 3), "depth of the draft tree is 0; it must be 1 to 32"),
@@ -88,15 +109,19 @@ def tree_of(*shape: int) -> dict[str, Any]:
         (tree_of(5, 3, 3) | {"rule": "fly"}, "rule fly is defined for chains only"),
         (tree_of(5, 3, 3) | {"rule": "ensemble"}, "rule ensemble is defined for chains only"),
     ],
-)  # fmt: skip
-def test_bad_input_gets_one_sentence(pair: Pair, headed: Pair, change: dict[str, Any], message: str) -> None:
+)
+def test_bad_input_gets_one_sentence(
+    pair: Pair, headed: Pair, change: dict[str, Any], message: str
+) -> None:
     chosen = headed if change.get("kind") == "eagle3" and "tree" in change else pair
     with pytest.raises(ValueError, match=message) as caught:
         Session(chosen).start(config_for(chosen, **change))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}])
+@pytest.mark.parametrize(
+    "change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}]
+)
 def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
     trace = decoded(pair, config_for(pair, **change))  # type: ignore[arg-type]
     assert len(trace.tokens) == change.get("new", 24)
@@ -117,17 +142,27 @@ def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
         *((rule, "sampled", 1.0) for rule in ("strict", "mars", "mars-algorithm1")),
     ],
 )
-def test_trace_accounts_for_every_drafted_token(headed: Pair, rule: str, draft: str, temperature: float) -> None:
+def test_trace_accounts_for_every_drafted_token(
+    headed: Pair, rule: str, draft: str, temperature: float
+) -> None:
     kind: dict[str, Any] = (
-        {"kind": "eagle3", "tree": TreeShape(20, 4, 5)} if draft == "tree" else {"mode": DraftMode(draft)}
+        {"kind": "eagle3", "tree": TreeShape(20, 4, 5)}
+        if draft == "tree"
+        else {"mode": DraftMode(draft)}
     )
-    trace = decoded(headed, config_for(headed, rule=rule, sampling=Sampling(temperature), new=40, **kind))
+    trace = decoded(
+        headed, config_for(headed, rule=rule, sampling=Sampling(temperature), new=40, **kind)
+    )
     assert trace.config.drafter.model == (headed.head_ref if draft == "tree" else headed.draft_ref)
     assert [token.position for token in trace.tokens] == list(range(40))
     summary = trace.summary
     assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted
     assert summary.drafted == sum(step.drafted for step in trace.steps)
-    assert summary.accepted + summary.relaxed + summary.recovered + summary.bonus == summary.new_tokens == 40
+    assert (
+        summary.accepted + summary.relaxed + summary.recovered + summary.bonus
+        == summary.new_tokens
+        == 40
+    )
     assert summary.tau == summary.new_tokens / summary.steps
     for step in trace.steps:
         assert len(step.nodes) == step.drafted
@@ -143,20 +178,31 @@ def test_trace_accounts_for_every_drafted_token(headed: Pair, rule: str, draft: 
             assert node.outcome is kept.get(number, Outcome.REJECTED)
         refused = [token for token in step.tokens if token.outcome is Outcome.REJECTED]
         end = step.emitted[-1]
-        siblings = [number for number, node in enumerate(step.nodes, start=1) if node.parent == end.parent]
-        assert [token.node for token in refused] == (siblings if end.outcome is Outcome.RECOVERED else [])
+        siblings = [
+            number for number, node in enumerate(step.nodes, start=1) if node.parent == end.parent
+        ]
+        assert [token.node for token in refused] == (
+            siblings if end.outcome is Outcome.RECOVERED else []
+        )
         assert all(token.position == end.position for token in refused)
 
 
 @pytest.mark.parametrize("kind", ["model", "eagle3"])
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
-def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(headed: Pair, kind: str, temperature: float) -> None:
-    """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the run's."""
+def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
+    headed: Pair, kind: str, temperature: float
+) -> None:
+    """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the
+    run's."""
     tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
-    trace = decoded(headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40))
+    trace = decoded(
+        headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40)
+    )
     ids = torch.tensor([[*trace.prompt_ids, *trace.token_ids]])
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
-    for token in (token for step in trace.steps for token in step.tokens):  # a rejected one has the place of the next
+    for token in (
+        token for step in trace.steps for token in step.tokens
+    ):  # a rejected one has the place of the next
         row = logits[token.position]
         shown = (row / temperature if temperature else row).softmax(-1)
         p = shown[token.id] if temperature else float(row.argmax() == token.id)
@@ -179,12 +225,16 @@ def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
     assert all(math.isnan(token.tv) and not token.top for token in tokens)
 
 
-@pytest.mark.parametrize("shape", [None, TreeShape(12, 3, 1), TreeShape(12, 3, 4)], ids=["chain", "thin", "tree"])
+@pytest.mark.parametrize(
+    "shape", [None, TreeShape(12, 3, 1), TreeShape(12, 3, 4)], ids=["chain", "thin", "tree"]
+)
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.modes])
 def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape | None) -> None:
     if shape and RULES[rule].siblings is Siblings.REFUSED:
         return
-    config = config_for(headed, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12)
+    config = config_for(
+        headed, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12
+    )
     trace = decoded(headed, config)
     kind, said = trace.config.shift_kind, trace.config.environment.get("tv")
     assert said == (None if kind is ShiftKind.EXACT else kind)
@@ -201,7 +251,15 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
 
 
 @pytest.mark.parametrize(
-    "text", ["\ud800 lone", "\x00\x1b[31m", "<script>alert(1)</script>", "=HYPERLINK(1)", "\u202ertl", "🙂"]
+    "text",
+    [
+        "\ud800 lone",
+        "\x00\x1b[31m",
+        "<script>alert(1)</script>",
+        "=HYPERLINK(1)",
+        "\u202ertl",
+        "🙂",
+    ],
 )
 def test_hostile_prompts_run(pair: Pair, text: str) -> None:
     trace = decoded(pair, config_for(pair, text))
@@ -223,7 +281,8 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
-    """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low margin; TV = f (1 − p)."""
+    """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low
+    margin; TV = f (1 − p)."""
     trace = decoded(pair, config_for(pair, sampling=Sampling(temperature), new=80))
     seen = set()
     for token in (token for step in trace.steps for token in step.tokens):
@@ -231,7 +290,9 @@ def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: flo
         low = token.z1 > 0 and token.z2 / token.z1 > 0.9
         if token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED):
             forgiven = low and token.id in (token.id1, token.id2)
-            assert token.forgiveness == (forgiven and token.p < 1), "where p is 1 there is nothing to forgive"
+            assert token.forgiveness == (forgiven and token.p < 1), (
+                "where p is 1 there is nothing to forgive"
+            )
             assert (token.outcome is Outcome.ACCEPTED) == (token.id == token.own)
             assert (token.outcome is Outcome.REJECTED) == (token.id != token.own and not forgiven)
             assert token.tv == pytest.approx(forgiven * (1 - token.p), abs=1e-6)
@@ -276,12 +337,20 @@ def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) ->
 
 def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair: Pair) -> None:
     hot = Sampling(4.0)
-    runs = (decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed)) for seed in range(50))
+    runs = (
+        decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed))
+        for seed in range(50)
+    )
     free, at = next((run, run.token_ids.index(BOS)) for run in runs if BOS in run.token_ids)
     seed = free.config.seed
     stop = (SPECIAL[BOS],)
-    trace = decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop))
-    assert (trace.stop_reason, trace.token_ids) == (StopReason.STOP_STRING, free.token_ids[: at + 1])
+    trace = decoded(
+        pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop)
+    )
+    assert (trace.stop_reason, trace.token_ids) == (
+        StopReason.STOP_STRING,
+        free.token_ids[: at + 1],
+    )
     assert SPECIAL[BOS] not in trace.text
     assert trace.token_ids == free.token_ids[: len(trace.tokens)]
 
@@ -298,7 +367,9 @@ def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
     assert decoded(pair, config_for(pair)).status is Status.COMPLETED
 
 
-def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothing(pair: Pair) -> None:
+def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothing(
+    pair: Pair,
+) -> None:
     run = Session(pair).start(config_for(pair))
     trace = run.trace()
     assert (trace.status, trace.text, trace.steps) == (Status.CANCELLED, "", ())
@@ -308,7 +379,9 @@ def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothi
     assert run.trace().status is Status.COMPLETED
 
 
-def test_time_between_two_steps_is_not_the_run_s(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_between_two_steps_is_not_the_run_s(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = iter(range(10_000_000))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     run: Run = Session(pair).start(config_for(pair))

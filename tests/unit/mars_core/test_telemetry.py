@@ -19,12 +19,22 @@ def token() -> Token:
     return make_trace(rule="strict").tokens[0]
 
 
-def step(token: Token, outcomes: Sequence[Outcome], drafted: int, elapsed_s: float, depths: Sequence[int] = ()) -> Step:
+def step(
+    token: Token,
+    outcomes: Sequence[Outcome],
+    drafted: int,
+    elapsed_s: float,
+    depths: Sequence[int] = (),
+) -> Step:
     """A step of a chain, or of a tree whose nodes have these depths."""
     kept = sum(outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for outcome in outcomes)
-    tokens = tuple(replace(token, outcome=outcome, tv=0.25, kl=0.5, logprob=-2.0) for outcome in outcomes)
+    tokens = tuple(
+        replace(token, outcome=outcome, tv=0.25, kl=0.5, logprob=-2.0) for outcome in outcomes
+    )
     depths = depths or range(1, drafted + 1)
-    nodes = tuple(DraftNode(0, "", depth - 1, depth, 0.5, 0.5, Outcome.REJECTED) for depth in depths)
+    nodes = tuple(
+        DraftNode(0, "", depth - 1, depth, 0.5, 0.5, Outcome.REJECTED) for depth in depths
+    )
     return Step(0, drafted, kept, 0.1, 0.2, elapsed_s, nodes, tokens)
 
 
@@ -34,13 +44,25 @@ def summary_of(*steps: Step) -> Summary:
 
 def measured(token: Token, *values: tuple[float, float, float]) -> Step:
     """A step of bonus tokens with these (tv, kl, logprob)."""
-    tokens = tuple(replace(token, outcome=Outcome.BONUS, tv=tv, kl=kl, logprob=ln) for tv, kl, ln in values)
+    tokens = tuple(
+        replace(token, outcome=Outcome.BONUS, tv=tv, kl=kl, logprob=ln) for tv, kl, ln in values
+    )
     return Step(0, 0, 0, 0.1, 0.2, 1.0, (), tokens)
 
 
 def test_summary_of_hand_made_steps(token: Token) -> None:
-    a, x, r, c, b = Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS
-    steps = [step(token, (a, x, r, c), 4, 1.0), step(token, (r, c), 4, 2.0), step(token, (a, a, b), 2, 3.0)]
+    a, x, r, c, b = (
+        Outcome.ACCEPTED,
+        Outcome.RELAXED,
+        Outcome.REJECTED,
+        Outcome.RECOVERED,
+        Outcome.BONUS,
+    )
+    steps = [
+        step(token, (a, x, r, c), 4, 1.0),
+        step(token, (r, c), 4, 2.0),
+        step(token, (a, a, b), 2, 3.0),
+    ]
     summary = summary_of(*steps)
     assert (summary.new_tokens, summary.steps, summary.tau) == (7, 3, 7 / 3)
     assert (summary.accepted, summary.relaxed, summary.recovered, summary.bonus) == (3, 1, 2, 1)
@@ -59,9 +81,23 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
 def test_rates_and_sums_of_nothing_are_nan() -> None:
     summary = summarise([], prompt_tokens=1, prefill_s=0.1, peak_memory_bytes=0)
     assert (summary.new_tokens, summary.steps, summary.acceptance_by_position) == (0, 0, ())
-    rates = (summary.tau, summary.acceptance_rate, summary.relaxed_share, summary.shifted_share, summary.perplexity)
-    assert all(map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max)))
-    sums = (summary.tv_sum, summary.kl_sum, summary.log_likelihood, summary.draft_s, summary.verify_s)
+    rates = (
+        summary.tau,
+        summary.acceptance_rate,
+        summary.relaxed_share,
+        summary.shifted_share,
+        summary.perplexity,
+    )
+    assert all(
+        map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max))
+    )
+    sums = (
+        summary.tv_sum,
+        summary.kl_sum,
+        summary.log_likelihood,
+        summary.draft_s,
+        summary.verify_s,
+    )
     assert all(map(math.isnan, sums))
 
 
@@ -75,7 +111,12 @@ def test_acceptance_in_trees_is_by_depth(token: Token) -> None:
     ]
     summary = summary_of(*steps)
     assert summary.acceptance_by_position == (2 / 3, 1 / 2, 0)
-    assert (summary.drafted, summary.accepted, summary.rejected, summary.acceptance_rate) == (15, 3, 12, 3 / 15)
+    assert (summary.drafted, summary.accepted, summary.rejected, summary.acceptance_rate) == (
+        15,
+        3,
+        12,
+        3 / 15,
+    )
 
 
 def test_refused_tokens_are_in_no_mean(token: Token) -> None:
@@ -92,14 +133,20 @@ def test_a_step_is_shifted_above_the_threshold_only(token: Token) -> None:
 
 
 def test_an_infinite_kl_is_said_and_breaks_nothing(token: Token) -> None:
-    summary = summary_of(measured(token, (1.0, math.inf, -9.0), (0.0, 0.0, -1.0)), measured(token, (1.0, math.inf, -2)))
+    summary = summary_of(
+        measured(token, (1.0, math.inf, -9.0), (0.0, 0.0, -1.0)),
+        measured(token, (1.0, math.inf, -2)),
+    )
     assert (summary.kl_sum, summary.kl_mean, summary.kl_max) == (math.inf,) * 3
     assert summary.perplexity == pytest.approx(math.exp(4))
 
 
 def test_what_was_not_measured_is_nan(token: Token) -> None:
     nan = math.nan
-    for values in ([(nan, nan, nan), (0.5, math.inf, -1.0)], [(0.5, math.inf, -1.0), (nan, nan, nan)]):
+    for values in (
+        [(nan, nan, nan), (0.5, math.inf, -1.0)],
+        [(0.5, math.inf, -1.0), (nan, nan, nan)],
+    ):
         s = summary_of(measured(token, *values))
         of_shift = (s.tv_sum, s.tv_mean, s.tv_max, s.kl_sum, s.kl_mean, s.kl_max, s.shifted_share)
         assert all(map(math.isnan, (*of_shift, s.log_likelihood, s.perplexity)))
@@ -109,7 +156,11 @@ def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
     """The trace with one emitted token changed."""
 
     def changed(each: Token) -> Token:
-        return replace(each, **changes) if each.position == position and each.outcome is not Outcome.REJECTED else each
+        return (
+            replace(each, **changes)
+            if each.position == position and each.outcome is not Outcome.REJECTED
+            else each
+        )
 
     steps = tuple(replace(each, tokens=tuple(map(changed, each.tokens))) for each in trace.steps)
     return replace(trace, steps=steps)
@@ -123,13 +174,31 @@ def parting(one: Trace, two: Trace) -> tuple[int, Cause] | None:
 @pytest.mark.parametrize(
     ("left", "right", "cause"),
     [
-        ({"outcome": Outcome.RECOVERED, "own": 1}, {"outcome": Outcome.RELAXED, "own": 1}, Cause.RELAXED),
-        ({"outcome": Outcome.ACCEPTED, "own": 1}, {"outcome": Outcome.RECOVERED, "own": 1}, Cause.TIGHTENED),
-        ({"outcome": Outcome.RECOVERED, "own": 1}, {"outcome": Outcome.RECOVERED, "own": 1}, Cause.REDRAWN),
-        ({"outcome": Outcome.ACCEPTED, "own": 1}, {"outcome": Outcome.ACCEPTED, "own": 2}, Cause.NUMERIC),
+        (
+            {"outcome": Outcome.RECOVERED, "own": 1},
+            {"outcome": Outcome.RELAXED, "own": 1},
+            Cause.RELAXED,
+        ),
+        (
+            {"outcome": Outcome.ACCEPTED, "own": 1},
+            {"outcome": Outcome.RECOVERED, "own": 1},
+            Cause.TIGHTENED,
+        ),
+        (
+            {"outcome": Outcome.RECOVERED, "own": 1},
+            {"outcome": Outcome.RECOVERED, "own": 1},
+            Cause.REDRAWN,
+        ),
+        (
+            {"outcome": Outcome.ACCEPTED, "own": 1},
+            {"outcome": Outcome.ACCEPTED, "own": 2},
+            Cause.NUMERIC,
+        ),
     ],
 )
-def test_cause_of_a_divergence(left: dict[str, object], right: dict[str, object], cause: Cause) -> None:
+def test_cause_of_a_divergence(
+    left: dict[str, object], right: dict[str, object], cause: Cause
+) -> None:
     trace = make_trace(rule="strict")
     one = with_token(trace, 5, id=100_001, edge=0.5, **left)
     two = with_token(trace, 5, id=100_002, edge=1e-7, **right)
@@ -146,9 +215,14 @@ def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
 
 
 def given(trace: Trace, count: int, new: int) -> Trace:
-    """The trace with its first ``count`` tokens given, and ``new`` of the others written, each in a step of its own."""
-    steps = tuple(replace(trace.steps[0], tokens=(token,)) for token in trace.tokens[count : count + new])
-    begun = tuple(Given(token.id, token.piece, token.start, token.end) for token in trace.tokens[:count])
+    """The trace with its first ``count`` tokens given, and ``new`` of the others written, each in a
+    step of its own."""
+    steps = tuple(
+        replace(trace.steps[0], tokens=(token,)) for token in trace.tokens[count : count + new]
+    )
+    begun = tuple(
+        Given(token.id, token.piece, token.start, token.end) for token in trace.tokens[:count]
+    )
     return replace(trace, given=begun, steps=steps)
 
 
@@ -167,5 +241,7 @@ def test_a_difference_in_a_given_token_was_chosen_and_an_end_before_it_is_only_s
     chosen = replace(begun, given=(*begun.given[:3], begun.given[3]._replace(id=100_001)))
     pairs = ((whole, chosen), (chosen, whole), (begun, chosen), (given(whole, 0, 2), begun))
     found = [parting for one, two in pairs if (parting := first_divergence(one, two))]
-    assert [(each.position, each.cause) for each in found] == [(3, Cause.CHOSEN)] * 3 + [(2, Cause.LENGTH)]
+    assert [(each.position, each.cause) for each in found] == [(3, Cause.CHOSEN)] * 3 + [
+        (2, Cause.LENGTH)
+    ]
     assert all(math.isnan(each.gap) for each in found[:3])

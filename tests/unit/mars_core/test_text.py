@@ -1,4 +1,5 @@
-"""From text to token ids, with a chat template and without, and back: no broken characters on the way, nothing lost at the end."""
+"""From text to token ids, with a chat template and without, and back: no broken characters on the
+way, nothing lost at the end."""
 
 from __future__ import annotations
 
@@ -36,10 +37,21 @@ def read(tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig) -> str:
 
 
 def test_earlier_turns_are_messages_of_the_template_and_stand_before_the_text_without_one() -> None:
-    assert read(CHATTY, PromptConfig("three?", history=HISTORY)) == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
-    assert read(CHATTY, PromptConfig("two?", "kind", history=HISTORY[:1])) == "s:kind;u:one?;a:1.;u:two?;a:"
-    assert read(CHATTY, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
-    assert read(PLAIN, PromptConfig("two?", "kind", history=HISTORY[:1])) == "kind\n\none?\n\n1.\n\ntwo?"
+    assert (
+        read(CHATTY, PromptConfig("three?", history=HISTORY))
+        == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
+    )
+    assert (
+        read(CHATTY, PromptConfig("two?", "kind", history=HISTORY[:1]))
+        == "s:kind;u:one?;a:1.;u:two?;a:"
+    )
+    assert (
+        read(CHATTY, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
+    )
+    assert (
+        read(PLAIN, PromptConfig("two?", "kind", history=HISTORY[:1]))
+        == "kind\n\none?\n\n1.\n\ntwo?"
+    )
 
 
 def test_empty_answer_is_a_message_and_no_gap() -> None:
@@ -49,15 +61,25 @@ def test_empty_answer_is_a_message_and_no_gap() -> None:
 
 
 @pytest.mark.parametrize(("thinking", "opening"), [(None, "?"), (True, "yes"), (False, "no")])
-def test_thinking_reaches_templates_that_have_the_switch(thinking: bool | None, opening: str) -> None:
+def test_thinking_reaches_templates_that_have_the_switch(
+    thinking: bool | None, opening: str
+) -> None:
     switch = "{% if enable_thinking is not defined %}?{% elif enable_thinking %}yes{% else %}no{% endif %}"
-    assert read(tokenizer(TEMPLATE + switch), PromptConfig("b", thinking=thinking)) == f"u:b;a:{opening}"
+    assert (
+        read(tokenizer(TEMPLATE + switch), PromptConfig("b", thinking=thinking))
+        == f"u:b;a:{opening}"
+    )
 
 
 @pytest.mark.parametrize("thinking", [True, False])
 def test_thinking_is_refused_where_nothing_has_the_switch(thinking: bool) -> None:
-    prompt, said = PromptConfig("b", thinking=thinking), f"^thinking is {'on' if thinking else 'off'}, but "
-    with pytest.raises(ValueError, match=said + "the chat template of this model has no such switch; it must"):
+    prompt, said = (
+        PromptConfig("b", thinking=thinking),
+        f"^thinking is {'on' if thinking else 'off'}, but ",
+    )
+    with pytest.raises(
+        ValueError, match=said + "the chat template of this model has no such switch; it must"
+    ):
         encode(CHATTY, prompt)
     for each, without in ((prompt, PLAIN), (replace(prompt, chat=False), CHATTY)):
         with pytest.raises(ValueError, match=said + "no chat template is used; it must"):
@@ -77,12 +99,15 @@ def test_thinking_is_refused_where_nothing_has_the_switch(thinking: bool) -> Non
         (None, None),
     ],
 )
-def test_the_end_of_a_turn_is_the_special_token_after_an_answer(template: str | None, expected: int | None) -> None:
+def test_the_end_of_a_turn_is_the_special_token_after_an_answer(
+    template: str | None, expected: int | None
+) -> None:
     assert end_of_turn(tokenizer(template)) == expected
 
 
 @pytest.mark.parametrize(
-    "template", ["{{ raise_exception('no') }}", "{{ 1 / 0 }}", "{{ range(10 ** 9) }}", "{{ 1 + 'a' }}"]
+    "template",
+    ["{{ raise_exception('no') }}", "{{ 1 / 0 }}", "{{ range(10 ** 9) }}", "{{ 1 + 'a' }}"],
 )
 def test_a_template_that_fails_refuses_the_prompt(template: str) -> None:
     with pytest.raises(ValueError, match="chat template of this model refuses the prompt: "):
@@ -102,7 +127,9 @@ def test_hostile_characters_of_a_history_are_made_valid() -> None:
 def test_first_token_stands_once() -> None:
     """Of a tokenizer that puts it before every text."""
     beginning, first = tokenizer(), SPECIAL[BOS]
-    beginning.backend_tokenizer.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, BOS)])
+    beginning.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{first} $A", special_tokens=[(first, BOS)]
+    )
     once = encode(beginning, PromptConfig("hi"))
     assert once[0] == BOS and len(once) == 3
     assert encode(beginning, PromptConfig(first + "hi")) == once
@@ -117,15 +144,22 @@ def byte_level() -> PreTrainedTokenizerFast:
 @pytest.fixture(scope="module")
 def sentencepiece_like() -> PreTrainedTokenizerFast:
     words = ["<unk>", "▁Hello", "▁world", "!", "▁"]
-    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    core = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
+    )
     core.decoder = decoders.Metaspace()
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["plain words", "naïve café", "日本語", "👩‍👩‍👧 family", "a\u0301", "\ufffd?", "\x00\n\t"]
+    "text",
+    ["plain words", "naïve café", "日本語", "👩‍👩‍👧 family", "a\u0301", "\ufffd?", "\x00\n\t"],
 )
-def test_pieces_are_whole_characters_and_make_the_text(byte_level: PreTrainedTokenizerFast, text: str) -> None:
+def test_pieces_are_whole_characters_and_make_the_text(
+    byte_level: PreTrainedTokenizerFast, text: str
+) -> None:
     detokenizer = Detokenizer(byte_level)
     pieces = [detokenizer.add(token) for token in byte_level.encode(text)]
     assert "".join(pieces) + detokenizer.flush() == text
@@ -134,14 +168,20 @@ def test_pieces_are_whole_characters_and_make_the_text(byte_level: PreTrainedTok
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_pieces_of_any_bytes_are_their_text(byte_level: PreTrainedTokenizerFast, seed: int) -> None:
+def test_the_pieces_of_any_bytes_are_their_text(
+    byte_level: PreTrainedTokenizerFast, seed: int
+) -> None:
     """Characters after, between and amid invalid bytes, in rows longer than any character."""
     parts = [*"a 日都是👩", "\ufffd"]
     ids = [byte_level.encode(part) for part in parts]
     source, tokens = random.Random(seed), list[int]()
     while len(tokens) < 60:
         chosen = source.choice(ids)
-        tokens += chosen if source.random() < 0.4 else [source.choice(chosen)] * source.choice((1, 1, 2, 12))
+        tokens += (
+            chosen
+            if source.random() < 0.4
+            else [source.choice(chosen)] * source.choice((1, 1, 2, 12))
+        )
     detokenizer = Detokenizer(byte_level)
     text = "".join(map(detokenizer.add, tokens)) + detokenizer.flush()
     assert text == byte_level.decode(tokens, clean_up_tokenization_spaces=False)
@@ -155,7 +195,9 @@ def test_unfinished_character_comes_out_with_the_flush(byte_level: PreTrainedTok
     assert detokenizer.flush() == ""
 
 
-def test_endless_broken_bytes_are_not_held_back_for_ever(byte_level: PreTrainedTokenizerFast) -> None:
+def test_endless_broken_bytes_are_not_held_back_for_ever(
+    byte_level: PreTrainedTokenizerFast,
+) -> None:
     detokenizer = Detokenizer(byte_level)
     broken = byte_level.encode("日")[-1]
     assert any(detokenizer.add(broken) for _ in range(20))

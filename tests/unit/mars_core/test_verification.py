@@ -1,4 +1,5 @@
-"""What a verdict tells: the rows that the trace is made of. Here too: the drafts that all tests of verification judge."""
+"""What a verdict tells: the rows that the trace is made of. Here too: the drafts that all tests of
+verification judge."""
 
 from __future__ import annotations
 
@@ -28,8 +29,15 @@ from tests.live_pairs import config_for, random_pair
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
 CHAINS = {"chain of 1": (0,), "chain of 3": (0, 1, 2)}
-TREES = {**CHAINS, "siblings": (0, 0, 0), "branching": (0, 0, 1, 1, 2, 4), "duplicates": (0, 0, 0, 1, 1)}
-VALUES: Mapping[str, Mapping[str, float]] = {  # parameters with which each rule decides now one way, now the other
+TREES = {
+    **CHAINS,
+    "siblings": (0, 0, 0),
+    "branching": (0, 0, 1, 1, 2, 4),
+    "duplicates": (0, 0, 0, 1, 1),
+}
+VALUES: Mapping[
+    str, Mapping[str, float]
+] = {  # parameters with which each rule decides now one way, now the other
     "mars": {"theta": 0.6},
     "mars-algorithm1": {"theta": 0.6},
     "mars-reference": {"theta": 0.85},
@@ -62,7 +70,8 @@ def children_of(parents: Tensor) -> list[list[int]]:
 
 
 def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
-    """Logits [N + 1, V] float64 and the draft of a drafter that knows them but for noise: siblings are its likeliest tokens."""
+    """Logits [N + 1, V] float64 and the draft of a drafter that knows them but for noise: siblings
+    are its likeliest tokens."""
     parents = TREES[tree]
     source = torch.Generator().manual_seed(seed)
     logits = torch.randn(len(parents) + 1, V, generator=source, dtype=torch.float64) * 1.5 + shift
@@ -77,7 +86,9 @@ def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
     q = distribution.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0]
     if tree in CHAINS:
         return logits, chain_draft(torch.tensor(ids), q, distribution)
-    return logits, Draft(torch.tensor(ids), torch.tensor(parents), torch.tensor(depths), q, max(depths), False)
+    return logits, Draft(
+        torch.tensor(ids), torch.tensor(parents), torch.tensor(depths), q, max(depths), False
+    )
 
 
 def chance(draft: Draft, seed: int) -> Chance:
@@ -88,7 +99,8 @@ def chance(draft: Draft, seed: int) -> Chance:
 
 
 def picked(*orders: Sequence[int], coin: Sequence[float] = (), size: int = V) -> Chance:
-    """Random numbers with which the first of these ids that a distribution has is drawn at each position."""
+    """Random numbers with which the first of these ids that a distribution has is drawn at each
+    position."""
     noise = torch.ones(len(orders), size, dtype=torch.float64)
     for row, order in zip(noise, orders, strict=True):
         for rank, id_ in enumerate(order):
@@ -97,23 +109,35 @@ def picked(*orders: Sequence[int], coin: Sequence[float] = (), size: int = V) ->
 
 
 def columns(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Chance, values: Mapping[str, float] | None = None,
-    mode: DraftMode = DraftMode.GREEDY, meter: bool = True,
-) -> Tensor:  # fmt: skip
+    logits: Tensor,
+    draft: Draft,
+    rule: str,
+    sampling: Sampling,
+    u: Chance,
+    values: Mapping[str, float] | None = None,
+    mode: DraftMode = DraftMode.GREEDY,
+    meter: bool = True,
+) -> Tensor:
     given = values_of(rule) if values is None else RULES[rule].values(values)
     u = u if sampling.temperature else replace(u, noise=None)
     return judge(logits, draft, RULES[rule], given, sampling, mode, u, meter)
 
 
 def decide(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, u: Chance, values: Mapping[str, float] | None = None,
+    logits: Tensor,
+    draft: Draft,
+    rule: str,
+    sampling: Sampling,
+    u: Chance,
+    values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
-) -> Told:  # fmt: skip
+) -> Told:
     return told(columns(logits, draft, rule, sampling, u, values, mode))
 
 
 class Told(NamedTuple):
-    """A verdict, and each node: what its token's columns say, and those of the position after it."""
+    """A verdict, and each node: what its token's columns say, and those of the position after
+    it."""
 
     verdict: Verdict
     path: tuple[int, ...]
@@ -146,13 +170,19 @@ def total_variation(distribution: list[float], p: list[float]) -> float:
 
 def divergence(distribution: list[float], p: list[float]) -> float:
     """KL(distribution ‖ p) in nats."""
-    return sum(a * math.log(a / b) if b else math.inf for a, b in zip(distribution, p, strict=True) if a)
+    return sum(
+        a * math.log(a / b) if b else math.inf for a, b in zip(distribution, p, strict=True) if a
+    )
 
 
 def test_rows_carry_what_the_trace_needs() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [0.0, 1.0, 0.5]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2]), torch.tensor([0.4], dtype=torch.float64))
-    u = Chance(torch.tensor([0.3, 0.2], dtype=torch.float64), torch.tensor([[0.5, 0.1, 0.4], [1.0, 1.0, 1.0]]), None)
+    u = Chance(
+        torch.tensor([0.3, 0.2], dtype=torch.float64),
+        torch.tensor([[0.5, 0.1, 0.4], [1.0, 1.0, 1.0]]),
+        None,
+    )
     said = decide(logits, draft, "strict", Sampling(1.0), u)
     (root, drafted), emitted = said.nodes, said.verdict.nodes.emitted(0)
     p = logits[0].softmax(-1)
@@ -161,12 +191,19 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (drafted.p, drafted.logprob) == pytest.approx((float(p[2]), float(p[2].log())))
     assert (drafted.keep, drafted.strict, drafted.forgiveness) == (0, 0, 0)
     assert (root.own, root.emit, root.z1) == (1, 1, 3)
-    assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (1, 0, 1, 0)
+    assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (
+        1,
+        0,
+        1,
+        0,
+    )
     assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted["q"])
     assert said.verdict.nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
     assert (root.coin, drafted.coin) == (0.3, 0.2)
-    assert root.edge == pytest.approx(float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1))  # that of ln p − ln E
+    assert root.edge == pytest.approx(
+        float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1)
+    )  # that of ln p − ln E
     assert root.entropy == pytest.approx(float(-(p * p.log()).sum()))
     assert (root.top_ids, root.top_z) == ((1, 2, 0), (3, 2, 1))
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
@@ -174,7 +211,9 @@ def test_rows_carry_what_the_trace_needs() -> None:
 
 def test_at_most_five_alternatives_are_shown() -> None:
     logits, draft = case("siblings", 0)
-    for node, z in zip(decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True):
+    for node, z in zip(
+        decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True
+    ):
         assert node.top_z == tuple(z.sort(descending=True).values[:5].tolist())
         assert [float(z[int(token)]) for token in node.top_ids] == list(node.top_z)
 
@@ -200,11 +239,18 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
     nothing = torch.zeros(6)
     row = pack(
         {
-            "keep": torch.tensor([0, 1, 1, 1, 1]).bool(), "strict": torch.zeros(5).bool(), "z1": nothing,
-            "parent": torch.tensor([0, 0, 1, 2, 2]), "id": torch.tensor([9, 1, 2, 3, 4, 5]), "own": nothing, "emit": nothing,
+            "keep": torch.tensor([0, 1, 1, 1, 1]).bool(),
+            "strict": torch.zeros(5).bool(),
+            "z1": nothing,
+            "parent": torch.tensor([0, 0, 1, 2, 2]),
+            "id": torch.tensor([9, 1, 2, 3, 4, 5]),
+            "own": nothing,
+            "emit": nothing,
         },
-        Contents.ALWAYS, 5, 5,
-    )  # fmt: skip
+        Contents.ALWAYS,
+        5,
+        5,
+    )
     verdict = told(row)
     assert verdict.path == (0, 2, 4)
     assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
@@ -221,7 +267,11 @@ def test_empty_draft_draws_from_p(rule: str) -> None:
     p, u = target_distribution(logits, Sampling(1.0))[0], picked([2], size=3)
     verdict = decide(logits, draft, rule, Sampling(1.0), u)
     top1 = RULES[rule].emits_top1
-    assert (verdict.path, verdict.nodes[0].own, verdict.nodes[0].emit) == ((0,), 2, 1 if top1 else 2)
+    assert (verdict.path, verdict.nodes[0].own, verdict.nodes[0].emit) == (
+        (0,),
+        2,
+        1 if top1 else 2,
+    )
     assert verdict.nodes[0].tv == pytest.approx(1 - float(p[1]) if top1 else 0)
     assert verdict.nodes[0].kl == pytest.approx(-math.log(p[1]) if top1 else 0)
     assert decide(logits, draft, rule, Sampling(0.0), u).nodes[0].emit == 1
@@ -251,11 +301,16 @@ def test_the_smallest_vocabularies_are_judged(rule: str, size: int) -> None:
         ("topk-ratio", {"ratio": 1}),
     ],
 )
-def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(rule: str, values: dict[str, float]) -> None:
-    """Ties of the two best are common in bf16. At temperature 0 the own token is the first of them; top-1 must be the same one."""
+def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
+    rule: str, values: dict[str, float]
+) -> None:
+    """Ties of the two best are common in bf16. At temperature 0 the own token is the first of them;
+    top-1 must be the same one."""
     for seed in range(20):
         logits = torch.randn(2, 50, generator=torch.Generator().manual_seed(seed))
-        first, second = sorted(torch.randperm(50, generator=torch.Generator().manual_seed(seed))[:2].tolist())
+        first, second = sorted(
+            torch.randperm(50, generator=torch.Generator().manual_seed(seed))[:2].tolist()
+        )
         logits[:, [first, second]] = 9.0
         draft = chain_draft(torch.tensor([0, first]), torch.ones(1))
         verdict = decide(logits, draft, rule, Sampling(0.0), chance(draft, 0), values)
@@ -265,7 +320,9 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(rule: 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(rule: str, sampling: Sampling) -> None:
+def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
+    rule: str, sampling: Sampling
+) -> None:
     """At the ends of the uniform too, and with all noise for one token. No distance is negative."""
     for seed, (tree, values) in enumerate(product(TREES, (None, {}))):
         if not takes(rule, tree):
@@ -292,7 +349,8 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
 
 
 def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negative() -> None:
-    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept for sure."""
+    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept
+    for sure."""
     logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
     u = picked([1], [1], coin=[0.99, 0.99], size=2)
@@ -303,7 +361,9 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
     assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)
 
 
-JUDGE = importlib.import_module("mars_core.verification.judge")  # the package's attribute of this name is the function
+JUDGE = importlib.import_module(
+    "mars_core.verification.judge"
+)  # the package's attribute of this name is the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,14 +374,18 @@ class Wider(Token):
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two more metrics of a token: its surprise, and the second best id of its place. Table, computation and ``Token``: no more."""
+    """Two more metrics of a token: its surprise, and the second best id of its place. Table,
+    computation and ``Token``: no more."""
     measures = JUDGE._measures
 
     def more(*given: Any) -> dict[str, Tensor]:
         found = measures(*given)
         return {**found, "surprise": -found["logprob"], "second": given[0].top_ids[:, 1]}
 
-    extra = Column("surprise", torch.float32, Of.TOKEN, root=0.0), Column("second", torch.long, Of.NODE)
+    extra = (
+        Column("surprise", torch.float32, Of.TOKEN, root=0.0),
+        Column("second", torch.long, Of.NODE),
+    )
     monkeypatch.setattr(table, "COLUMNS", (extra[0], *COLUMNS, extra[1]))
     monkeypatch.setattr(JUDGE, "_measures", more)
     monkeypatch.setattr(assembly, "Token", Wider)
@@ -339,12 +403,20 @@ def pair() -> Pair:
 
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("mode", DraftMode)
-def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(pair: Pair, mode: DraftMode) -> None:
-    config = config_for(pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30)
+def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(
+    pair: Pair, mode: DraftMode
+) -> None:
+    config = config_for(
+        pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30
+    )
     for meter in (True, False):
         run = Session(pair).start(config, meter=meter)
         tokens: list[Any] = [token for step in run for token in step.tokens]
-        assert {token.outcome for token in tokens} >= {Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RECOVERED}
+        assert {token.outcome for token in tokens} >= {
+            Outcome.ACCEPTED,
+            Outcome.REJECTED,
+            Outcome.RECOVERED,
+        }
         for token in tokens:
             assert token.surprise == -token.logprob if meter else token.surprise != token.surprise
             assert token.second == (token.id2 if meter else 0)
@@ -357,14 +429,33 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
     for sampling, mode, meter, contents in [
         (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
         (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
-        (Sampling(1.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES | Contents.DRAWS),
-        (Sampling(1.0), DraftMode.SAMPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
-        (Sampling(1.0), DraftMode.COUPLED, True, Contents.METERED | Contents.DISTANCES | Contents.DRAWS),
+        (
+            Sampling(1.0),
+            DraftMode.GREEDY,
+            True,
+            Contents.METERED | Contents.SHARES | Contents.DRAWS,
+        ),
+        (
+            Sampling(1.0),
+            DraftMode.SAMPLED,
+            True,
+            Contents.METERED | Contents.DISTANCES | Contents.DRAWS,
+        ),
+        (
+            Sampling(1.0),
+            DraftMode.COUPLED,
+            True,
+            Contents.METERED | Contents.DISTANCES | Contents.DRAWS,
+        ),
     ]:
-        row = columns(logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter).tolist()
+        row = columns(
+            logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter
+        ).tolist()
         assert row[: table.HEAD] == [3, contents, 5]
         lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}
-        assert len(row) == table.HEAD + sum(lengths[each.of] for each in COLUMNS if each.when in contents)
+        assert len(row) == table.HEAD + sum(
+            lengths[each.of] for each in COLUMNS if each.when in contents
+        )
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -372,4 +463,6 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
 def test_at_temperature_0_the_own_token_is_the_first_of_the_best(rule: str, tree: str) -> None:
     logits, draft = case(tree, 0)
     logits[:, :3] = 9.0
-    assert column(columns(logits, draft, rule, Sampling(0.0), chance(draft, 0)), "own") == [0] * (draft.size + 1)
+    assert column(columns(logits, draft, rule, Sampling(0.0), chance(draft, 0)), "own") == [0] * (
+        draft.size + 1
+    )

@@ -1,5 +1,6 @@
-"""Chains. Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with the published pair (a, R), and blocks are
-lossless. Rules that look ahead: which mismatches FLy relaxes, the distribution that this makes, and what follows in the next step."""
+"""Chains. Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with
+the published pair (a, R), and blocks are lossless. Rules that look ahead: which mismatches FLy
+relaxes, the distribution that this makes, and what follows in the next step."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ from tests.unit.mars_core.test_verification import (
 )
 
 NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
-BY_TOKEN = [name for name, rule in RULES.items() if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN]
+BY_TOKEN = [
+    name
+    for name, rule in RULES.items()
+    if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN
+]
 
 
 def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
@@ -54,7 +59,11 @@ def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribu
     """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
     logits, draft = case("chain of 1", seed)
     assert draft.distribution is not None
-    return logits[:1], target_distribution(logits[:1], sampling)[0].tolist(), draft.distribution[0].tolist()
+    return (
+        logits[:1],
+        target_distribution(logits[:1], sampling)[0].tolist(),
+        draft.distribution[0].tolist(),
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -63,7 +72,8 @@ def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribu
 def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
-    """A chain of equal places tries every drafted token, weighted by q, with all coins and all noise that could matter."""
+    """A chain of equal places tries every drafted token, weighted by q, with all coins and all
+    noise that could matter."""
     z, p, q = place(sampling, seed)
     accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
     redraws = [(y, share) for y, share in enumerate(replaced) if share]
@@ -79,8 +89,12 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
         found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
     assert found == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
     assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(distribution_of(q, accept, replaced), p), abs=1e-12)
-    assert column(rows, "kl")[0] == pytest.approx(divergence(distribution_of(q, accept, replaced), p), abs=1e-12)
+    assert column(rows, "tv")[0] == pytest.approx(
+        total_variation(distribution_of(q, accept, replaced), p), abs=1e-12
+    )
+    assert column(rows, "kl")[0] == pytest.approx(
+        divergence(distribution_of(q, accept, replaced), p), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
@@ -89,8 +103,12 @@ def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Samp
     for seed in range(20):
         logits, draft = case("chain of 3", seed)
         assert draft.distribution is not None
-        draft = chain_draft(draft.ids, draft.q.float(), draft.distribution.float())  # as the models give them
-        rows = columns(logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED)
+        draft = chain_draft(
+            draft.ids, draft.q.float(), draft.distribution.float()
+        )  # as the models give them
+        rows = columns(
+            logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED
+        )
         assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
 
 
@@ -114,11 +132,15 @@ def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule:
     assert known is not None
     distribution = known[:, : V - 2] / known[:, : V - 2].sum()
     short = chain_draft(torch.tensor([0, 0]), distribution[:, 0], distribution)
-    full = chain_draft(torch.tensor([0, 0]), distribution[:, 0], torch.nn.functional.pad(distribution, (0, 2)))
+    full = chain_draft(
+        torch.tensor([0, 0]), distribution[:, 0], torch.nn.functional.pad(distribution, (0, 2))
+    )
     for seed in range(5):
         u = chance(short, seed)
         rows = columns(logits, short, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
-        assert torch.equal(rows, columns(logits, full, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED))
+        assert torch.equal(
+            rows, columns(logits, full, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
+        )
         assert column(rows, "emit")[1] == V - 1
 
 
@@ -137,13 +159,20 @@ def contexts(seed: str, size: int) -> Contexts:
 
 
 def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
-    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning that is kept."""
+    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning
+    that is kept."""
     reach = [1.0]
     for at, token in enumerate(x):
         reach.append(min(1.0, reach[-1] * p(x[:at])[token] / q(x[:at])[token]))
-    excess = [[reach[at] * a - b for a, b in zip(p(x[:at]), q(x[:at]), strict=True)] for at in range(len(x))]
+    excess = [
+        [reach[at] * a - b for a, b in zip(p(x[:at]), q(x[:at]), strict=True)]
+        for at in range(len(x))
+    ]
     mass = [sum(max(0.0, each) for each in row) for row in excess]
-    ends = [mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0 for at in range(1, len(x))]
+    ends = [
+        mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0
+        for at in range(1, len(x))
+    ]
     return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
 
 
@@ -151,7 +180,9 @@ def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
     distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
-    draft = chain_draft(torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution)
+    draft = chain_draft(
+        torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution
+    )
     return decide(logits, draft, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
 
 
@@ -169,7 +200,8 @@ def likelihood(text: tuple[int, ...], distribution: Contexts) -> float:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("length", [2, 3])
 def test_block_verification_is_lossless(length: int, seed: int) -> None:
-    """The distribution of the first ``length`` tokens: every draft, every decision, every correction, continued with p."""
+    """The distribution of the first ``length`` tokens: every draft, every decision, every
+    correction, continued with p."""
     p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
     found = dict.fromkeys(product(range(3), repeat=length), 0.0)
     for x in product(range(3), repeat=length):
@@ -189,7 +221,9 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
                 text = (*x[:kept], int(verdict.nodes[kept].emit))
                 assert text[-1] == token
                 for rest in product(range(3), repeat=length - len(text)):
-                    found[text + rest] += weight * share * likelihood(text + rest, p) / likelihood(text, p)
+                    found[text + rest] += (
+                        weight * share * likelihood(text + rest, p) / likelihood(text, p)
+                    )
     assert found == pytest.approx({text: likelihood(text, p) for text in found}, abs=1e-9)
 
 
@@ -203,7 +237,9 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
             for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
                 for accept, weight in sides(chances):
                     u = picked(*[[0]] * 3, coin=[*accept, 0.5], size=3)
-                    length[rule] += weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
+                    length[rule] += (
+                        weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
+                    )
         gains.append(length["block"] - length["strict"])
     assert min(gains) > -1e-8
     assert max(gains) > 0.01
@@ -211,12 +247,16 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
 
 def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclusive() -> None:
     logits, draft = case("chain of 3", 2)
-    draft = chain_draft(torch.cat([draft.ids[:1], logits[0].argsort()[:1], logits[1:3].argmax(-1)]), torch.ones(3))
+    draft = chain_draft(
+        torch.cat([draft.ids[:1], logits[0].argsort()[:1], logits[1:3].argmax(-1)]), torch.ones(3)
+    )
     best = logits[0].softmax(-1).topk(3).values
     bar = float(-(best * best.log()).sum())
     for sampling in (Sampling(0.0), Sampling(1.0)):
         own = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
-        u = picked(*([token] for token in own), coin=[0.0] * 4)  # every token passes that p does not exclude
+        u = picked(
+            *([token] for token in own), coin=[0.0] * 4
+        )  # every token passes that p does not exclude
         for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
             path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
             assert len(path) - 1 == kept
@@ -227,7 +267,10 @@ def test_what_p_excludes_is_never_forgiven() -> None:
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
     u = picked([0], [0], [0], coin=[0.1] * 3, size=3)
     for top_k, kept in [(3, 2), (2, 0)]:
-        assert len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1 == kept
+        assert (
+            len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1
+            == kept
+        )
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -238,14 +281,19 @@ def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) 
         u = chance(draft, seed)
         rows = columns(logits, draft, "fly", sampling, u, {"window": draft.size, "entropy": 0})
         strict = columns(logits, draft, "strict", sampling, u)
-        assert all(column(rows, name) == column(strict, name) for name in ("keep", "emit", "forgiveness"))
+        assert all(
+            column(rows, name) == column(strict, name) for name in ("keep", "emit", "forgiveness")
+        )
         assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
-    """(own, passes, probability): which drafted tokens are the target's own draws, and which pass their own test."""
+    """(own, passes, probability): which drafted tokens are the target's own draws, and which pass
+    their own test."""
     for flags in product([True, False], repeat=2 * len(p)):
-        weight = math.prod(each if flag else 1 - each for each, flag in zip(p * 2, flags, strict=True))
+        weight = math.prod(
+            each if flag else 1 - each for each, flag in zip(p * 2, flags, strict=True)
+        )
         yield flags[: len(p)], flags[len(p) :], weight
 
 
@@ -278,7 +326,10 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
     source = torch.Generator().manual_seed(seed)
     p = torch.rand(5, generator=source, dtype=torch.float64)
     gate = (torch.rand(5, generator=source) < 0.6).double()
-    lengths = ((kept(own, passes, gate.tolist(), window), weight) for own, passes, weight in outcomes(p.tolist()))
+    lengths = (
+        (kept(own, passes, gate.tolist(), window), weight)
+        for own, passes, weight in outcomes(p.tolist())
+    )
     expected = chain_distribution(p.tolist(), lengths)
     assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
 
@@ -293,7 +344,10 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     logits, draft = case("chain of 3", seed)
     distribution, x = target_distribution(logits, sampling), draft.ids[1:].tolist()
     p = [float(distribution[at, token]) for at, token in enumerate(x)]
-    others = [next(y for y in range(V) if distribution[at, y] > 0 and y != token) for at, token in enumerate(x)]
+    others = [
+        next(y for y in range(V) if distribution[at, y] > 0 and y != token)
+        for at, token in enumerate(x)
+    ]
     best = distribution[:3].topk(3).values
     gate = (-torch.xlogy(best, best).sum(-1) >= 0.5).double() * (torch.tensor(p) > 0)
     lengths = []
@@ -302,7 +356,12 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
             continue
         drawn = [[a if match else b] for match, a, b in zip(own, x, others, strict=True)]
         u = picked(
-            *drawn, [0], coin=[*(a - 1e-9 if passed else a + 1e-9 for a, passed in zip(p, passes, strict=True)), 0.5]
+            *drawn,
+            [0],
+            coin=[
+                *(a - 1e-9 if passed else a + 1e-9 for a, passed in zip(p, passes, strict=True)),
+                0.5,
+            ],
         )
         verdict = decide(logits, draft, "fly", sampling, u, values)
         lengths.append((kept(own, passes, gate.tolist(), window), weight))
@@ -311,15 +370,21 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     for node, each, said in zip(nodes, p, chain_distribution(p, lengths), strict=False):
         if math.isnan(said):  # no text comes here
             continue
-        kl = sum(a * math.log(a / b) if b else math.inf for a, b in ((said, each), (1 - said, 1 - each)) if a > 1e-12)
+        kl = sum(
+            a * math.log(a / b) if b else math.inf
+            for a, b in ((said, each), (1 - said, 1 - each))
+            if a > 1e-12
+        )
         assert node.tv == pytest.approx(abs(said - each), abs=1e-9)
         assert node.kl == pytest.approx(kl, abs=1e-9)
 
 
 def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token() -> None:
-    """Noise belongs to positions, accepting uniforms to steps, as the engine has it: the next draw is one from p.
+    """Noise belongs to positions, accepting uniforms to steps, as the engine has it: the next draw
+    is one from p.
 
-    p = (.5, .5) everywhere, drafts of zeros, W = 1: all texts of two tokens that begin with a refusal.
+    p = (.5, .5) everywhere, drafts of zeros, W = 1: all texts of two tokens that begin with a
+    refusal.
     """
     logits = torch.zeros(3, 2, dtype=torch.float64)
     found, metered = [0.0, 0.0], []
@@ -341,7 +406,8 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
 
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
-    """The first two tokens of texts of three: drafts of two, then of one, with random numbers of each step's own."""
+    """The first two tokens of texts of three: drafts of two, then of one, with random numbers of
+    each step's own."""
 
     def p(text: tuple[int, ...]) -> Distribution:
         return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
@@ -354,9 +420,15 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
         if count <= 0:
             yield text[:2], 1.0
             return
-        for x, accept in product(product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)):
-            u = picked(*[[0]] * (count + 1), coin=[*accept, 0.5], size=2)  # all chances are quarters
-            verdict = verify(rule, x, lambda more: p(text + more), q, u)  # all corrections are certain
+        for x, accept in product(
+            product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)
+        ):
+            u = picked(
+                *[[0]] * (count + 1), coin=[*accept, 0.5], size=2
+            )  # all chances are quarters
+            verdict = verify(
+                rule, x, lambda more: p(text + more), q, u
+            )  # all corrections are certain
             emitted = (*x[: len(verdict.path) - 1], int(verdict.nodes[verdict.path[-1]].emit))
             for end, weight in texts(text + emitted):
                 yield end, weight / 8**count

@@ -1,4 +1,5 @@
-"""Coupled drafts: the joint law of draft and own token, what is kept of it, and the meter as the distance of the emitted token's law."""
+"""Coupled drafts: the joint law of draft and own token, what is kept of it, and the meter as the
+distance of the emitted token's law."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
 
 
 def joint(p: list[float], q: list[float]) -> list[list[float]]:
-    """P(x = a, y = b): q_a·p_b·∫ dρ/M(ρ)² over p_a/q_a < ρ < p_b/q_b with M(ρ) = Σ max(q·ρ, p), which is linear between the ratios; the
-    diagonal is 1/Σ_i max(p_i/p_a, q_i/q_a)."""
+    """P(x = a, y = b): q_a·p_b·∫ dρ/M(ρ)² over p_a/q_a < ρ < p_b/q_b with M(ρ) = Σ max(q·ρ, p),
+    which is linear between the ratios; the diagonal is 1/Σ_i max(p_i/p_a, q_i/q_a)."""
     ratio = [a / b if b else math.inf for a, b in zip(p, q, strict=True)]
 
     def mass(at: float) -> float:
@@ -45,16 +46,27 @@ def joint(p: list[float], q: list[float]) -> list[list[float]]:
 
     def integral(low: float, high: float) -> float:
         points = [low, *sorted(each for each in ratio if low < each < high), high]
-        return sum((b - a) / (mass(a) * mass(b)) if b < math.inf else 1 / mass(a) for a, b in pairwise(points))
+        return sum(
+            (b - a) / (mass(a) * mass(b)) if b < math.inf else 1 / mass(a)
+            for a, b in pairwise(points)
+        )
 
     def both(a: int) -> float:
-        return 1 / sum(max(p[i] / p[a], q[i] / q[a]) for i in range(len(p))) if p[a] and q[a] else 0.0
+        return (
+            1 / sum(max(p[i] / p[a], q[i] / q[a]) for i in range(len(p))) if p[a] and q[a] else 0.0
+        )
 
     return [
-        [both(a) if a == b else q[a] * p[b] * integral(ratio[a], ratio[b]) if ratio[a] < ratio[b] and q[a] * p[b] else 0.0
-         for b in range(len(p))]
+        [
+            both(a)
+            if a == b
+            else q[a] * p[b] * integral(ratio[a], ratio[b])
+            if ratio[a] < ratio[b] and q[a] * p[b]
+            else 0.0
+            for b in range(len(p))
+        ]
         for a in range(len(p))
-    ]  # fmt: skip
+    ]
 
 
 def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
@@ -67,12 +79,16 @@ def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(seed: int, sampling: Sampling) -> None:
+def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
+    seed: int, sampling: Sampling
+) -> None:
     _, p, q = laws(seed, sampling)
     law = torch.tensor(joint(p, q), dtype=torch.float64)
     assert law.sum(-1).tolist() == pytest.approx(q, abs=1e-12)
     assert law.sum(0).tolist() == pytest.approx(p, abs=1e-12)
-    integral = joint_integral(torch.tensor([p], dtype=torch.float64), torch.tensor([q], dtype=torch.float64))[0]
+    integral = joint_integral(
+        torch.tensor([p], dtype=torch.float64), torch.tensor([q], dtype=torch.float64)
+    )[0]
     for a in range(V):
         for b in range(V):
             if a != b and q[a] and p[b]:
@@ -86,9 +102,14 @@ def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(seed: int,
 
 
 @pytest.mark.parametrize("size", [2, 2000])
-def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_elsewhere(size: int) -> None:
+def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_elsewhere(
+    size: int,
+) -> None:
     source = torch.Generator().manual_seed(size)
-    p, q = (torch.randn(2, size, generator=source, dtype=torch.float64).mul_(2).softmax(-1) for _ in range(2))
+    p, q = (
+        torch.randn(2, size, generator=source, dtype=torch.float64).mul_(2).softmax(-1)
+        for _ in range(2)
+    )
     assert joint_integral(p, p).amax(-1).tolist() == joint_integral(p, p).amin(-1).tolist()
     order = (p / (p + q)).argsort(-1)
     w, above, below = ((each).gather(-1, order) for each in (p / (p + q), p, q))
@@ -107,17 +128,22 @@ def test_places_that_relax_nothing_are_left_out_without_a_difference(
         given = logits, draft, rule, Sampling(1.0), chance(draft, seed)
         found = columns(*given, mode=DraftMode.COUPLED)
         monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())
-        torch.testing.assert_close(columns(*given, mode=DraftMode.COUPLED), found, rtol=0, atol=1e-15)
+        torch.testing.assert_close(
+            columns(*given, mode=DraftMode.COUPLED), found, rtol=0, atol=1e-15
+        )
         monkeypatch.undo()
 
 
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
-    """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no place for y."""
+    """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no
+    place for y."""
     found, law = [0.0] * V, joint(p, q)
     for a in range(V):
         if not q[a]:
             continue
-        alone = after_node(rule, z, p, [a], [q[a]], None, False)  # with a greedy draft of this token
+        alone = after_node(
+            rule, z, p, [a], [q[a]], None, False
+        )  # with a greedy draft of this token
         if RULES[rule].emits_top1:
             for b in range(V):
                 found[b] += q[a] * alone[b]
@@ -143,9 +169,13 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     coin = torch.rand(count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     distribution = torch.tensor([q], dtype=torch.float64).expand(count, -1)
     x = draw(distribution, drawn[:count]).ids
-    draft = chain_draft(torch.cat([x[:1], x]), distribution.gather(-1, x[:, None])[:, 0], distribution)
+    draft = chain_draft(
+        torch.cat([x[:1], x]), distribution.gather(-1, x[:, None])[:, 0], distribution
+    )
     u = Chance(coin, drawn, None)
-    rows = columns(z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, meter=False)
+    rows = columns(
+        z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, meter=False
+    )
     nodes = walk(rows.tolist()).nodes
     kept, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
     tokens = torch.where(kept[1:] > 0, x, emit[:-1].long())
@@ -154,15 +184,25 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     assert ((found - expected).abs() < 5 * (expected * (1 - expected) / count).sqrt() + 1e-4).all()
     one = chain_draft(draft.ids[:2], draft.q[:1], distribution[:1])
     place = decide(
-        z.expand(2, -1), one, rule, sampling, Chance(coin[:2], drawn[:2], None), mode=DraftMode.COUPLED
+        z.expand(2, -1),
+        one,
+        rule,
+        sampling,
+        Chance(coin[:2], drawn[:2], None),
+        mode=DraftMode.COUPLED,
     ).nodes[0]
     tv, kl = place.tv, place.kl
     exact = total_variation(expected.tolist(), p), divergence(expected.tolist(), p)
     if RULES[rule].shift_kind(chain=True) is ShiftKind.EXACT:
         assert (tv, kl) == pytest.approx(exact, abs=1e-5)
         return
-    law, alone = joint(p, q), [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)]
-    relaxed = sum((alone[a] - p[a]) / (1 - p[a]) * (q[a] - law[a][a]) for a in range(V) if alone[a] > p[a] < 1)
+    law, alone = (
+        joint(p, q),
+        [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)],
+    )
+    relaxed = sum(
+        (alone[a] - p[a]) / (1 - p[a]) * (q[a] - law[a][a]) for a in range(V) if alone[a] > p[a] < 1
+    )
     assert exact[0] - 1e-6 <= relaxed <= tv + 1e-6 <= relaxed + 1 / CELLS
     assert exact[1] <= kl + 1e-6 and (kl < math.inf or exact[1] == math.inf)
 
@@ -180,14 +220,25 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
     for batch in range(batches):
         given = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
         drawn = noise(given[:, Use.DRAW], V)
-        coin = torch.rand(count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64)
+        coin = torch.rand(
+            count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64
+        )
         x = (torch.tensor([q]) / drawn[1:-1]).topk(children).indices.view(-1)
-        ids, number = torch.cat([torch.zeros(count + 1, dtype=torch.long), x]), torch.arange(1, count + 1)
-        parents = torch.cat([torch.zeros(count, dtype=torch.long), number.repeat_interleave(children)])
-        depths = torch.cat([torch.arange(count + 1), torch.full_like(x, count + 1)])  # a depth has one noise
+        ids, number = (
+            torch.cat([torch.zeros(count + 1, dtype=torch.long), x]),
+            torch.arange(1, count + 1),
+        )
+        parents = torch.cat(
+            [torch.zeros(count, dtype=torch.long), number.repeat_interleave(children)]
+        )
+        depths = torch.cat(
+            [torch.arange(count + 1), torch.full_like(x, count + 1)]
+        )  # a depth has one noise
         draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
         given_z, u = z.expand(len(ids), -1), Chance(coin, drawn, None)
-        nodes = walk(columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()).nodes
+        nodes = walk(
+            columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
+        ).nodes
         keep, strict, emit = (nodes.column(name) for name in ("keep", "strict", "emit"))
         for node in range(1, count + 1):
             kept = [child for child in nodes.children[node] if keep[child]]
@@ -195,16 +246,24 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
             relaxed += bool(kept and not strict[kept[0]])
         told = nodes.emitted(1)
     assert told is not None
-    distance = total_variation((torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p)
+    distance = total_variation(
+        (torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p
+    )
     missing = RULES[rule].shift_kind(chain=False) is ShiftKind.MISSING
     assert math.isnan(told["tv"]) == math.isnan(told["kl"]) == missing
-    assert distance <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
+    assert (
+        distance
+        <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
+    )
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("tree", TREES)
-def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, sampling: Sampling) -> None:
-    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is missing."""
+def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
+    tree: str, sampling: Sampling
+) -> None:
+    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is
+    missing."""
     for seed in range(10):
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
@@ -222,7 +281,11 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, samplin
                 matching = [child for child in drafted if child.id == own[number]]
                 assert [child.keep for child in matching[:1]] == [1] * len(matching[:1])
                 if RULES[rule].reach is not Reach.WINDOW:
-                    assert all(child.forgiveness > 0 for child in drafted if child.keep and child.id != own[number])
+                    assert all(
+                        child.forgiveness > 0
+                        for child in drafted
+                        if child.keep and child.id != own[number]
+                    )
                 if RULES[rule].relaxes == 0:
                     assert (node.tv, node.kl) == (0, 0)
                 elif RULES[rule].shift_kind(draft.is_chain) is ShiftKind.MISSING:
@@ -231,9 +294,14 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(tree: str, samplin
                     assert (node.tv, node.kl) == (0, 0)
 
 
-def test_coupled_drafts_are_greedy_ones_at_temperature_0_and_from_drafters_without_probabilities() -> None:
+def test_coupled_drafts_are_greedy_ones_at_temperature_0_and_from_drafters_without_probabilities() -> (
+    None
+):
     logits, draft = case("chain of 3", 0)
-    for each, sampling in ((draft, Sampling(0.0)), (chain_draft(draft.ids, torch.ones(3)), Sampling(1.0))):
+    for each, sampling in (
+        (draft, Sampling(0.0)),
+        (chain_draft(draft.ids, torch.ones(3)), Sampling(1.0)),
+    ):
         rows = [
             columns(logits, each, "mars", sampling, chance(each, 0), mode=mode)
             for mode in (DraftMode.COUPLED, DraftMode.GREEDY)

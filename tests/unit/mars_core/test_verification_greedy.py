@@ -1,4 +1,5 @@
-"""Greedy drafts: decisions have the published distribution, the meter is its distance from p, strict has none, others become it."""
+"""Greedy drafts: decisions have the published distribution, the meter is its distance from p,
+strict has none, others become it."""
 
 from __future__ import annotations
 
@@ -36,14 +37,21 @@ GRID = 12  # pieces into which the accepting uniform is cut first
 NARROW = 1e-11  # where the decision changes, is known to this
 # fly looks ahead: test_verification_chains.py
 RULES_BY_TOKEN = [name for name, rule in RULES.items() if rule.modes and name != "fly"]
-COUPLED = [name for name in RULES_BY_TOKEN if RULES[name].siblings is not Siblings.IN_TURN or name == "threshold"]
+COUPLED = [
+    name
+    for name in RULES_BY_TOKEN
+    if RULES[name].siblings is not Siblings.IN_TURN or name == "threshold"
+]
 
 
-def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: Tensor, noise: Tensor) -> Tensor:
-    """The token after each node in each of C trials, [C, N + 1]; coin [C, N + 1], noise [C, N + 1, V]: a node has its own.
+def outcomes(
+    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: Tensor, noise: Tensor
+) -> Tensor:
+    """The token after each node in each of C trials, [C, N + 1]; coin [C, N + 1], noise [C, N + 1,
+    V]: a node has its own.
 
-    All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow each other (the token
-    after a leaf means nothing there).
+    All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow
+    each other (the token after a leaf means nothing there).
     """
     count, nodes = len(coin), draft.size + 1
     q, ids = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count)
@@ -54,7 +62,9 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: 
         many, first, z = chain_draft(ids, q[1:], distribution[1:]), 0, logits.repeat(count, 1)
     else:
         offsets = torch.arange(count)[:, None] * nodes + 1
-        parents = torch.cat([torch.zeros(count, 1, dtype=torch.long), draft.parents + offsets], 1).reshape(-1)
+        parents = torch.cat(
+            [torch.zeros(count, 1, dtype=torch.long), draft.parents + offsets], 1
+        ).reshape(-1)
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
         first, z = 1, torch.cat([logits[:1], logits.repeat(count, 1)])
@@ -63,8 +73,9 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: 
     answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
     rows = walk(answer.tolist()).nodes
     kept, token, after = (
-        torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes) for name in ("keep", "id", "emit")
-    )  # fmt: skip
+        torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes)
+        for name in ("keep", "id", "emit")
+    )
     for node, children in enumerate(children_of(draft.parents)):
         for child in reversed(children):
             after[:, node] = torch.where(kept[:, child] > 0, token[:, child], after[:, node])
@@ -72,7 +83,8 @@ def outcomes(logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: 
 
 
 class Cell(NamedTuple):
-    """Noise with which these tokens are the first of a node, in this order, and how probable that is."""
+    """Noise with which these tokens are the first of a node, in this order, and how probable that
+    is."""
 
     node: int
     first: tuple[int, ...]
@@ -97,7 +109,8 @@ class Piece(NamedTuple):
 
 
 def cells(node: int, p: Tensor, drafted: list[int]) -> list[Cell]:
-    """The target's own token, and if it is drafted also the first one that is not: a rule may replace it by that."""
+    """The target's own token, and if it is drafted also the first one that is not: a rule may
+    replace it by that."""
     rest = p.clone()
     rest[drafted] = 0
     others = [(b, float(rest[b] / rest.sum())) for b in range(V) if rest[b] > 0]
@@ -128,7 +141,8 @@ def tokens_at(
 
 
 def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:
-    """For each node with children what the code does, integrated over noise and accepting uniform."""
+    """For each node with children what the code does, integrated over noise and accepting
+    uniform."""
     logits, draft = case(tree, seed)
     p = target_distribution(logits, sampling)
     children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
@@ -162,17 +176,21 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
             for piece, (_, u), token in zip(unsure, middles, found, strict=True)
             for half in (piece._replace(high=u, at_high=token), piece._replace(low=u, at_low=token))
         ]
-    return {node: Shift(distribution, changed[node]) for node, distribution in distributions.items()}
+    return {
+        node: Shift(distribution, changed[node]) for node, distribution in distributions.items()
+    }
 
 
 @pytest.mark.parametrize(("seed", "sampling"), [*enumerate(SAMPLINGS)], ids=str)
 @pytest.mark.parametrize(
-    ("rule", "tree"), [(rule, tree) for rule in RULES_BY_TOKEN for tree in TREES if takes(rule, tree)]
+    ("rule", "tree"),
+    [(rule, tree) for rule in RULES_BY_TOKEN for tree in TREES if takes(rule, tree)],
 )
 def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
-    """And a coupled rule replaces the own token no oftener than two variables of distributions P and p must differ: TV(P, p)."""
+    """And a coupled rule replaces the own token no oftener than two variables of distributions P
+    and p must differ: TV(P, p)."""
     logits, draft = case(tree, seed)
     p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
     nodes = decide(logits, draft, rule, sampling, chance(draft, seed)).nodes
@@ -180,7 +198,10 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
         drafted: dict[int, float] = {}
         for child in children[node]:  # a sibling that repeats another is not there
             drafted.setdefault(int(draft.ids[child]), float(draft.q[child - 1]))
-        z, q = logits[node].tolist(), None if draft.distribution is None else draft.distribution[node].tolist()
+        z, q = (
+            logits[node].tolist(),
+            None if draft.distribution is None else draft.distribution[node].tolist(),
+        )
         cold = sampling.temperature == 0
         expected = after_node(rule, z, p[node], list(drafted), list(drafted.values()), q, cold)
         assert distribution == pytest.approx(expected, abs=1e-15 if rule in LOSSLESS else 1e-9)
@@ -202,19 +223,31 @@ def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_not
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
         rows = columns(logits.float(), draft, rule, sampling, u)  # as the models give them
-        assert column(rows, "tv") == column(rows, "kl") == column(rows, "forgiveness") == [0] * (draft.size + 1)
+        assert (
+            column(rows, "tv")
+            == column(rows, "kl")
+            == column(rows, "forgiveness")
+            == [0] * (draft.size + 1)
+        )
         p = target_distribution(logits.float(), sampling)
         own = (
-            draw(p, u.noise[draft.depths]).ids if sampling.temperature and u.noise is not None else p.argmax(-1)
+            draw(p, u.noise[draft.depths]).ids
+            if sampling.temperature and u.noise is not None
+            else p.argmax(-1)
         ).tolist()
         assert column(rows, "emit") == column(rows, "own") == own
 
 
 STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [
-    ("block", {}), ("lenience", {"lenience": 1}), ("ears", {"tolerance": 0}), ("entropy", {"alpha": 0, "limit": 1}),
-    ("threshold", {"single": 1, "accumulated": 1}), ("ensemble", {"weight": 1}), ("mars", {"theta": 1}),
+    ("block", {}),
+    ("lenience", {"lenience": 1}),
+    ("ears", {"tolerance": 0}),
+    ("entropy", {"alpha": 0, "limit": 1}),
+    ("threshold", {"single": 1, "accumulated": 1}),
+    ("ensemble", {"weight": 1}),
+    ("mars", {"theta": 1}),
     ("mars-gap", {"gap": 0}),
-]  # fmt: skip
+]
 GREEDY_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("mars-algorithm1", {"theta": 1}),
     ("topk-delta", {"n": 1}),
@@ -233,7 +266,9 @@ def decided(rows: Tensor) -> list[list[float]]:
 def test_limits_of_the_rules_are_strict_decision_by_decision(
     rule: str, values: dict[str, float], sampling: Sampling
 ) -> None:
-    for tree, (seed, (dtype, rounding)) in product(TREES, enumerate([(torch.float64, 1e-12), (torch.float32, 1e-7)])):
+    for tree, (seed, (dtype, rounding)) in product(
+        TREES, enumerate([(torch.float64, 1e-12), (torch.float32, 1e-7)])
+    ):
         if takes(rule, tree):
             logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 asks for
             z, u = logits.to(dtype), chance(draft, seed)
@@ -252,4 +287,6 @@ def test_limits_of_the_rules_that_emit_top1_are_greedy_decoding(
             logits, draft = case(tree, seed, shift=8.0)
             u = chance(draft, seed)
             rows = columns(logits.float(), draft, rule, sampling, u, values)
-            assert decided(rows) == decided(columns(logits.float(), draft, "strict", Sampling(0.0), u))
+            assert decided(rows) == decided(
+                columns(logits.float(), draft, "strict", Sampling(0.0), u)
+            )

@@ -1,4 +1,5 @@
-"""Stores to test on: SQLite in a temporary folder, and PostgreSQL in the private cluster of tests/postgres.py."""
+"""Stores to test on: SQLite in a temporary folder, and PostgreSQL in the private cluster of
+tests/postgres.py."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file on the current schema, without rows: copied, since making one takes longer than most tests."""
+    """A SQLite file on the current schema, without rows: copied, since making one takes longer than
+    most tests."""
     path = tmp_path_factory.mktemp("empty") / "runs.db"
     RunStore(f"sqlite:///{path}").close()
     return path

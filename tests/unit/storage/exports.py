@@ -21,7 +21,22 @@ from mars_core.types import DraftNode, Token, Trace
 from storage import RunStore
 from storage.export import write_csv
 
-NUMBERS = ("z1", "z2", "r", "gap", "p", "q", "entropy", "forgiveness", "u", "coin", "edge", "tv", "kl", "logprob")
+NUMBERS = (
+    "z1",
+    "z2",
+    "r",
+    "gap",
+    "p",
+    "q",
+    "entropy",
+    "forgiveness",
+    "u",
+    "coin",
+    "edge",
+    "tv",
+    "kl",
+    "logprob",
+)
 
 
 def save(store: RunStore, *traces: Trace) -> str:
@@ -37,7 +52,9 @@ def _csv(name: str, store: RunStore, ids: list[str] | None = None) -> str:
     return stream.getvalue().decode()
 
 
-runs_csv, tokens_csv, nodes_csv, votes_csv = (partial(_csv, name) for name in ("runs", "tokens", "nodes", "votes"))
+runs_csv, tokens_csv, nodes_csv, votes_csv = (
+    partial(_csv, name) for name in ("runs", "tokens", "nodes", "votes")
+)
 
 
 def parsed(text: str) -> list[dict[str, str]]:
@@ -50,7 +67,11 @@ def all_tokens(trace: Trace) -> list[Token]:
 
 def all_nodes(trace: Trace) -> list[tuple[int, int, DraftNode]]:
     """Every drafted node with its step and its number."""
-    return [(step.index, number, node) for step in trace.steps for number, node in enumerate(step.nodes, start=1)]
+    return [
+        (step.index, number, node)
+        for step in trace.steps
+        for number, node in enumerate(step.nodes, start=1)
+    ]
 
 
 def number(text: str) -> float:

@@ -1,4 +1,5 @@
-"""What the tests of studies share: a study whose tasks have been worked off, a lease that has run out."""
+"""What the tests of studies share: a study whose tasks have been worked off, a lease that has run
+out."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from storage.schema import Base, StudyTask
 from tests.traces import make_trace
 
 LEASE_S = 600.0
-DATA: Mapping[str, Any] = {"status": "completed", "tau": 2.5, "scores": {"exact_match,none": 1.0}, "tv_max": "nan"}
+DATA: Mapping[str, Any] = {
+    "status": "completed",
+    "tau": 2.5,
+    "scores": {"exact_match,none": 1.0},
+    "tv_max": "nan",
+}
 
 
 def claimed(store: RunStore, study_id: str, worker: str = "w") -> Claim:
@@ -28,7 +34,9 @@ def begun(store: RunStore, tasks: int = 1) -> Claim:
     return claimed(store, store.new_study("", {}, tasks))
 
 
-def worked_off(store: RunStore, study_id: str, lanes: int = 2, data: Mapping[str, Any] = DATA) -> Claim:
+def worked_off(
+    store: RunStore, study_id: str, lanes: int = 2, data: Mapping[str, Any] = DATA
+) -> Claim:
     """The next task, done."""
     claim = claimed(store, study_id)
     for lane in range(lanes):
@@ -42,14 +50,18 @@ def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
     traces = []
     for turn in range(len(answers) + 1):
         said = tuple(Exchange(f"turn {number}", answers[number]) for number in range(turn))
-        traces.append(make_trace(rule=rule, new_tokens=9, prompt=PromptConfig(f"turn {turn}", history=said)))
+        traces.append(
+            make_trace(rule=rule, new_tokens=9, prompt=PromptConfig(f"turn {turn}", history=said))
+        )
     return traces
 
 
 def run_out(store: RunStore, claim: Claim) -> None:
     """Let the lease of a claim end."""
     with store._write("not changed") as connection:
-        task = update(StudyTask).where(StudyTask.study_id == claim.study_id, StudyTask.task == claim.task)
+        task = update(StudyTask).where(
+            StudyTask.study_id == claim.study_id, StudyTask.task == claim.task
+        )
         connection.execute(task.values(claimed_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 

@@ -17,7 +17,9 @@ def test_tasks_are_claimed_once_each_lowest_first(lasting_store: RunStore) -> No
     study_id = lasting_store.new_study("", {}, 3)
     taken = [lasting_store.claim_task(study_id, f"w{number}\x00", LEASE_S) for number in range(5)]
     assert [claim and claim.task for claim in taken] == [0, 1, 2, None, None]
-    assert [(row.task, row.worker) for row in lasting_store.claims(study_id)] == [(n, f"w{n}\x00") for n in range(3)]
+    assert [(row.task, row.worker) for row in lasting_store.claims(study_id)] == [
+        (n, f"w{n}\x00") for n in range(3)
+    ]
     now = datetime.now(UTC)
     for row in lasting_store.claims(study_id):
         assert abs(row.claimed_until - now - timedelta(seconds=LEASE_S)) < timedelta(seconds=60)
@@ -29,7 +31,10 @@ def test_task_of_a_lease_that_ran_out_is_claimed_again(lasting_store: RunStore) 
     run_out(lasting_store, first)
     again = claimed(lasting_store, study_id, "other")
     assert (again.task, again.token != first.token) == (0, True)
-    assert (lasting_store.beat(first, LEASE_S), lasting_store.beat(second, LEASE_S)) == (False, True)
+    assert (lasting_store.beat(first, LEASE_S), lasting_store.beat(second, LEASE_S)) == (
+        False,
+        True,
+    )
 
 
 def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
@@ -80,7 +85,9 @@ def test_tasks_of_a_worker_that_is_gone_are_taken_from_it(lasting_store: RunStor
     assert set(lasting_store.task_results(study_id, 1)) == {1}
 
 
-def test_leases_are_measured_by_the_clock_of_the_server(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_are_measured_by_the_clock_of_the_server(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A host whose clock is years ahead takes nothing from others."""
 
     class Ahead(datetime):

@@ -1,4 +1,5 @@
-"""The table of comparisons: latest first, in pages, without touching their traces; and records: runs without steps and tokens."""
+"""The table of comparisons: latest first, in pages, without touching their traces; and records:
+runs without steps and tokens."""
 
 from __future__ import annotations
 
@@ -19,9 +20,19 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import save
 
 COLUMNS = [
-    "id", "created_at", "prompt", "target", "rules", "status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s",
+    "id",
+    "created_at",
+    "prompt",
+    "target",
+    "rules",
+    "status",
+    "new_tokens",
+    "tau",
+    "tokens_per_s",
+    "ttft_s",
+    "wall_s",
     "relaxed_share",
-]  # fmt: skip
+]
 
 
 def fill(store: RunStore, count: int) -> list[str]:
@@ -30,13 +41,19 @@ def fill(store: RunStore, count: int) -> list[str]:
     ids = [uuid.uuid4().hex for _ in range(count)]
     prompt = prompt_row(trace.config.prompt)
     with store._write("not filled") as connection:
-        comparisons = [{"id": id_, "created_at": start + timedelta(seconds=n), **prompt} for n, id_ in enumerate(ids)]
+        comparisons = [
+            {"id": id_, "created_at": start + timedelta(seconds=n), **prompt}
+            for n, id_ in enumerate(ids)
+        ]
         connection.execute(insert(Comparison), comparisons)
         keys = [(id_, lane) for id_ in ids for lane in range(2)]
         run = {"created_at": start, **run_row(trace)}
         connection.execute(
             insert(Run),
-            [{"id": uuid.uuid4().hex, "comparison_id": i, "lane": n, "execution_order": n, **run} for i, n in keys],
+            [
+                {"id": uuid.uuid4().hex, "comparison_id": i, "lane": n, "execution_order": n, **run}
+                for i, n in keys
+            ],
         )
         reindex(connection, ids)
     return ids
@@ -80,14 +97,26 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     assert list(store.comparisons().columns) == COLUMNS
     frame = store.find(Search()).frame
     settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
-    assert list(frame.columns) == [*COLUMNS, "name", "tags", "comment", "source", "run_ids", *settings]
+    assert list(frame.columns) == [
+        *COLUMNS,
+        "name",
+        "tags",
+        "comment",
+        "source",
+        "run_ids",
+        *settings,
+    ]
     (row,) = frame.to_dict("records")
     assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
     runs = store.load(comparison_id).runs
     assert (row["source"], row["run_ids"]) == (Source.COMPARE, tuple(run.id for run in runs))
     assert row["seed"] == tuple(run.trace.config.seed for run in runs)
     assert row["temperature"] == tuple(run.trace.config.sampling.temperature for run in runs)
-    assert (row["id"], row["prompt"], row["target"]) == (comparison_id, mars.config.prompt.text, "demo/target")
+    assert (row["id"], row["prompt"], row["target"]) == (
+        comparison_id,
+        mars.config.prompt.text,
+        "demo/target",
+    )
     assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
     assert row["status"] == ("completed", "cancelled", "completed")
     for name in COLUMNS[6:]:
@@ -102,14 +131,20 @@ def test_comparison_without_runs_is_listed(store: RunStore) -> None:
 
 
 def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
-    shown = {"\x00" * 999: "\\u0000" * 56, "ab" + "\ud800" * 999: "ab" + "\\ud800" * 55, "é" * 100_000: "é" * 280}
+    shown = {
+        "\x00" * 999: "\\u0000" * 56,
+        "ab" + "\ud800" * 999: "ab" + "\\ud800" * 55,
+        "é" * 100_000: "é" * 280,
+    }
     for text, preview in shown.items():
         store.new_comparison(PromptConfig(text))
         assert store.comparisons()["prompt"][0] == preview
 
 
 def test_a_record_says_where_its_run_is(store: RunStore) -> None:
-    comparison_id = save(store, make_trace(new_tokens=3), make_trace(rule="none", new_tokens=0, status=Status.FAILED))
+    comparison_id = save(
+        store, make_trace(new_tokens=3), make_trace(rule="none", new_tokens=0, status=Status.FAILED)
+    )
     store.annotate(comparison_id, name="A name")
     made = store.load(comparison_id)
     for record, run in zip(store.records([run.id for run in made.runs]), made.runs, strict=True):
@@ -119,11 +154,17 @@ def test_a_record_says_where_its_run_is(store: RunStore) -> None:
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.runs.comparisons.RUNS_A_READ", 2)
-    ids = [run.id for seed in range(3) for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs]
+    ids = [
+        run.id
+        for seed in range(3)
+        for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs
+    ]
     asked = [ids[2], ids[0], ids[2], ids[1]]
     with statements() as seen:
         assert [record.id for record in store.records(asked)] == asked
-    assert len(seen) == 2 and not any(word in each for each in seen for word in ("run_traces", "prompt_ids"))
+    assert len(seen) == 2 and not any(
+        word in each for each in seen for word in ("run_traces", "prompt_ids")
+    )
     assert store.records([]) == ()
     with pytest.raises(StorageError, match="There is no run with the id"):
         store.records([ids[0], "0" * 32])

@@ -53,7 +53,9 @@ def test_duckdb_reads_the_files(files: RunStore) -> None:
     (query,) = code("sql")
     found: list[Any] = duckdb.sql(query).fetchall()
     runs = [run.trace for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
-    assert [(row[0], row[3]) for row in found] == sorted((run.config.rule.name, run.summary.drafted) for run in runs)
+    assert [(row[0], row[3]) for row in found] == sorted(
+        (run.config.rule.name, run.summary.drafted) for run in runs
+    )
     assert all(0 < row[2] < 1 for row in found)
 
 

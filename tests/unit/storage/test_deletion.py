@@ -1,4 +1,5 @@
-"""A deleted comparison is nowhere and comes back as it was; a purged one is gone with everything below it."""
+"""A deleted comparison is nowhere and comes back as it was; a purged one is gone with everything
+below it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ EXPORTS = (runs_csv, tokens_csv, nodes_csv, votes_csv)
 
 def two(store: RunStore) -> tuple[str, str]:
     """Two comparisons of two runs, each voted on."""
-    ids = [save(store, make_trace(seed=n, new_tokens=9), make_trace(seed=n, rule="mars", new_tokens=9)) for n in (0, 1)]
+    ids = [
+        save(store, make_trace(seed=n, new_tokens=9), make_trace(seed=n, rule="mars", new_tokens=9))
+        for n in (0, 1)
+    ]
     for comparison_id in ids:
         store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
     return ids[0], ids[1]
@@ -62,7 +66,11 @@ def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
     store.restore(gone)
     after = (store.load(gone), store.votes(), [export(store) for export in EXPORTS])
     assert same(after[0].runs[0].trace, before[0].runs[0].trace)
-    assert (after[0].name, after[0].tags, after[0].created_at) == ("A name", ("t",), before[0].created_at)
+    assert (after[0].name, after[0].tags, after[0].created_at) == (
+        "A name",
+        ("t",),
+        before[0].created_at,
+    )
     assert after[1:] == before[1:]
     store.restore(gone)  # what is there stays there
     assert store.count() == 2

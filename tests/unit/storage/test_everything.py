@@ -15,13 +15,28 @@ import pytest
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError, write_everything
 from tests.traces import make_trace
-from tests.unit.storage.exports import file_limit, nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.exports import (
+    file_limit,
+    nodes_csv,
+    parsed,
+    runs_csv,
+    save,
+    tokens_csv,
+    votes_csv,
+)
 from tests.unit.storage.test_owners import make
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
 FILES = {
-    "README.txt", "comparisons.json", "runs.csv", "tokens.csv", "nodes.csv", "votes.csv", "studies.json", "shares.json",
-}  # fmt: skip
+    "README.txt",
+    "comparisons.json",
+    "runs.csv",
+    "tokens.csv",
+    "nodes.csv",
+    "votes.csv",
+    "studies.json",
+    "shares.json",
+}
 TABLES = ("runs", "tokens", "nodes", "votes")
 
 
@@ -43,7 +58,9 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     for name in TABLES:
         assert anna.comparison in found[f"{name}.csv"]
         exact = pq.read_table(io.BytesIO(files[f"{name}.parquet"])).to_pylist()
-        assert [row["comparison_id"] for row in exact] == [row["comparison_id"] for row in parsed(found[f"{name}.csv"])]
+        assert [row["comparison_id"] for row in exact] == [
+            row["comparison_id"] for row in parsed(found[f"{name}.csv"])
+        ]
         assert [mark for mark in boris.marks if mark in repr(exact)] == []
     assert token not in whole
     assert [found[f"{name}.csv"] for name in TABLES] == [
@@ -62,7 +79,10 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     assert [item["object_id"] for item in json.loads(found["shares.json"])] == [anna.comparison]
     assert all(name in found["README.txt"] for name in FILES - {"README.txt"})
     assert path.stat().st_mode & 0o077 == 0
-    assert list(tmp_path.iterdir()) == [path] or {each.suffix for each in tmp_path.iterdir()} <= {".zip", ""}
+    assert list(tmp_path.iterdir()) == [path] or {each.suffix for each in tmp_path.iterdir()} <= {
+        ".zip",
+        "",
+    }
 
 
 def test_file_of_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
@@ -70,10 +90,17 @@ def test_file_of_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
     with ZipFile(tmp_path / "none.zip") as archive:
         for name in FILES - {"README.txt"}:
             text = archive.read(name).decode()
-            assert json.loads(text) == [] if name.endswith("json") else len([*csv.reader(io.StringIO(text))]) == 1
+            assert (
+                json.loads(text) == []
+                if name.endswith("json")
+                else len([*csv.reader(io.StringIO(text))]) == 1
+            )
         for name in TABLES:
             table = pq.read_table(io.BytesIO(archive.read(f"{name}.parquet")))
-            assert table.num_rows == 0 and archive.read(f"{name}.csv").decode() == ",".join(table.column_names) + "\n"
+            assert (
+                table.num_rows == 0
+                and archive.read(f"{name}.csv").decode() == ",".join(table.column_names) + "\n"
+            )
 
 
 def test_more_than_one_page_comes_in_order(sqlite_store: RunStore, tmp_path: Path) -> None:
@@ -86,6 +113,9 @@ def test_more_than_one_page_comes_in_order(sqlite_store: RunStore, tmp_path: Pat
 def test_full_disk_leaves_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
     for seed in range(4):
         save(sqlite_store, make_trace(seed=seed, new_tokens=200))
-    with file_limit(20_000), pytest.raises(StorageError, match=r"The (export|Parquet file) was not written: "):
+    with (
+        file_limit(20_000),
+        pytest.raises(StorageError, match=r"The (export|Parquet file) was not written: "),
+    ):
         write_everything(sqlite_store, tmp_path / "all.zip")
     assert list(tmp_path.glob("*.zip*")) == []

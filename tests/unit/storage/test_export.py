@@ -1,4 +1,5 @@
-"""Exports: every run and token once, readable by other programs, harmless in a spreadsheet, in constant memory."""
+"""Exports: every run and token once, readable by other programs, harmless in a spreadsheet, in
+constant memory."""
 
 from __future__ import annotations
 
@@ -35,18 +36,41 @@ from tests.unit.storage.exports import (
     tokens_csv,
 )
 
-SUMMARY = ("tau", "acceptance_rate", "tv_mean", "tv_max", "kl_sum", "kl_mean", "kl_max", "shifted_share", "perplexity")
+SUMMARY = (
+    "tau",
+    "acceptance_rate",
+    "tv_mean",
+    "tv_max",
+    "kl_sum",
+    "kl_mean",
+    "kl_max",
+    "shifted_share",
+    "perplexity",
+)
 DANGEROUS = (
-    '=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\ufeff\u200b =1",
-    "＝1", "－1", "＋1", "＠x",  # noqa: RUF001
-)  # fmt: skip
+    '=HYPERLINK("http://x")',
+    "+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    " =1",
+    "\ufeff\u200b =1",
+    "＝1",
+    "－1",
+    "＋1",
+    "＠x",  # noqa: RUF001
+)
 HARMLESS = ("", "plain", " 1", "\u200b1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     recorded: tuple[dict[str, str], ...] = ({}, {"tv": "bound"}, {"server": "vllm"})
     traces = tuple(
-        replace(trace, config=replace(trace.config, environment={**trace.config.environment, **more}))
+        replace(
+            trace, config=replace(trace.config, environment={**trace.config.environment, **more})
+        )
         for rule, more in zip(("strict", "mars", "none"), recorded, strict=True)
         for trace in (make_trace(rule=rule, new_tokens=30),)
     )
@@ -54,9 +78,9 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     rows = parsed(runs_csv(store))
     assert [row["lane"] for row in rows] == ["0", "1", "2"]
     assert [row["tv_kind"] for row in rows] == ["exact", "bound", "unknown"]
-    assert dict.fromkeys((row["run_id"], row["tv_kind"]) for row in parsed(tokens_csv(store))) == dict.fromkeys(
-        (row["run_id"], row["tv_kind"]) for row in rows
-    )
+    assert dict.fromkeys(
+        (row["run_id"], row["tv_kind"]) for row in parsed(tokens_csv(store))
+    ) == dict.fromkeys((row["run_id"], row["tv_kind"]) for row in rows)
     for row, trace in zip(rows, traces, strict=True):
         assert row["schema_version"] == "8"
         assert row["comparison_id"] == comparison_id
@@ -77,7 +101,9 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
     history = (Exchange("one\x00", "=1"), Exchange("two", "\ud800"))
     prompt = PromptConfig("three", history=history, thinking=False)
     words, tree = ["a", "\x00", "=1", "b", "\ud800"], TreeShape(24, 6, 4)
-    given = make_trace(new_tokens=5, temperature=0.0, prefix=(2, 0, 4), words=words, prompt=prompt, tree=tree)
+    given = make_trace(
+        new_tokens=5, temperature=0.0, prefix=(2, 0, 4), words=words, prompt=prompt, tree=tree
+    )
     save(store, given)
     save(store, make_trace(new_tokens=2))
     row, plain = parsed(runs_csv(store))
@@ -85,24 +111,37 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
         [turn._asdict() for turn in history],
         [2, 0, 4],
     ]
-    assert [token["piece"] for token in json.loads(row["given"])] == [token.piece for token in given.given]
+    assert [token["piece"] for token in json.loads(row["given"])] == [
+        token.piece for token in given.given
+    ]
     assert (row["drafter"], row["drafter_model"]) == ("eagle3", "demo/eagle3")
     names = ("tree_tokens", "tree_depth", "tree_top_k", "thinking")
     assert [row[name] for name in names] == ["24", "6", "4", "false"]
     assert {plain[name] for name in names} == {""}
 
 
-def test_tokens_say_what_was_saved(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_say_what_was_saved(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
     traces = (make_trace(new_tokens=80), make_trace(rule="mars", new_tokens=80), make_tree_trace())
     save(store, *traces)
     rows = parsed(tokens_csv(store))
     tokens = [token for trace in traces for token in all_tokens(trace)]
-    assert {token.outcome for token in tokens} == {"accepted", "relaxed", "rejected", "recovered", "bonus"}
+    assert {token.outcome for token in tokens} == {
+        "accepted",
+        "relaxed",
+        "rejected",
+        "recovered",
+        "bonus",
+    }
     for row, token in zip(rows, tokens, strict=True):
         assert (int(row["token_id"]), row["outcome"]) == (token.id, token.outcome)
-        assert (json.loads(row["piece"]), json.loads(row["own_piece"])) == (token.piece, token.own_piece)
+        assert (json.loads(row["piece"]), json.loads(row["own_piece"])) == (
+            token.piece,
+            token.own_piece,
+        )
         assert (int(row["char_start"]), int(row["char_end"])) == (token.start, token.end)
         assert (int(row["node"]), int(row["parent"])) == (token.node, token.parent)
         assert all(same(number(row[name]), getattr(token, name)) for name in NUMBERS)
@@ -111,8 +150,12 @@ def test_tokens_say_what_was_saved(store: RunStore, tmp_path: Path, monkeypatch:
     for step in traces[0].steps:
         assert float(steps[step.index]["step_elapsed_s"]) == step.elapsed_s
     assert [name for name in rows[0] if name.startswith("step_")] == [
-        "step_drafted", "step_kept", "step_draft_s", "step_verify_s", "step_elapsed_s",
-    ]  # fmt: skip
+        "step_drafted",
+        "step_kept",
+        "step_draft_s",
+        "step_verify_s",
+        "step_elapsed_s",
+    ]
     write_parquet("tokens", store, tmp_path / "tokens.parquet")
     with pq.ParquetFile(tmp_path / "tokens.parquet") as file:
         assert file.schema_arrow.names == list(rows[0])
@@ -122,8 +165,15 @@ def test_tokens_say_what_was_saved(store: RunStore, tmp_path: Path, monkeypatch:
 
 def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     tree = make_tree_trace()
-    odd = [replace(step, nodes=tuple(replace(node, odds=node.q / 2) for node in step.nodes)) for step in tree.steps]
-    traces = (replace(tree, steps=tuple(odd)), make_trace(rule="none"), make_trace(rule="mars", temperature=0.0))
+    odd = [
+        replace(step, nodes=tuple(replace(node, odds=node.q / 2) for node in step.nodes))
+        for step in tree.steps
+    ]
+    traces = (
+        replace(tree, steps=tuple(odd)),
+        make_trace(rule="none"),
+        make_trace(rule="mars", temperature=0.0),
+    )
     comparison_id = save(store, *traces)
     write_parquet("nodes", store, tmp_path / "nodes.parquet")
     saved = [(lane, trace, *node) for lane, trace in enumerate(traces) for node in all_nodes(trace)]
@@ -132,18 +182,49 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     for row, exact, (lane, trace, step, at, node) in zip(
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
-        place = (comparison_id, ids[lane], lane, trace.config.rule.name, step, at, node.parent, node.depth, node.id)
+        place = (
+            comparison_id,
+            ids[lane],
+            lane,
+            trace.config.rule.name,
+            step,
+            at,
+            node.parent,
+            node.depth,
+            node.id,
+        )
         judged = any(token.node == at for token in trace.steps[step].tokens)
         assert same(exact.pop("odds"), node.odds) and same(number(row.pop("odds")), node.odds)
-        assert tuple(exact.values()) == (8, *place, node.piece, node.p, node.q, node.outcome, judged)
+        assert tuple(exact.values()) == (
+            8,
+            *place,
+            node.piece,
+            node.p,
+            node.q,
+            node.outcome,
+            judged,
+        )
         *head, piece, p, q, outcome, seen = row.values()
         assert head == ["8", *map(str, place)]
         assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
         assert (outcome, seen) == (node.outcome, str(judged).lower())
     assert list(rows[0]) == [
-        "schema_version", "comparison_id", "run_id", "lane", "rule", "step", "node", "parent", "depth", "token_id", "piece",
-        "p", "q", "outcome", "judged",
-    ]  # fmt: skip
+        "schema_version",
+        "comparison_id",
+        "run_id",
+        "lane",
+        "rule",
+        "step",
+        "node",
+        "parent",
+        "depth",
+        "token_id",
+        "piece",
+        "p",
+        "q",
+        "outcome",
+        "judged",
+    ]
 
 
 @pytest.mark.parametrize("words", [list(WORDS), ["=1", "\x00", "\ud800", "\n", "'\"␛"]])
@@ -153,38 +234,67 @@ def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[
     rows = [row for row in parsed(tokens_csv(store)) if row["outcome"] != Outcome.REJECTED]
     given = json.loads(parsed(runs_csv(store))[0]["given"])
     assert "".join([token["piece"] for token in given] + pieces(rows)) == trace.text
-    assert all(trace.text[int(row["char_start"]) : int(row["char_end"])] == json.loads(row["piece"]) for row in rows)
+    assert all(
+        trace.text[int(row["char_start"]) : int(row["char_end"])] == json.loads(row["piece"])
+        for row in rows
+    )
 
 
 def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
     values = [
-        ("a\x00", 0.5), ("\ud800␛", math.nan), ('"\\\n,]', math.inf), ("日本\x85", -math.inf), ("", 1e-300), ("=1", 0.0),
-    ]  # fmt: skip
+        ("a\x00", 0.5),
+        ("\ud800␛", math.nan),
+        ('"\\\n,]', math.inf),
+        ("日本\x85", -math.inf),
+        ("", 1e-300),
+        ("=1", 0.0),
+    ]
     ids = [0, 2**62, 3, -(2**62), 2**63 - 1, 3]
     top = tuple(Alternative(id_, piece, p) for id_, (piece, p) in zip(ids, values, strict=True))
     trace = make_trace(rule="none", new_tokens=3)
-    steps = [replace(step, tokens=tuple(replace(token, top=()) for token in step.tokens)) for step in trace.steps]
+    steps = [
+        replace(step, tokens=tuple(replace(token, top=()) for token in step.tokens))
+        for step in trace.steps
+    ]
     steps[1] = replace(steps[1], tokens=(replace(steps[1].tokens[0], top=top),))
     save(store, replace(trace, steps=tuple(steps)))
-    shown = [[tuple(item.values()) for item in json.loads(row["top"])] for row in parsed(tokens_csv(store))]
+    shown = [
+        [tuple(item.values()) for item in json.loads(row["top"])]
+        for row in parsed(tokens_csv(store))
+    ]
     said = [None if math.isnan(p) else p if math.isfinite(p) else str(p) for _, p in values]
-    assert shown == [[], [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)], []]
+    assert shown == [
+        [],
+        [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        *((text, text) for text in HARMLESS), (-1.5, "-1.5"), (-7, "-7"), (math.nan, ""), (-math.inf, "-inf"), (None, ""),
-        (True, "true"), ([math.nan, -math.inf, 0.5], '[null, "-inf", 0.5]'), ({"θ": -0.5}, '{"θ": -0.5}'),
+        *((text, text) for text in HARMLESS),
+        (-1.5, "-1.5"),
+        (-7, "-7"),
+        (math.nan, ""),
+        (-math.inf, "-inf"),
+        (None, ""),
+        (True, "true"),
+        ([math.nan, -math.inf, 0.5], '[null, "-inf", 0.5]'),
+        ({"θ": -0.5}, '{"θ": -0.5}'),
     ],
-)  # fmt: skip
+)
 def test_values_and_other_texts_are_not_guarded(value: object, text: str) -> None:
     assert cell(value) == text
 
 
 def test_nothing_invisible_hides_a_formula() -> None:
     """What cannot be printed is written visibly."""
-    hidden = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")]
+    hidden = [
+        chr(n)
+        for n in range(0x110000)
+        if unicodedata.category(chr(n)) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")
+    ]
     hidden += ["\u115f", "\u3164", "\uffa0", "\u2800", "\u200b\ufeff\u00a0"]
     for start in "=+-@＝＋－＠﹦﹢﹣﹫−":  # noqa: RUF001
         assert not [c for c in hidden if not cell(f"{c}{start}1").startswith(("'", "\\u"))]
@@ -193,16 +303,23 @@ def test_nothing_invisible_hides_a_formula() -> None:
 def test_formula_is_guarded(sqlite_store: RunStore) -> None:
     for text in DANGEROUS:
         trace = make_trace(prompt=PromptConfig(text, system=text), new_tokens=5, words=[text] * 5)
-        made = save(sqlite_store, replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))))
+        made = save(
+            sqlite_store,
+            replace(trace, error=text, config=replace(trace.config, rule=RuleConfig(text))),
+        )
         sqlite_store.annotate(made, name=text, tags=[text], comment=text)
     runs = {run["run_id"]: run for run in parsed(runs_csv(sqlite_store))}
     for run, text in zip(runs.values(), DANGEROUS, strict=True):
-        assert [run[name] for name in ("prompt", "system", "error", "rule", "comment")] == ["'" + text] * 5
+        assert [run[name] for name in ("prompt", "system", "error", "rule", "comment")] == [
+            "'" + text
+        ] * 5
         assert (run["name"], json.loads(run["tags"])) == ("'" + text.strip(), [text.strip()])
         assert run["source"] == "compare"
         assert run["text"] == "'" + text * (len(run["text"]) // len(text))
     for rows in (parsed(tokens_csv(sqlite_store)), parsed(nodes_csv(sqlite_store))):
-        assert {"'" + json.loads(row["piece"]) for row in rows} == {run["prompt"] for run in runs.values()}
+        assert {"'" + json.loads(row["piece"]) for row in rows} == {
+            run["prompt"] for run in runs.values()
+        }
         assert all(runs[row["run_id"]]["prompt"] == "'" + json.loads(row["piece"]) for row in rows)
 
 
@@ -221,11 +338,18 @@ def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
 
 
 def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> None:
-    ids = [save(store, make_trace(seed=n, new_tokens=2), make_trace(seed=n, new_tokens=2)) for n in range(45)]
-    assert [row["comparison_id"] for row in parsed(runs_csv(store))] == [id_ for id_ in ids for _ in range(2)]
+    ids = [
+        save(store, make_trace(seed=n, new_tokens=2), make_trace(seed=n, new_tokens=2))
+        for n in range(45)
+    ]
+    assert [row["comparison_id"] for row in parsed(runs_csv(store))] == [
+        id_ for id_ in ids for _ in range(2)
+    ]
     chosen = [ids[40], ids[3], ids[40]]
     rows = parsed(runs_csv(store, chosen))
-    assert [(row["comparison_id"], row["lane"]) for row in rows] == [(i, n) for i in chosen[:2] for n in "01"]
+    assert [(row["comparison_id"], row["lane"]) for row in rows] == [
+        (i, n) for i in chosen[:2] for n in "01"
+    ]
     assert {row["comparison_id"] for row in parsed(tokens_csv(store, chosen))} == set(chosen)
     assert {row["comparison_id"] for row in parsed(nodes_csv(store, chosen))} == set(chosen)
     assert parsed(runs_csv(store, [])) == []
@@ -247,7 +371,10 @@ def everything(store: RunStore, folder: Path) -> None:
 
 @pytest.mark.parametrize("export", [all_csv, tokens_parquet, everything])
 def test_exports_take_constant_memory(
-    sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Callable[[RunStore, Path], None]
+    sqlite_store: RunStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    export: Callable[[RunStore, Path], None],
 ) -> None:
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
     monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
@@ -259,13 +386,17 @@ def test_exports_take_constant_memory(
     few = [peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)]
     for _ in range(16):
         save(sqlite_store, trace)
-    many = [peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)]  # what is read ahead is a matter of chance
+    many = [
+        peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)
+    ]  # what is read ahead is a matter of chance
     assert min(many) < 1.25 * max(few)  # what is kept would add more than a half
 
 
 def test_no_column_is_a_map() -> None:
     """``datasets``, with which the Hub shows files, has no such type."""
-    assert not any(pa.types.is_map(kind) for export in EXPORTS.values() for kind in export.schema.types)
+    assert not any(
+        pa.types.is_map(kind) for export in EXPORTS.values() for kind in export.schema.types
+    )
 
 
 def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:

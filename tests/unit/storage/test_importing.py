@@ -58,24 +58,31 @@ def same(one: RunStore, another: RunStore, *, created: bool) -> None:
         old, new = one.load(id_), another.load(id_)
         if not created:
             old, new = (
-                {**{name: getattr(each, name) for name in each.__slots__}, "created_at": None} for each in (old, new)
+                {**{name: getattr(each, name) for name in each.__slots__}, "created_at": None}
+                for each in (old, new)
             )  # type: ignore[assignment]
         assert repr(old) == repr(new)  # nan is nan
 
 
-def test_parquet_files_bring_every_run_exactly_and_once(other: RunStore, paths: list[Path], store: RunStore) -> None:
+def test_parquet_files_bring_every_run_exactly_and_once(
+    other: RunStore, paths: list[Path], store: RunStore
+) -> None:
     assert import_files(store, paths) == Imported(runs=RUNS, known=0)
     assert import_files(store, paths[::-1]) == Imported(runs=0, known=RUNS)
     same(other, store, created=False)
 
 
-def test_the_zip_of_ones_data_brings_times_too(other: RunStore, store: RunStore, tmp_path: Path) -> None:
+def test_the_zip_of_ones_data_brings_times_too(
+    other: RunStore, store: RunStore, tmp_path: Path
+) -> None:
     write_everything(other, tmp_path / "data.zip")
     assert import_files(store, [tmp_path / "data.zip"]).runs == RUNS
     same(other, store, created=True)
 
 
-def test_imported_runs_belong_to_whom_they_were_imported_for(sqlite_store: RunStore, tmp_path: Path) -> None:
+def test_imported_runs_belong_to_whom_they_were_imported_for(
+    sqlite_store: RunStore, tmp_path: Path
+) -> None:
     ann, bob = sqlite_store.of("ann"), sqlite_store.of("bob")
     with RunStore(f"sqlite:///{tmp_path / 'other.db'}") as other:
         first, second = (save(other, make_trace(new_tokens=2)) for _ in range(2))
@@ -92,7 +99,9 @@ def test_imported_runs_belong_to_whom_they_were_imported_for(sqlite_store: RunSt
         assert import_files(ann, parquet(other, tmp_path)) == Imported(runs=1, known=2)
 
 
-def test_what_is_no_export_is_named(paths: list[Path], sqlite_store: RunStore, tmp_path: Path) -> None:
+def test_what_is_no_export_is_named(
+    paths: list[Path], sqlite_store: RunStore, tmp_path: Path
+) -> None:
     (tmp_path / "text").write_text("a")
     with ZipFile(tmp_path / "empty.zip", "w") as archive:
         archive.writestr("a", "b")
@@ -104,14 +113,22 @@ def test_what_is_no_export_is_named(paths: list[Path], sqlite_store: RunStore, t
         (paths[1:], "no file has runs"),
         ([tmp_path / "nowhere.parquet"], "does not exist"),
         ([tmp_path / "text"], "text is not an export of MARS Playground"),
-        *(([tmp_path / f"{n}.parquet"], rf"schema_version is {n}; it must be 8, with [a-z, ]+\)\.$") for n in (7, 99)),
+        *(
+            (
+                [tmp_path / f"{n}.parquet"],
+                rf"schema_version is {n}; it must be 8, with [a-z, ]+\)\.$",
+            )
+            for n in (7, 99)
+        ),
         ([tmp_path / "empty.zip"], "empty.zip is not an export of MARS Playground"),
     ):
         with pytest.raises(StorageError, match=message):
             import_files(sqlite_store, given)
 
 
-def test_the_command_says_how_many(paths: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_how_many(
+    paths: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     assert main(["import", *map(str, paths), "--database", url, "--owner", "ann"]) == 0
     assert capsys.readouterr().out == f"{RUNS} runs imported; 0 were already stored.\n"
@@ -121,21 +138,34 @@ def test_the_command_says_how_many(paths: list[Path], tmp_path: Path, capsys: py
 
 
 def test_sizes_are_checked_before_a_file_is_read(
-    paths: list[Path], other: RunStore, sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    paths: list[Path],
+    other: RunStore,
+    sqlite_store: RunStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_everything(other, tmp_path / "all.zip")
     for name, files, sentence in (
         ("storage.export.MAX_ROWS", paths, "a row group has"),
         ("storage.export.MAX_BYTES", paths, "a row group has"),
-        ("storage.importing.MAX_JSON", [tmp_path / "all.zip"], "bytes of comparisons.json .* at most 1, and"),
+        (
+            "storage.importing.MAX_JSON",
+            [tmp_path / "all.zip"],
+            "bytes of comparisons.json .* at most 1, and",
+        ),
     ):
-        with monkeypatch.context() as limited, pytest.raises(StorageError, match=f"Nothing was imported: .*{sentence}"):
+        with (
+            monkeypatch.context() as limited,
+            pytest.raises(StorageError, match=f"Nothing was imported: .*{sentence}"),
+        ):
             limited.setattr(name, 1)
             import_files(sqlite_store, files)
     assert sqlite_store.count() == 0
 
 
-def test_a_file_that_is_damaged_inside_is_said(paths: list[Path], sqlite_store: RunStore, tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_inside_is_said(
+    paths: list[Path], sqlite_store: RunStore, tmp_path: Path
+) -> None:
     data = bytearray(paths[1].read_bytes())
     data[100:400] = bytes(300)
     (damaged := tmp_path / "tokens.parquet").write_bytes(data)

@@ -42,9 +42,16 @@ def rows(url: str) -> Rows:
     """Every row of every table but those of the full-text index, as the database has it."""
     engine = create_engine(parse_url(url))
     with engine.connect() as connection:
-        names = [name for name in inspect(connection).get_table_names() if not name.startswith("comparison_")]
+        names = [
+            name
+            for name in inspect(connection).get_table_names()
+            if not name.startswith("comparison_")
+        ]
         found = {
-            name: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1").mappings()]
+            name: [
+                dict(row)
+                for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1").mappings()
+            ]
             for name in names
         }
     engine.dispose()
@@ -59,13 +66,17 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
         for id_ in store.comparisons()["id"]:
             assert store.load(str(id_)).runs
         store.annotate(str(id_), name="found again")
-        assert store.find(Search(text="FOUND again")).frame["id"].tolist() == [id_]  # the index is kept up to date
+        assert store.find(Search(text="FOUND again")).frame["id"].tolist() == [
+            id_
+        ]  # the index is kept up to date
         if store.path:
             with store.read() as connection:
                 assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
                 assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
                 assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
-    assert before.pop("sweeps") == [] and after.pop("alembic_version") == [{"version_num": known_schemas()[-1]}]
+    assert before.pop("sweeps") == [] and after.pop("alembic_version") == [
+        {"version_num": known_schemas()[-1]}
+    ]
     exact = [run["id"] for run in before["runs"] if run["pass_rows"] is not None]
     assert len(exact) == 1 < len(before["runs"]) and before.pop("alembic_version")
     for found, known in ((before, True), (after, False)):
@@ -74,7 +85,9 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
             assert row.pop("processors", "{}") in ("{}", {})
             if "environment" in row:
                 environment = row["environment"]
-                row["environment"] = json.loads(environment) if isinstance(environment, str) else environment
+                row["environment"] = (
+                    json.loads(environment) if isinstance(environment, str) else environment
+                )
                 if known and row["id"] in exact:
                     row["environment"]["exact"] = f"{gone[0]} rows, {gone[1]} positions"
     assert after == before
@@ -85,8 +98,12 @@ def migrate_and_die(_pipe: object, url: str, statement: str) -> None:
     RunStore(url)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE runs SET environment", "\nDROP TABLE shares", "\nDROP TABLE sweeps"])
-def test_a_migration_that_was_killed_is_made_at_the_next_start(released: str, statement: str) -> None:
+@pytest.mark.parametrize(
+    "statement", ["UPDATE runs SET environment", "\nDROP TABLE shares", "\nDROP TABLE sweeps"]
+)
+def test_a_migration_that_was_killed_is_made_at_the_next_start(
+    released: str, statement: str
+) -> None:
     before = rows(released)
     child = Child(migrate_and_die, released, statement)
     assert (child.rest(), child.process.exitcode) == ([], -signal.SIGKILL)
@@ -95,7 +112,9 @@ def test_a_migration_that_was_killed_is_made_at_the_next_start(released: str, st
         assert store.counts().runs and "sweeps" not in rows(released)
 
 
-def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchanged(released: str) -> None:
+def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchanged(
+    released: str,
+) -> None:
     engine = create_engine(parse_url(released))
     with engine.begin() as connection:
         columns = "id, created_at, status, plan, results, owner"
@@ -104,7 +123,8 @@ def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchange
     engine.dispose()
     before = rows(released)
     with pytest.raises(
-        StorageError, match=r"^The database has sweeps of a development version, .*; nothing was changed\.$"
+        StorageError,
+        match=r"^The database has sweeps of a development version, .*; nothing was changed\.$",
     ):
         RunStore(released)
     assert rows(released) == before
@@ -117,9 +137,16 @@ def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) ->
         connection.execute(
             "CREATE TABLE backup_changes (seq INTEGER PRIMARY KEY, name TEXT, key TEXT, UNIQUE (name, key))"
         )
-        for name, key in {"comparisons": "id", "runs": "id", "shares": "token_hash", "sweeps": "id"}.items():
+        for name, key in {
+            "comparisons": "id",
+            "runs": "id",
+            "shares": "token_hash",
+            "sweeps": "id",
+        }.items():
             change = f"INSERT OR REPLACE INTO backup_changes (name, key) VALUES ('{name}', json_array(NEW.{key}))"
-            connection.execute(f"CREATE TRIGGER backup_{name}_UPDATE AFTER UPDATE ON {name} BEGIN {change}; END")
+            connection.execute(
+                f"CREATE TRIGGER backup_{name}_UPDATE AFTER UPDATE ON {name} BEGIN {change}; END"
+            )
     with RunStore(f"sqlite:///{path}") as store:
         follow(store, "owner/name")
         changes = write_changes(store, tmp_path)

@@ -1,4 +1,5 @@
-"""Name, tags and comment are kept exactly, within their limits; and nothing else of a comparison changes."""
+"""Name, tags and comment are kept exactly, within their limits; and nothing else of a comparison
+changes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def test_what_is_not_given_is_left(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))
     loaded = store.load(comparison_id)
     assert (notes(loaded), loaded.source) == (("", (), ""), Source.COMPARE)
-    store.annotate(comparison_id, name=" A name ", tags=["b", " a ", "b", "", "  ", "B"], comment="Why?\n")
+    store.annotate(
+        comparison_id, name=" A name ", tags=["b", " a ", "b", "", "  ", "B"], comment="Why?\n"
+    )
     assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "Why?\n")
     store.annotate(comparison_id, comment="")
     assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "")
@@ -50,7 +53,9 @@ def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[s
         ({"comment": "c" * 10_001}, "A comment may have 10,000 characters at most, not 10,001."),
     ],
 )
-def test_too_long_is_said_and_changes_nothing(store: RunStore, change: dict[str, object], message: str) -> None:
+def test_too_long_is_said_and_changes_nothing(
+    store: RunStore, change: dict[str, object], message: str
+) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))
     longest = {"name": "n" * 200, "tags": [f"{n:040}" for n in range(20)], "comment": "c" * 10_000}
     store.annotate(comparison_id, **longest)  # type: ignore[arg-type]
@@ -58,4 +63,8 @@ def test_too_long_is_said_and_changes_nothing(store: RunStore, change: dict[str,
     with pytest.raises(StorageError) as caught:
         store.annotate(comparison_id, **({"name": "new"} | change))  # type: ignore[arg-type]
     assert str(caught.value) == message
-    assert notes(store.load(comparison_id)) == before == ("n" * 200, tuple(longest["tags"]), "c" * 10_000)
+    assert (
+        notes(store.load(comparison_id))
+        == before
+        == ("n" * 200, tuple(longest["tags"]), "c" * 10_000)
+    )

@@ -1,4 +1,5 @@
-"""Bad days of the database: the page has a store that can be written to, one sentence says why, and nothing is lost or deleted."""
+"""Bad days of the database: the page has a store that can be written to, one sentence says why, and
+nothing is lost or deleted."""
 
 from __future__ import annotations
 
@@ -69,20 +70,31 @@ def damages(whole: bytes) -> dict[str, bytes]:
         "cut in the first page": whole[:1000],
         "overwritten": whole[:middle] + b"\xa5" * 4096 + whole[middle + 4096 :],
         "overwritten schema": whole[:100] + os.urandom(3996) + whole[4096:],
-        "one bit": bytes(byte ^ (0x40 if number == middle else 0) for number, byte in enumerate(whole)),
+        "one bit": bytes(
+            byte ^ (0x40 if number == middle else 0) for number, byte in enumerate(whole)
+        ),
     }
 
 
 def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
     (path.parent / "empty.db").touch()
-    for file, runs in ((path, 3), (path.parent / "new folder" / "runs.db", 0), (path.parent / "empty.db", 0)):
+    for file, runs in (
+        (path, 3),
+        (path.parent / "new folder" / "runs.db", 0),
+        (path.parent / "empty.db", 0),
+    ):
         with opened(file) as (store, said):
             assert (said, store.path, store.count()) == ("", file, runs)
             assert_works(store)
-        assert {each.name for each in file.parent.glob("runs.db*")} <= {"runs.db-journal", "runs.db"}
+        assert {each.name for each in file.parent.glob("runs.db*")} <= {
+            "runs.db-journal",
+            "runs.db",
+        }
 
 
-@pytest.mark.parametrize("name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"])
+@pytest.mark.parametrize(
+    "name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"]
+)
 def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
     """With its journals, and also if that happens twice in a second."""
     damaged = damages(path.read_bytes())[name]
@@ -90,12 +102,18 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
         path.write_bytes(damaged)
         Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
         with opened(path) as (store, said):
-            asides = [each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal")]
+            asides = [
+                each
+                for each in path.parent.glob("runs.db.damaged-*")
+                if not each.name.endswith("-journal")
+            ]
             assert [aside.read_bytes() for aside in asides] == [damaged] * times
             journals = [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")]
             assert journals == [b"\x00left behind"] * times
             assert any(
-                said.startswith(f"The database was damaged; it was moved to {aside}, and a new one was created. ")
+                said.startswith(
+                    f"The database was damaged; it was moved to {aside}, and a new one was created. "
+                )
                 for aside in asides
             )
             assert len(said.splitlines()) == 1
@@ -111,7 +129,9 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         save(store, make_trace(new_tokens=3))
     rule = "UPDATE sqlite_schema SET sql = ? WHERE name = 'comparisons'"
     with closing(sqlite3.connect(path)) as connection:
-        (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'comparisons'").fetchone()
+        (sql,) = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE name = 'comparisons'"
+        ).fetchone()
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(rule, [sql.replace(" NOT NULL", "")])
         connection.commit()
@@ -152,7 +172,9 @@ def test_a_database_that_a_process_has_open_is_not_moved(path: Path) -> None:
     with opened(path) as (store, said):
         assert isinstance(store, TemporaryStore) and said.startswith(NOT_KEPT)
         assert_works(store)
-    assert [each.name for each in path.parent.iterdir()] == ["runs.db"] and path.read_bytes() == damaged
+    assert [each.name for each in path.parent.iterdir()] == [
+        "runs.db"
+    ] and path.read_bytes() == damaged
     other.kill()
     with opened(path) as (store, said):
         assert said.startswith("The database was damaged; it was moved to ")
@@ -174,7 +196,9 @@ def move_and_die(_pipe: object, path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "moved"), [(1, False), (2, True)])
-def test_killed_while_it_is_moved_a_database_stays_whole(path: Path, number: int, moved: bool) -> None:
+def test_killed_while_it_is_moved_a_database_stays_whole(
+    path: Path, number: int, moved: bool
+) -> None:
     """With its journal, under one of the names; the next start says where it is."""
     damaged = damages(path.read_bytes())["overwritten schema"]
     path.write_bytes(damaged)
@@ -183,7 +207,11 @@ def test_killed_while_it_is_moved_a_database_stays_whole(path: Path, number: int
     child.rest()
     assert child.process.exitcode == -signal.SIGKILL and path.exists() is not moved
     with opened(path) as (store, said):
-        (aside,) = (each for each in path.parent.glob("runs.db.damaged-*") if not each.name.endswith("-journal"))
+        (aside,) = (
+            each
+            for each in path.parent.glob("runs.db.damaged-*")
+            if not each.name.endswith("-journal")
+        )
         assert aside.name in said and "damaged" in said
         assert aside.read_bytes() == damaged
         assert Path(f"{aside}-journal").read_bytes() == b"\x00of it"
@@ -191,7 +219,9 @@ def test_killed_while_it_is_moved_a_database_stays_whole(path: Path, number: int
         assert_works(store)
 
 
-def test_default_file_of_anything_is_moved_aside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_file_of_anything_is_moved_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(path.parent))
     default = path.parent / "mars-playground" / "runs.db"
     default.parent.mkdir()
@@ -219,7 +249,9 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
     before = path.read_bytes()
     with opened(path) as (store, said):
         assert isinstance(store, TemporaryStore)
-        assert said.startswith(f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know")
+        assert said.startswith(
+            f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know"
+        )
         assert_works(store)
         store.of("anna").close()  # the store of one owner ends nothing of the others'
         assert store.count() == 1
@@ -233,13 +265,15 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_locked_database_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+def test_locked_database_is_left_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
-    program = (
-        f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
-    )
+    program = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdin is not None
         other.stdout.readline()
@@ -269,16 +303,24 @@ def without_rights() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("file", "folder", "words"),
     [
-        (0o444, 0o777, "writable"), (0o666, 0o555, "writable"), (0o444, 0o555, "writable"),
-        (0o000, 0o555, "Check that the path"), (0o666, 0o555, "malformed"), (None, 0o555, "writable"),
+        (0o444, 0o777, "writable"),
+        (0o666, 0o555, "writable"),
+        (0o444, 0o555, "writable"),
+        (0o000, 0o555, "Check that the path"),
+        (0o666, 0o555, "malformed"),
+        (None, 0o555, "writable"),
     ],
     ids=["file", "folder", "both", "not to be read", "damaged", "no folder"],
-)  # fmt: skip
-def test_database_without_rights_is_left_as_it_is(path: Path, file: int | None, folder: int, words: str) -> None:
+)
+def test_database_without_rights_is_left_as_it_is(
+    path: Path, file: int | None, folder: int, words: str
+) -> None:
     """Also a damaged one, which cannot be moved aside."""
     if words == "malformed":
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")  # as once; with a WAL nothing could be read there
+            connection.execute(
+                "PRAGMA journal_mode = DELETE"
+            )  # as once; with a WAL nothing could be read there
         path.write_bytes(damages(path.read_bytes())["cut"])
     path.chmod(file or 0o000)
     path.parent.chmod(folder)
@@ -299,7 +341,10 @@ def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.Monke
     with opened(path) as (store, said):
         assert (said, store.count()) == ("", 3)
     path.write_bytes(damages(path.read_bytes())["one bit"])
-    with opened(path) as (_, said):  # not found by then: what is read of it is explained when it is read
+    with opened(path) as (
+        _,
+        said,
+    ):  # not found by then: what is read of it is explained when it is read
         assert said == ""
 
 
@@ -307,7 +352,9 @@ def test_damage_met_later_is_one_sentence(path: Path) -> None:
     with RunStore(f"sqlite:///{path}") as store:
         ids = store.comparisons()["id"].tolist()
         whole = path.read_bytes()
-        path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))  # the first page says nothing of it
+        path.write_bytes(
+            whole[:4096] + b"\xa5" * (len(whole) - 4096)
+        )  # the first page says nothing of it
         with closing(sqlite3.connect(path)) as other:  # what was read is read again after a write
             other.execute("PRAGMA user_version = 1")
         with pytest.raises(StorageError, match=r"malformed \(.*\)\. The file is damaged: move it"):

@@ -1,4 +1,5 @@
-"""Nobody reaches what is another's, by whatever method of the store: to read, to list, to export, to change or to delete.
+"""Nobody reaches what is another's, by whatever method of the store: to read, to list, to export,
+to change or to delete.
 
 The tables below name every method; a new one fails the first test until it is there.
 """
@@ -60,14 +61,21 @@ class Things:
 
 def make(store: RunStore, mark: str) -> Things:
     def saved(prompt: str) -> tuple[str, str]:
-        traces = [make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}") for rule in ("strict", "mars")]
+        traces = [
+            make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}")
+            for rule in ("strict", "mars")
+        ]
         made = store.new_comparison(traces[0].config.prompt)
-        runs = [store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)]
+        runs = [
+            store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)
+        ]
         store.annotate(made, name=f"name {mark}", tags=[f"tag {mark}"], comment=f"comment {mark}")
         return made, runs[0]
 
     comparison, run = saved("prompt")
-    vote = store.add_vote(comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}")
+    vote = store.add_vote(
+        comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}"
+    )
     deleted, deleted_run = saved("deleted")
     store.delete(deleted)
     sweep = store.new_study(f"sweep {mark}", {"varied": f"plan {mark}"}, 1)
@@ -92,7 +100,11 @@ def world(lasting_store: RunStore) -> World:
 
 
 UNKNOWN: dict[str, tuple[Call, ...]] = {
-    "load": (lambda s, t: s.load(t.comparison), lambda s, t: s.load(t.swept), lambda s, t: s.load(t.studied)),
+    "load": (
+        lambda s, t: s.load(t.comparison),
+        lambda s, t: s.load(t.swept),
+        lambda s, t: s.load(t.studied),
+    ),
     "records": (lambda s, t: s.records([t.run]), lambda s, t: s.records([t.studied_run])),
     "annotate": (lambda s, t: s.annotate(t.comparison, name="stolen"),),
     "delete": (lambda s, t: s.delete(t.comparison),),
@@ -113,13 +125,22 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
         lambda s, t: s.add_judgement(t.study, 0, 0, swapped=True, judge="j", choice=Preferred.RULE),
     ),
     "judgements": (lambda s, t: s.judgements(t.study),),
-    "share": (lambda s, t: s.share(Shared.COMPARISON, t.comparison), lambda s, t: s.share(Shared.SWEEP, t.sweep),
-              lambda s, t: s.share(Shared.STUDY, t.study)),
-    "unshare": (lambda s, t: s.unshare(Shared.COMPARISON, t.comparison), lambda s, t: s.unshare(Shared.SWEEP, t.sweep),
-                lambda s, t: s.unshare(Shared.STUDY, t.study)),
-    "shared": (lambda s, t: s.shared(Shared.COMPARISON, t.comparison), lambda s, t: s.shared(Shared.SWEEP, t.sweep),
-               lambda s, t: s.shared(Shared.STUDY, t.study)),
-}  # fmt: skip
+    "share": (
+        lambda s, t: s.share(Shared.COMPARISON, t.comparison),
+        lambda s, t: s.share(Shared.SWEEP, t.sweep),
+        lambda s, t: s.share(Shared.STUDY, t.study),
+    ),
+    "unshare": (
+        lambda s, t: s.unshare(Shared.COMPARISON, t.comparison),
+        lambda s, t: s.unshare(Shared.SWEEP, t.sweep),
+        lambda s, t: s.unshare(Shared.STUDY, t.study),
+    ),
+    "shared": (
+        lambda s, t: s.shared(Shared.COMPARISON, t.comparison),
+        lambda s, t: s.shared(Shared.SWEEP, t.sweep),
+        lambda s, t: s.shared(Shared.STUDY, t.study),
+    ),
+}
 LOST: dict[str, Call] = {
     "save_result": lambda s, t: s.save_result(t.claim, 0, [TRACE], DATA, order=0),
     "finish_task": lambda s, t: s.finish_task(t.claim, {}),
@@ -140,20 +161,56 @@ LISTS: dict[str, Call] = {
     "beat": lambda s, t: s.beat(t.claim, 60.0),
     "release_task": lambda s, t: s.release_task(t.claim),
 }
-OF_THE_STORE_ITSELF = {"close", "of", "owner", "read", "read_only", "scoped", "through", "new_comparison", "new_study"}
-OF_ALL_THAT_IS_OWNED = {"delete_everything", "expire", "give", "purge", "remove_unfinished"}  # tests of their own
+OF_THE_STORE_ITSELF = {
+    "close",
+    "of",
+    "owner",
+    "read",
+    "read_only",
+    "scoped",
+    "through",
+    "new_comparison",
+    "new_study",
+}
+OF_ALL_THAT_IS_OWNED = {
+    "delete_everything",
+    "expire",
+    "give",
+    "purge",
+    "remove_unfinished",
+}  # tests of their own
 WRITES = {
-    "save_run", "annotate", "delete", "restore", "purge", "add_vote", "comment_vote",
-    "delete_study", "claim_task", "beat", "release_task", "release_worker", "save_result", "finish_task", "reopen_failed",
-    "add_judgement", "share", "unshare",
-}  # fmt: skip
+    "save_run",
+    "annotate",
+    "delete",
+    "restore",
+    "purge",
+    "add_vote",
+    "comment_vote",
+    "delete_study",
+    "claim_task",
+    "beat",
+    "release_task",
+    "release_worker",
+    "save_result",
+    "finish_task",
+    "reopen_failed",
+    "add_judgement",
+    "share",
+    "unshare",
+}
 
 
 def everything_of(store: RunStore) -> Dump:
     """Every row of every table, as the driver gives it."""
     with store.read() as connection:
-        rows = {name: connection.execute(text(f"SELECT * FROM {name}")).mappings() for name in Base.metadata.tables}
-        return {name: sorted((dict(row) for row in found), key=repr) for name, found in rows.items()}
+        rows = {
+            name: connection.execute(text(f"SELECT * FROM {name}")).mappings()
+            for name in Base.metadata.tables
+        }
+        return {
+            name: sorted((dict(row) for row in found), key=repr) for name, found in rows.items()
+        }
 
 
 @pytest.fixture
@@ -178,7 +235,9 @@ def test_what_is_anothers_is_unknown(world: World, asked: str) -> None:
     nowhere = Things((asked,), *8 * [asked], elsewhere, asked, asked)
     things = {"annas": anna, "everybodys": everybodys}.get(asked, nowhere)
     for call in (call for calls in UNKNOWN.values() for call in calls):
-        with pytest.raises(StorageError, match=r"^There is no (comparison|run|vote|study) with the id .*\.$"):
+        with pytest.raises(
+            StorageError, match=r"^There is no (comparison|run|vote|study) with the id .*\.$"
+        ):
             call(store.of("boris"), things)
     for call in LOST.values():
         with pytest.raises(ClaimLost):
@@ -205,13 +264,21 @@ def test_lists_have_ones_own(world: World) -> None:
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
     counts = mine.counts()
-    assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (3, 6, 1, 1, 1)
+    assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (
+        3,
+        6,
+        1,
+        1,
+        1,
+    )
     assert (counts.shares, counts.deleted) == (0, 1)
 
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("name", EXPORTS)
-def test_export_of_anothers_is_refused_before_anything_is_written(world: World, tmp_path: Path, name: str) -> None:
+def test_export_of_anothers_is_refused_before_anything_is_written(
+    world: World, tmp_path: Path, name: str
+) -> None:
     store, anna, boris, _ = world
     for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted, *NOWHERE):
         stream, asked = io.BytesIO(), [boris.comparison, foreign]
@@ -227,13 +294,20 @@ def test_export_of_anothers_is_refused_before_anything_is_written(world: World, 
 def test_store_is_never_widened(world: World) -> None:
     store, anna, *_ = world
     mine = store.of("boris")
-    assert (store.owner, mine.owner, mine.read_only, store.of(None)) == (None, "boris", False, store)
+    assert (store.owner, mine.owner, mine.read_only, store.of(None)) == (
+        None,
+        "boris",
+        False,
+        store,
+    )
     assert mine.of("boris") is mine
     for other in (None, "anna"):
         with pytest.raises(ValueError, match="cannot be changed to another scope"):
             mine.of(other)
     for wrong in ("", "x" * 65):
-        with pytest.raises(ValueError, match=f"owner has {len(wrong)} characters; it must have 1 to 64"):
+        with pytest.raises(
+            ValueError, match=f"owner has {len(wrong)} characters; it must have 1 to 64"
+        ):
             store.of(wrong)
     with pytest.raises(ValueError, match="can transfer only its own objects"):
         mine.give("anna", "boris")

@@ -1,4 +1,5 @@
-"""Results of studies: saved with their runs or not at all, read as they were saved, tried again where they failed; judgements."""
+"""Results of studies: saved with their runs or not at all, read as they were saved, tried again
+where they failed; judgements."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ import pytest
 from mars_core.types import PromptConfig, Status
 from storage import ClaimLost, Preferred, RunStore, Source, StorageError
 from tests.traces import make_trace, same
-from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, conversation, counts, run_out, worked_off
+from tests.unit.storage.studying import (
+    DATA,
+    LEASE_S,
+    begun,
+    claimed,
+    conversation,
+    counts,
+    run_out,
+    worked_off,
+)
 from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
@@ -21,11 +31,16 @@ FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
 def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
     lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
-    ids = {lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane) for lane in (1, 0)}
+    ids = {
+        lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane)
+        for lane in (1, 0)
+    }
     records = lasting_store.records([*ids[0], *ids[1]])
     comparisons = [record.comparison_id for record in records]
     assert comparisons[:3] == comparisons[3:] and len(set(comparisons)) == 3
-    assert [record.config.prompt for record in records] == [trace.config.prompt for n in (0, 1) for trace in lanes[n]]
+    assert [record.config.prompt for record in records] == [
+        trace.config.prompt for n in (0, 1) for trace in lanes[n]
+    ]
     for turn, comparison_id in enumerate(comparisons[:3]):
         loaded = lasting_store.load(comparison_id)
         assert (loaded.prompt, loaded.source) == (PromptConfig(f"turn {turn}"), Source.STUDY)
@@ -40,8 +55,18 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     lasting_store.save_result(claim, 0, [], DATA, order=1)
     open_ = lasting_store.task_results(study_id, 0)
     assert list(open_) == [0, 1]
-    assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (0, 1, run_ids, "wörker\x00")
-    assert (open_[1].data, open_[1].relative, open_[0].data, open_[0].run_ids) == (FAILED, None, DATA, ())
+    assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (
+        0,
+        1,
+        run_ids,
+        "wörker\x00",
+    )
+    assert (open_[1].data, open_[1].relative, open_[0].data, open_[0].run_ids) == (
+        FAILED,
+        None,
+        DATA,
+        (),
+    )
     assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.results(study_id) == ()  # the task is not done
     lasting_store.finish_task(claim, {1: {"cause": "␛relaxed", "bleu": "nan"}})
@@ -53,9 +78,13 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP)
+    lasting_store.save_result(
+        claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP
+    )
     relatives = {0: {"same": True}, 1: {"same": False}}
-    lasting_store.save_result(claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives)
+    lasting_store.save_result(
+        claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives
+    )
     lasting_store.release_task(claim)
     assert lasting_store.results(claim.study_id) == ()
     found = lasting_store.results(claim.study_id, unfinished=True)
@@ -64,7 +93,10 @@ def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: 
         {result.comparison_ids[:1] for result in found},
         {result.comparison_ids[1:] for result in found},
     )
-    assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [Source.SWEEP, Source.SWEEP]
+    assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [
+        Source.SWEEP,
+        Source.SWEEP,
+    ]
 
 
 def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
@@ -76,9 +108,13 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
         lasting_store.finish_task(claim, {})
     with statements() as seen:
         found = lasting_store.results(study_id)
-    assert [(result.task, result.lane) for result in found] == [(task, lane) for task in range(12) for lane in (0, 1)]
+    assert [(result.task, result.lane) for result in found] == [
+        (task, lane) for task in range(12) for lane in (0, 1)
+    ]
     assert len(seen) == 2
-    assert not any(table in statement for statement in seen for table in ("runs ", "comparisons ", "plan"))
+    assert not any(
+        table in statement for statement in seen for table in ("runs ", "comparisons ", "plan")
+    )
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
@@ -98,7 +134,9 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
         lasting_store.save_result(claim, 1, [second, first], DATA, order=1)
     before = counts(lasting_store)
-    with pytest.raises(ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"):
+    with pytest.raises(
+        ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"
+    ):
         lasting_store.save_result(claim, 0, [first, second], FAILED, order=1)
     assert counts(lasting_store) == before
 
@@ -123,7 +161,10 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     assert again[0] not in comparisons and again[1] == comparisons[1]
     found = lasting_store.traces([*first, *third])
     assert found.keys() == {first[1], *third}
-    assert all(same(found[id_], trace) for id_, trace in zip(third, conversation("none", ("c",)), strict=True))
+    assert all(
+        same(found[id_], trace)
+        for id_, trace in zip(third, conversation("none", ("c",)), strict=True)
+    )
 
 
 def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
@@ -134,7 +175,9 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     kept = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
     lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
     for task, lane in ((0, 1), (1, 0), (1, 1)):
-        lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)
+        lasting_store.add_judgement(
+            study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
+        )
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
     assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
     assert [(one.task, one.lane) for one in lasting_store.judgements(study_id)] == [(0, 1), (1, 1)]
@@ -146,21 +189,38 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     lasting_store.save_result(again, 0, conversation("strict", ("a",)), DATA, order=0)
     lasting_store.finish_task(again, {0: {"same": True}, 1: {"same": True}})
     found = lasting_store.results(study_id)[2:]
-    assert [(result.task, result.lane, result.data) for result in found] == [(1, 0, DATA), (1, 1, DATA)]
-    comparisons = [lasting_store.load(record.comparison_id) for record in lasting_store.records(kept)]
+    assert [(result.task, result.lane, result.data) for result in found] == [
+        (1, 0, DATA),
+        (1, 1, DATA),
+    ]
+    comparisons = [
+        lasting_store.load(record.comparison_id) for record in lasting_store.records(kept)
+    ]
     assert [len(comparison.runs) for comparison in comparisons] == [2, 2]
 
 
 def test_failure_in_a_task_that_is_worked_on_is_its_worker_s(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 3)
-    busy, back, gone = (claimed(lasting_store, study_id, worker) for worker in ("busy", "back", "gone"))
+    busy, back, gone = (
+        claimed(lasting_store, study_id, worker) for worker in ("busy", "back", "gone")
+    )
     for claim in (busy, back, gone):
-        lasting_store.save_result(claim, 0, [make_trace(new_tokens=0, status=Status.FAILED)], FAILED, order=0)
+        lasting_store.save_result(
+            claim, 0, [make_trace(new_tokens=0, status=Status.FAILED)], FAILED, order=0
+        )
     lasting_store.release_task(back)
     run_out(lasting_store, gone)
     assert lasting_store.reopen_failed(study_id) == 2
-    assert [set(lasting_store.task_results(study_id, task)) for task in range(3)] == [{0}, set(), set()]
-    assert [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)] == [True, False, False]
+    assert [set(lasting_store.task_results(study_id, task)) for task in range(3)] == [
+        {0},
+        set(),
+        set(),
+    ]
+    assert [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
@@ -168,16 +228,29 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     for id_ in (study_id, study_id, other):
         worked_off(lasting_store, id_)
     text = "".join(HOSTILE)
-    lasting_store.add_judgement(study_id, 0, 1, swapped=True, judge="replaced", choice=Preferred.RULE)
+    lasting_store.add_judgement(
+        study_id, 0, 1, swapped=True, judge="replaced", choice=Preferred.RULE
+    )
     places = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
     for (task, lane, swapped), choice in zip(places, (*Preferred, Preferred.TIE), strict=True):
-        lasting_store.add_judgement(study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text)
+        lasting_store.add_judgement(
+            study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text
+        )
     found = lasting_store.judgements(study_id)
     assert [(one.task, one.lane, one.swapped) for one in found] == sorted(places)
-    assert [one.choice for one in found] == [Preferred.TIE, Preferred.TIE, Preferred.BASELINE, Preferred.RULE]
+    assert [one.choice for one in found] == [
+        Preferred.TIE,
+        Preferred.TIE,
+        Preferred.BASELINE,
+        Preferred.RULE,
+    ]
     assert {(one.judge, one.text) for one in found} == {(text, text)}
     assert abs(found[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.judgements(other) == ()
     for task, lane in ((0, 2), (1, 2), (99, 0)):
-        with pytest.raises(StorageError, match=f"lane {lane} of task {task} of the study has no result"):
-            lasting_store.add_judgement(study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE)
+        with pytest.raises(
+            StorageError, match=f"lane {lane} of task {task} of the study has no result"
+        ):
+            lasting_store.add_judgement(
+                study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
+            )

@@ -29,11 +29,27 @@ from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import save
 
 HOSTILE = (
-    "", "plain text", "\x00", "\ud800", "\udc80\ud83d", "\ud83d\ude00", "😀", "␛", "␛0000", "␛␛d800", "\\u0000", "nan",
-    "<script>alert(1)</script>", "=HYPERLINK(1)", "'; DROP TABLE runs; --", "NULL",
+    "",
+    "plain text",
+    "\x00",
+    "\ud800",
+    "\udc80\ud83d",
+    "\ud83d\ude00",
+    "😀",
+    "␛",
+    "␛0000",
+    "␛␛d800",
+    "\\u0000",
+    "nan",
+    "<script>alert(1)</script>",
+    "=HYPERLINK(1)",
+    "'; DROP TABLE runs; --",
+    "NULL",
     "\r\n\t\x0b\x1b\x7f\x85\u2028\ufeff\uffff\U0010ffff",
-)  # fmt: skip
-ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)  # surrogates and controls included
+)
+ANY_TEXT = st.text(
+    st.characters(exclude_categories=()), max_size=40
+)  # surrogates and controls included
 
 
 def with_hostile(**others: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -53,8 +69,11 @@ def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
     (record,) = store.records([run.id])
     assert same((record.config, record.summary), (trace.config, trace.summary))
     assert (record.text, record.error, record.status, record.stop_reason) == (
-        trace.text, trace.error, trace.status, trace.stop_reason,
-    )  # fmt: skip
+        trace.text,
+        trace.error,
+        trace.status,
+        trace.stop_reason,
+    )
     return run.trace
 
 
@@ -63,12 +82,20 @@ PROCESSORS = Processors(0.1 + 0.2, 0.9, logit_bias=(("\x00=\ud800'", -1.5), ("[1
 
 def whole_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
-    drafter = DrafterConfig("eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16))
+    drafter = DrafterConfig(
+        "eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16)
+    )
     sampling = replace(
-        trace.config.sampling, temperature=0.7000000000000001, top_k=2**40, top_p=0.1 + 0.2, processors=PROCESSORS
+        trace.config.sampling,
+        temperature=0.7000000000000001,
+        top_k=2**40,
+        top_p=0.1 + 0.2,
+        processors=PROCESSORS,
     )
     target, prompt = ModelRef("org/target", "4f2a"), replace(trace.config.prompt, thinking=False)
-    config = replace(trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target)
+    config = replace(
+        trace.config, drafter=drafter, sampling=sampling, seed=2**63 - 1, target=target
+    )
     return replace(trace, config=replace(config, prompt=prompt))
 
 
@@ -76,31 +103,55 @@ def odd_numbers() -> Trace:
     trace = make_trace(rule="mars", new_tokens=3)
     first, *rest = trace.steps[0].tokens
     top = tuple(
-        item._replace(p=p) for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
+        item._replace(p=p)
+        for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
     )
     odd = replace(
-        first, z1=math.inf, z2=-math.inf, r=math.nan, gap=1.7976931348623157e308, p=5e-324, q=math.nan, top=top,
-        tv=math.nan, kl=math.inf, logprob=-math.inf,
-    )  # fmt: skip
+        first,
+        z1=math.inf,
+        z2=-math.inf,
+        r=math.nan,
+        gap=1.7976931348623157e308,
+        p=5e-324,
+        q=math.nan,
+        top=top,
+        tv=math.nan,
+        kl=math.inf,
+        logprob=-math.inf,
+    )
     node, *others = trace.steps[0].nodes
     nodes = (replace(node, p=math.nan, q=math.inf), *others)
     step = replace(trace.steps[0], tokens=(odd, *rest), nodes=nodes, draft_s=math.nan)
     summary = replace(
-        trace.summary, tau=math.inf, acceptance_by_position=(math.nan, 1.0, math.inf),
-        kl_sum=math.inf, kl_mean=math.nan, kl_max=math.inf, log_likelihood=-math.inf, perplexity=math.inf,
-    )  # fmt: skip
+        trace.summary,
+        tau=math.inf,
+        acceptance_by_position=(math.nan, 1.0, math.inf),
+        kl_sum=math.inf,
+        kl_mean=math.nan,
+        kl_max=math.inf,
+        log_likelihood=-math.inf,
+        perplexity=math.inf,
+    )
     rule = replace(trace.config.rule, parameters={"theta": math.nan, "high": math.inf})
-    return replace(trace, steps=(step, *trace.steps[1:]), summary=summary, config=replace(trace.config, rule=rule))
+    return replace(
+        trace,
+        steps=(step, *trace.steps[1:]),
+        summary=summary,
+        config=replace(trace.config, rule=rule),
+    )
 
 
 TRACES: dict[str, Callable[[], Trace]] = {
     **{
-        f"{rule} at {temperature}": partial(make_trace, rule=rule, temperature=temperature, new_tokens=80)
+        f"{rule} at {temperature}": partial(
+            make_trace, rule=rule, temperature=temperature, new_tokens=80
+        )
         for rule in ("strict", "mars", "none")
         for temperature in (0.0, 1.0)
     },
     **{
-        f"tree at {each}": partial(make_tree_trace, rule="mars", temperature=each, new_tokens=60) for each in (0.0, 1.0)
+        f"tree at {each}": partial(make_tree_trace, rule="mars", temperature=each, new_tokens=60)
+        for each in (0.0, 1.0)
     },
     **{str(status): partial(make_trace, status=status, new_tokens=9) for status in Status},
     "given tokens": partial(make_trace, rule="mars", new_tokens=20, prefix=(3, 31, 0, 3)),
@@ -121,11 +172,19 @@ def test_loaded_trace_equals_saved(lasting_store: RunStore, name: str) -> None:
 
 def hostile_trace(text: str) -> Trace:
     prompt = PromptConfig(
-        text, system=text, chat=False, stop=(text, ""), history=(Exchange(text, ""), Exchange("", text))
+        text,
+        system=text,
+        chat=False,
+        stop=(text, ""),
+        history=(Exchange(text, ""), Exchange("", text)),
     )
-    trace = make_trace(new_tokens=4, prompt=prompt, words=[text, text + "a", "b" + text, "\x00", "\udfff"])
+    trace = make_trace(
+        new_tokens=4, prompt=prompt, words=[text, text + "a", "b" + text, "\x00", "\udfff"]
+    )
     drafter = replace(trace.config.drafter, model=ModelRef(text, text))
-    config = replace(trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text})
+    config = replace(
+        trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text}
+    )
     return replace(trace, config=config, error=text, given=(Given(2**31, text, 0, len(text)),))
 
 
@@ -140,7 +199,10 @@ def test_ordinary_text_is_readable_in_the_database(sqlite_store: RunStore) -> No
     trace = make_trace(prompt='Say "naïve" — 日本 \\ 😀\n', new_tokens=5)
     saved_and_loaded(sqlite_store, trace)
     with sqlite_store.read() as connection:
-        assert connection.exec_driver_sql("SELECT prompt FROM comparisons").scalar_one() == trace.config.prompt.text
+        assert (
+            connection.exec_driver_sql("SELECT prompt FROM comparisons").scalar_one()
+            == trace.config.prompt.text
+        )
         assert connection.exec_driver_sql("SELECT text FROM runs").scalar_one() == trace.text
 
 
@@ -148,11 +210,19 @@ def test_comparison_keeps_its_lanes_in_order(lasting_store: RunStore) -> None:
     """Whether a model thinks is each run's own."""
     prompts = [PromptConfig("x", thinking=thinking) for thinking in (None, True, False)]
     rules = ("strict", "mars", "none")
-    traces = [make_trace(rule=rule, new_tokens=12, prompt=prompt) for rule, prompt in zip(rules, prompts, strict=True)]
+    traces = [
+        make_trace(rule=rule, new_tokens=12, prompt=prompt)
+        for rule, prompt in zip(rules, prompts, strict=True)
+    ]
     comparison_id = lasting_store.new_comparison(prompts[1])
-    ids = {lane: lasting_store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane) for lane in (2, 0, 1)}
+    ids = {
+        lane: lasting_store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane)
+        for lane in (2, 0, 1)
+    }
     loaded = lasting_store.load(comparison_id)
     assert (loaded.id, loaded.prompt, loaded.created_at.tzinfo) == (comparison_id, prompts[0], UTC)
     assert abs(datetime.now(UTC) - loaded.created_at) < timedelta(minutes=1)
-    assert [(run.id, run.lane, run.order) for run in loaded.runs] == [(ids[lane], lane, 2 - lane) for lane in range(3)]
+    assert [(run.id, run.lane, run.order) for run in loaded.runs] == [
+        (ids[lane], lane, 2 - lane) for lane in range(3)
+    ]
     assert all(same(run.trace, traces[run.lane]) for run in loaded.runs)

@@ -1,4 +1,5 @@
-"""A run is saved whole or not at all, and the database survives what happens to processes and disks."""
+"""A run is saved whole or not at all, and the database survives what happens to processes and
+disks."""
 
 from __future__ import annotations
 
@@ -28,8 +29,11 @@ from tests.unit.storage.test_workers import trace_of
 TABLES = ("comparisons", "runs", "run_traces")
 
 
-def save_many(pipe: Connection, url: str, table: str = "", moment: str = "after_cursor_execute") -> None:
-    """Saves runs and tells each. With a table's name: kills itself at its second insert, in the middle of a transaction."""
+def save_many(
+    pipe: Connection, url: str, table: str = "", moment: str = "after_cursor_execute"
+) -> None:
+    """Saves runs and tells each. With a table's name: kills itself at its second insert, in the
+    middle of a transaction."""
     dies_at(f"INSERT INTO {table} ", 2 if table else 0, moment)
     with RunStore(url) as store:
         for seed in range(200):
@@ -59,11 +63,15 @@ def assert_sound(path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "moment"), [("runs", "before_cursor_execute"), ("run_traces", "after_cursor_execute")]
 )
-def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str, moment: str) -> None:
+def test_killed_in_a_save_leaves_the_runs_before_it(
+    sqlite_url: str, table: str, moment: str
+) -> None:
     child = Child(save_many, sqlite_url, table, moment)
     assert (child.rest(), child.process.exitcode) == ([0], -signal.SIGKILL)
     if table == "run_traces":
-        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, "the kill came before the file was touched"
+        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, (
+            "the kill came before the file was touched"
+        )
     store, said = open_or_set_aside(sqlite_url)
     with store:
         assert (said, seeds_in(store)) == ("", [0])  # what was killed is no damage
@@ -71,7 +79,8 @@ def test_killed_in_a_save_leaves_the_runs_before_it(sqlite_url: str, table: str,
 
 
 def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
-    """Two threads: one saves comparisons, one works on a study. Each says what was saved once that has returned."""
+    """Two threads: one saves comparisons, one works on a study. Each says what was saved once that
+    has returned."""
     saying = threading.Lock()
 
     def say(*words: object) -> None:
@@ -81,7 +90,9 @@ def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
     def study(store: RunStore) -> None:
         while claim := store.claim_task(study_id, "worker", 600.0):
             for lane in {0, 1} - set(store.task_results(study_id, claim.task)):
-                store.save_result(claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane)
+                store.save_result(
+                    claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane
+                )
                 say(claim.task, lane)
             store.finish_task(claim, {lane: {"same": True} for lane in range(2)})
 
@@ -92,8 +103,9 @@ def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
 
 
 def killed_again_and_again(url: str, link: Path, times: int) -> None:
-    """Processes with comparisons and a study, killed at any time; every other one knows the database by another name. Nothing that was
-    saved is lost, no part of anything is there, and the study goes on."""
+    """Processes with comparisons and a study, killed at any time; every other one knows the
+    database by another name. Nothing that was saved is lost, no part of anything is there, and the
+    study goes on."""
     rng, said = random.Random(3), []
     link.symlink_to(file_of(url))
     with RunStore(url) as store:
@@ -109,7 +121,9 @@ def killed_again_and_again(url: str, link: Path, times: int) -> None:
     store, message = open_or_set_aside(url)
     with store:
         found = store.results(study_id, unfinished=True)
-        assert {(one.task, one.lane) for one in found} >= {words for words in said if len(words) == 2} and not message
+        assert {(one.task, one.lane) for one in found} >= {
+            words for words in said if len(words) == 2
+        } and not message
         studied = {id_ for one in found for id_ in one.comparison_ids}
         for task, lane, trace in [(one.task, one.lane, store.traces(one.run_ids)) for one in found]:
             assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
@@ -146,7 +160,10 @@ def test_full_disk_is_said_and_harms_nothing(sqlite_url: str) -> None:
     with (
         page_limit(80),
         RunStore(sqlite_url) as store,
-        pytest.raises(StorageError, match=r"not saved: database or disk is full \(.*runs.db\)\. Free some space"),
+        pytest.raises(
+            StorageError,
+            match=r"not saved: database or disk is full \(.*runs.db\)\. Free some space",
+        ),
     ):
         for trace in traces:
             save(store, trace)
@@ -176,9 +193,14 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
 
     refused(with_impossible_last_token(trace), "The run was not saved")
     refused(replace(trace, steps=trace.steps[1:]), "numbered")
-    refused(make_trace(prompt="another", new_tokens=2), "its prompt is not the prompt of its comparison")
+    refused(
+        make_trace(prompt="another", new_tokens=2), "its prompt is not the prompt of its comparison"
+    )
     with store.read() as connection:
-        counts = [connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one() for name in TABLES]
+        counts = [
+            connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+            for name in TABLES
+        ]
     assert counts == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
     refused(trace, "The run was not saved")  # the place is taken

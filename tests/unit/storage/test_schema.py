@@ -45,21 +45,29 @@ def differences(store: RunStore, metadata: MetaData) -> list[object]:
             "compare_server_default": other_default,
             "include_object": lambda item, *_rest: not is_index_of_texts(item),
         }
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+        return list(
+            compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+        )
 
 
-def other_default(_context: object, inspected: Column[Any], _column: object, found: str | None, *rest: object) -> Any:
+def other_default(
+    _context: object, inspected: Column[Any], _column: object, found: str | None, *rest: object
+) -> Any:
     """PostgreSQL has no equality of JSON; None leaves a column to alembic."""
     if isinstance(inspected.type, LargeBinary):
         return False  # each database spells bytes in its own way
     if not isinstance(inspected.type, JSON) or found is None:
         return None
-    return found.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip("'")
+    return found.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip(
+        "'"
+    )
 
 
 def is_index_of_texts(item: object) -> bool:
     """Which no model describes: tables of FTS5, the index of pg_trgm."""
-    return getattr(item, "name", "").startswith(("comparison_texts", "comparison_trigrams", "ix_comparisons_search"))
+    return getattr(item, "name", "").startswith(
+        ("comparison_texts", "comparison_trigrams", "ix_comparisons_search")
+    )
 
 
 def test_a_new_database_has_the_schema_of_the_tables(store: RunStore) -> None:
@@ -75,7 +83,9 @@ def test_a_later_migration_changes_an_older_database_and_no_new_one(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     RunStore(url).close()
-    migrations = Path(shutil.copytree(Path(package_file).parent / "migrations", tmp_path / "migrations"))
+    migrations = Path(
+        shutil.copytree(Path(package_file).parent / "migrations", tmp_path / "migrations")
+    )
     change = 'op.add_column("runs", sa.Column("extra", sa.Integer))'
     (migrations / "versions" / "9999_later.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
@@ -87,18 +97,32 @@ def test_a_later_migration_changes_an_older_database_and_no_new_one(
         columns = []
         for store in (older, new):
             with store.read() as connection:
-                columns.append({column["name"] for column in inspect(connection).get_columns("runs")})
-                assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one() == "9999"
+                columns.append(
+                    {column["name"] for column in inspect(connection).get_columns("runs")}
+                )
+                assert (
+                    connection.exec_driver_sql(
+                        "SELECT version_num FROM alembic_version"
+                    ).scalar_one()
+                    == "9999"
+                )
     assert columns[0] - columns[1] == {"extra"}  # the new one has the columns of the tables
 
 
 def test_a_new_database_has_the_table_of_versions_that_alembic_makes(url: str) -> None:
     def version_table(connection: Connection) -> tuple[Any, ...]:
         seen = inspect(connection)
-        columns = [(each["name"], str(each["type"]), each["nullable"]) for each in seen.get_columns("alembic_version")]
+        columns = [
+            (each["name"], str(each["type"]), each["nullable"])
+            for each in seen.get_columns("alembic_version")
+        ]
         return *columns, seen.get_pk_constraint("alembic_version")["name"]
 
-    with RunStore(url) as store, store.read() as connection, create_engine("sqlite://").connect() as other:
+    with (
+        RunStore(url) as store,
+        store.read() as connection,
+        create_engine("sqlite://").connect() as other,
+    ):
         assert MigrationContext.configure(connection).get_current_revision() == known_schemas()[-1]
         MigrationContext.configure(other)._ensure_version_table()
         assert version_table(connection) == version_table(other)
@@ -117,7 +141,11 @@ def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
 @pytest.mark.parametrize(("schema", "by"), [("f00d", "newer"), ("0006", "development")])
 def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str, by: str) -> None:
     with RunStore(postgres_url) as store, store.read() as connection:
-        assert store.path is None and store.location.startswith("postgresql") and "secret" not in store.location
+        assert (
+            store.path is None
+            and store.location.startswith("postgresql")
+            and "secret" not in store.location
+        )
         connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{schema}'")
         connection.commit()
     with pytest.raises(StorageError, match=rf"'{schema}'.*{by} version") as caught:
@@ -134,7 +162,12 @@ def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> Non
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
                 for name in ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
             }
-            assert pragmas == {"foreign_keys": 1, "synchronous": 2, "busy_timeout": 10_000, "journal_mode": mode}
+            assert pragmas == {
+                "foreign_keys": 1,
+                "synchronous": 2,
+                "busy_timeout": 10_000,
+                "journal_mode": mode,
+            }
 
 
 def disk(point: object, kind: str) -> SimpleNamespace:
@@ -142,14 +175,27 @@ def disk(point: object, kind: str) -> SimpleNamespace:
 
 
 def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
-    kinds = [("/", "ext4"), ("/a disk", "ext4"), ("/a disk/net", "nfs4"), ("/twice", "ext4"), ("/twice", "9p")]
+    kinds = [
+        ("/", "ext4"),
+        ("/a disk", "ext4"),
+        ("/a disk/net", "nfs4"),
+        ("/twice", "ext4"),
+        ("/twice", "9p"),
+    ]
     mounts = [disk(*each) for each in kinds]
-    found = {"/none": "ext4", "/a disk/b": "ext4", "/a disk/net/b": "nfs4", "/a disk/network": "ext4", "/twice": "9p"}
+    found = {
+        "/none": "ext4",
+        "/a disk/b": "ext4",
+        "/a disk/net/b": "nfs4",
+        "/a disk/network": "ext4",
+        "/twice": "9p",
+    }
     assert {folder: mount_of(Path(folder), mounts).fstype for folder in found} == found
 
 
 def test_wal_only_where_it_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A safe build, and a disk that is known to be local, on which the file is, not a link to it."""
+    """A safe build, and a disk that is known to be local, on which the file is, not a link to
+    it."""
     (tmp_path / "net").mkdir()
     (tmp_path / "link.db").symlink_to(tmp_path / "net" / "runs.db")
     mounts = [disk(tmp_path, "ext4"), disk(tmp_path / "net", "nfs4")]
@@ -159,15 +205,25 @@ def test_wal_only_where_it_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for version in ((3, 40, 1), (3, 51, 2), (3, 51, 3), (4, 0, 0))
         for name in ("runs.db", "net/runs.db", "link.db")
     }
-    assert {key for key, mode in modes.items() if mode == "WAL"} == {((3, 51, 3), "runs.db"), ((4, 0, 0), "runs.db")}
-    assert set(modes.values()) == {"WAL", "TRUNCATE"} and not [kind for kind in LOCAL if kind.startswith("nfs")]
+    assert {key for key, mode in modes.items() if mode == "WAL"} == {
+        ((3, 51, 3), "runs.db"),
+        ((4, 0, 0), "runs.db"),
+    }
+    assert set(modes.values()) == {"WAL", "TRUNCATE"} and not [
+        kind for kind in LOCAL if kind.startswith("nfs")
+    ]
     mounts.clear()
     assert safe_journal_mode(tmp_path / "runs.db", (4, 0, 0)) == "TRUNCATE"
 
 
-def test_a_file_gets_the_safe_journal_when_it_is_opened(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A WAL of an earlier release too, by two processes or threads at once; all that was in it stays."""
-    for number, (safe, mode) in enumerate([((3,), "wal"), ((99,), "truncate"), ((3,), "wal"), ((99,), "truncate")]):
+def test_a_file_gets_the_safe_journal_when_it_is_opened(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A WAL of an earlier release too, by two processes or threads at once; all that was in it
+    stays."""
+    for number, (safe, mode) in enumerate(
+        [((3,), "wal"), ((99,), "truncate"), ((3,), "wal"), ((99,), "truncate")]
+    ):
         monkeypatch.setattr("storage.journal.WAL_SAFE", safe)
         with ThreadPoolExecutor(3) as pool:
             stores = list(pool.map(RunStore, [sqlite_url] * 3))
@@ -181,7 +237,9 @@ def test_a_file_gets_the_safe_journal_when_it_is_opened(sqlite_url: str, monkeyp
             store.close()
 
 
-def test_default_is_a_file_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_is_a_file_in_the_users_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("MARS_DATABASE_URL", "sqlite:///elsewhere.db")  # read by app.py only
     with RunStore() as store:
@@ -237,12 +295,17 @@ READS: dict[str, Callable[[RunStore, str, str], object]] = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 99}, r"the steps of a run have a format \(99\) that this version does not know"),
+        (
+            {"version": 99},
+            r"the steps of a run have a format \(99\) that this version does not know",
+        ),
         ({"data": b"nonsense"}, "the steps of a run are damaged"),
         ({"data": b""}, "the steps of a run are damaged"),
     ],
 )
-def test_damaged_steps_are_explained(store: RunStore, changes: dict[str, Any], message: str) -> None:
+def test_damaged_steps_are_explained(
+    store: RunStore, changes: dict[str, Any], message: str
+) -> None:
     comparison_id = save(store, make_trace(new_tokens=2))
     (run,) = store.load(comparison_id).runs
     with store.read() as connection:
@@ -270,4 +333,6 @@ def test_impossible_path_is_explained(tmp_path: Path) -> None:
 def test_the_known_schemas_are_those_of_the_migrations_the_current_one_last() -> None:
     scripts = ScriptDirectory(str(Path(package_file).parent / "migrations"))
     revisions = [script.revision for script in scripts.walk_revisions()]
-    assert list(known_schemas()) == revisions[::-1] and [known_schemas()[-1]] == list(scripts.get_heads())
+    assert list(known_schemas()) == revisions[::-1] and [known_schemas()[-1]] == list(
+        scripts.get_heads()
+    )

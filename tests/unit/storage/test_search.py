@@ -1,4 +1,5 @@
-"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever is typed; by indexes, not by reading."""
+"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever
+is typed; by indexes, not by reading."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
 def found(store: RunStore, **asked: object) -> list[str]:
-    """The ids, which must be as many as the total says; in all ways: read at once, in the order of an index, by the index of texts."""
+    """The ids, which must be as many as the total says; in all ways: read at once, in the order of
+    an index, by the index of texts."""
     ways: list[list[str]] = []
     for few in (lambda: search.FEW, lambda: -1, lambda: len(ways[0])):
         with patch.object(search, "FEW", few()):
@@ -56,7 +58,10 @@ def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
 
 
 def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
-    ids = [store.new_comparison(PromptConfig(prompt, system="needle")) for prompt in ("a Needle", *"bcd")]
+    ids = [
+        store.new_comparison(PromptConfig(prompt, system="needle"))
+        for prompt in ("a Needle", *"bcd")
+    ]
     store.annotate(ids[1], name="NEEDLE two")
     store.annotate(ids[2], comment="the needle")
     store.annotate(ids[3], tags=["x", "needles"])
@@ -70,22 +75,57 @@ def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
 def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("one"))
     store.annotate(comparison_id, name="two", comment="three", tags=["four", "five"])
-    for asked in ("onetwo", "one two", "one\ntwo", "onezthree", "onez", "zz", "fourfive", "0000", "241b"):
+    for asked in (
+        "onetwo",
+        "one two",
+        "one\ntwo",
+        "onezthree",
+        "onez",
+        "zz",
+        "fourfive",
+        "0000",
+        "241b",
+    ):
         assert found(store, text=asked) == []
 
 
 def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> None:
-    """Signs mean themselves, case is no matter in any script, one character is enough, and hostile texts run nothing."""
+    """Signs mean themselves, case is no matter in any script, one character is enough, and hostile
+    texts run nothing."""
     signs = ("%", "_", "*", "?", "\\", "[a]", "'", '"', "␛", "Z", "Y")
-    words = ("STRASSE", "Ωmega", "naïve ÉTÉ", "日本", "İ", "ς", "100 sure", "zq1 xzq1x qy", "a", "é\x00%" * 3_000 + "!")
+    words = (
+        "STRASSE",
+        "Ωmega",
+        "naïve ÉTÉ",
+        "日本",
+        "İ",
+        "ς",
+        "100 sure",
+        "zq1 xzq1x qy",
+        "a",
+        "é\x00%" * 3_000 + "!",
+    )
     ids = {text: save(store, hostile_trace(text)) for text in HOSTILE if text}
-    ids |= {text: store.new_comparison(PromptConfig(text)) for text in (*words, *(f"100{sign} sure" for sign in signs))}
+    ids |= {
+        text: store.new_comparison(PromptConfig(text))
+        for text in (*words, *(f"100{sign} sure" for sign in signs))
+    }
     asked = (
-        "straße", "ωMEGA", "été", "Σ", "zq", "ZQ1", "qy", "é\x00%" * 3_000 + "?", *signs, *(f"0{sign} S" for sign in signs),
-    )  # fmt: skip
+        "straße",
+        "ωMEGA",
+        "été",
+        "Σ",
+        "zq",
+        "ZQ1",
+        "qy",
+        "é\x00%" * 3_000 + "?",
+        *signs,
+        *(f"0{sign} S" for sign in signs),
+    )
     for each in (*ids, *asked):
         assert (
-            found(store, text=each) == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
+            found(store, text=each)
+            == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
         ), each
     for text in filter(None, HOSTILE):
         assert store.found_ids(Search(target=text)) == [ids[text]]
@@ -94,7 +134,9 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
 
 
 def test_each_filter_is_of_any_run(store: RunStore) -> None:
-    plain, strict, mars = (make_trace(rule=rule, new_tokens=3) for rule in ("none", "strict", "mars"))
+    plain, strict, mars = (
+        make_trace(rule=rule, new_tokens=3) for rule in ("none", "strict", "mars")
+    )
     failed = make_trace(new_tokens=0, status=Status.FAILED)
     other = replace(mars, config=replace(mars.config, target=ModelRef("org/other")))
     ids = [save(store, plain, strict), save(store, strict, failed), save(store, other, plain)]
@@ -151,7 +193,10 @@ def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) 
     def saved(*numbers: float) -> str:
         worst = {Sort.NEW_TOKENS: 0}  # a whole number cannot be nan
         values = (
-            {sort.value: worst.get(sort, number) if math.isnan(number) else number for sort in sorts}
+            {
+                sort.value: worst.get(sort, number) if math.isnan(number) else number
+                for sort in sorts
+            }
             for number in numbers
         )
         return save(store, *(with_summary(trace, **each) for each in values))
@@ -166,10 +211,20 @@ def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) 
 def test_pages_join_to_the_whole(store: RunStore) -> None:
     ids = fill(store, 25)
     for sort, descending in product(Sort, (True, False)):
-        pages = [store.find(Search(sort=sort, descending=descending, limit=10, offset=at)) for at in (0, 10, 20, 30)]
-        assert [(page.total, len(page.frame)) for page in pages] == [(25, 10), (25, 10), (25, 5), (25, 0)]
+        pages = [
+            store.find(Search(sort=sort, descending=descending, limit=10, offset=at))
+            for at in (0, 10, 20, 30)
+        ]
+        assert [(page.total, len(page.frame)) for page in pages] == [
+            (25, 10),
+            (25, 10),
+            (25, 5),
+            (25, 0),
+        ]
         oldest_first = sort is Sort.CREATED and not descending  # whatever is equal is latest first
-        assert pd.concat([page.frame for page in pages])["id"].tolist() == (ids if oldest_first else ids[::-1])
+        assert pd.concat([page.frame for page in pages])["id"].tolist() == (
+            ids if oldest_first else ids[::-1]
+        )
     for limit, offset in ((-1, 0), (5, -1)):
         with pytest.raises(StorageError, match="must be 0 or more"):
             store.find(Search(limit=limit, offset=offset))
@@ -179,7 +234,9 @@ def test_pages_join_to_the_whole(store: RunStore) -> None:
 @example(text="\uffff", start=0, length=1, other="")
 @example(text='"""', start=0, length=3, other="")
 @example(text="a", start=0, length=1, other="A")
-@example(text="\udddd\ud800", start=0, length=1, other="\uddd8")  # whose four letters are there, out of step
+@example(
+    text="\udddd\ud800", start=0, length=1, other="\uddd8"
+)  # whose four letters are there, out of step
 @given(text=ANY_TEXT, start=st.integers(0, 40), length=st.integers(1, 40), other=ANY_TEXT)
 def test_exactly_every_part_of_a_text_is_found(
     lasting_store: RunStore, text: str, start: int, length: int, other: str
@@ -191,7 +248,9 @@ def test_exactly_every_part_of_a_text_is_found(
     lasting_store.delete(comparison_id)
 
 
-def test_more_than_are_counted_are_said_to_be_more(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_are_counted_are_said_to_be_more(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("storage.runs.search.FEW", -1)
     monkeypatch.setattr("storage.runs.search.COUNTED", 2)
     ids = [store.new_comparison(PromptConfig(f"needle {number}")) for number in range(4)]
@@ -207,11 +266,16 @@ def test_what_changes_a_comparison_changes_what_finds_it(store: RunStore) -> Non
     other = save(store, with_summary(strict, tau=3.0))
     assert found(store, sort=Sort.TAU) == [other, comparison_id] and found(store, rule="mars") == []
     store.save_run(comparison_id, with_summary(mars, tau=4.0), lane=1, order=1)
-    assert found(store, sort=Sort.TAU) == [comparison_id, other] and found(store, rule="mars") == [comparison_id]
+    assert found(store, sort=Sort.TAU) == [comparison_id, other] and found(store, rule="mars") == [
+        comparison_id
+    ]
     store.delete(comparison_id)
     assert found(store, rule="mars") == [] and store.choices().rules == ("strict",)
     store.restore(comparison_id)
-    assert found(store, rule="mars") == [comparison_id] and store.choices().rules == ("mars", "strict")
+    assert found(store, rule="mars") == [comparison_id] and store.choices().rules == (
+        "mars",
+        "strict",
+    )
     store.purge(datetime.now(UTC))
     assert store.counts().runs == 3
 
@@ -229,7 +293,14 @@ def test_owners_have_their_own_choices(store: RunStore) -> None:
 def test_five_thousand_comparisons_are_found_in_few_statements(sqlite_store: RunStore) -> None:
     ids = fill(sqlite_store, 5000)
     sqlite_store.annotate(ids[7], name="the one", tags=["t"])
-    asked = Search(text="ONE", rule="mars", target="demo/target", status=Status.COMPLETED, tag="t", sort=Sort.TAU)
+    asked = Search(
+        text="ONE",
+        rule="mars",
+        target="demo/target",
+        status=Status.COMPLETED,
+        tag="t",
+        sort=Sort.TAU,
+    )
     for each, total in ((Search(offset=4900), 5000), (asked, 1)):
         with statements() as seen:
             result = sqlite_store.find(each)
@@ -244,25 +315,46 @@ def test_list_is_read_in_the_order_of_the_index(sqlite_store: RunStore, descendi
     search = Search(without_batches=True, descending=descending)
     page, every, rows, lanes = plans_of(sqlite_store, lambda: sqlite_store.find(search))
     index = "COVERING INDEX ix_comparisons_by_created_at"
-    assert page == every == [f"SCAN comparisons USING {index}"]  # no TEMP B-TREE: it stops at the end of the page
+    assert (
+        page == every == [f"SCAN comparisons USING {index}"]
+    )  # no TEMP B-TREE: it stops at the end of the page
     assert len(rows) == len(lanes) == 1 and lanes[0].startswith("SEARCH runs USING INDEX")
-    page, every, *_ = plans_of(sqlite_store.of("anna"), lambda: sqlite_store.of("anna").find(search))
-    assert page == every == ["SEARCH comparisons USING COVERING INDEX ix_comparisons_by_owner (owner=?)"]
+    page, every, *_ = plans_of(
+        sqlite_store.of("anna"), lambda: sqlite_store.of("anna").find(search)
+    )
+    assert (
+        page
+        == every
+        == ["SEARCH comparisons USING COVERING INDEX ix_comparisons_by_owner (owner=?)"]
+    )
 
 
 @pytest.mark.parametrize("owner", [None, "anna"])
-def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(sqlite_store: RunStore, owner: str | None) -> None:
+def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(
+    sqlite_store: RunStore, owner: str | None
+) -> None:
     fill(sqlite_store, 50)
     mine = sqlite_store.of(owner)
     for sort in (Sort.TOKENS_PER_S, Sort.TAU, Sort.NEW_TOKENS, Sort.NAME):
-        by, rest = ("name_key", ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"]) if sort is Sort.NAME else (sort, [])
-        page, *_ = plans_of(mine, partial(mine.find, Search(sort=sort, descending=sort is not Sort.NAME)))
+        by, rest = (
+            ("name_key", ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"])
+            if sort is Sort.NAME
+            else (sort, [])
+        )
+        page, *_ = plans_of(
+            mine, partial(mine.find, Search(sort=sort, descending=sort is not Sort.NAME))
+        )
         assert page == [f"SCAN comparisons USING COVERING INDEX ix_comparisons_by_{by}", *rest]
 
 
 def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
-    for asked in (Search(rule="x"), Search(target="x"), Search(status=Status.FAILED), Search(tag="t")):
+    for asked in (
+        Search(rule="x"),
+        Search(target="x"),
+        Search(status=Status.FAILED),
+        Search(tag="t"),
+    ):
         _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, asked))
         assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
         assert not any(step.startswith("SCAN comparisons") for step in page)
@@ -271,7 +363,12 @@ def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore) -> None
 def test_choices_are_looked_up_one_after_the_other(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
     own = sqlite_store.of("anna")
-    for store, index in ((sqlite_store, "ix_facets_by_value (kind=?"), (own, "ix_facets_by_owner (owner=?")):
+    for store, index in (
+        (sqlite_store, "ix_facets_by_value (kind=?"),
+        (own, "ix_facets_by_owner (owner=?"),
+    ):
         for plan in plans_of(store, store.choices):
             looked = [step for step in plan if "facets" in step]
-            assert len(looked) == 2 and all(step.startswith("SEARCH facets") and index in step for step in looked)
+            assert len(looked) == 2 and all(
+                step.startswith("SEARCH facets") and index in step for step in looked
+            )

@@ -1,4 +1,5 @@
-"""A link shows one thing, to read, for as long as its owner wants; the database alone opens none."""
+"""A link shows one thing, to read, for as long as its owner wants; the database alone opens
+none."""
 
 from __future__ import annotations
 
@@ -40,7 +41,11 @@ def shared_by_anna(world: World, kind: Shared) -> tuple[str, RunStore]:
 
 def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
     store, anna, boris = world
-    shown = {Shared.COMPARISON: anna.comparison, Shared.SWEEP: anna.swept, Shared.STUDY: anna.studied}
+    shown = {
+        Shared.COMPARISON: anna.comparison,
+        Shared.SWEEP: anna.swept,
+        Shared.STUDY: anna.studied,
+    }
     for kind, thing in shown.items():
         _token, seen = shared_by_anna(world, kind)
         assert seen.comparisons()["id"].tolist() == [thing]
@@ -49,7 +54,12 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
         lists = (seen.studies(sweeps=True), seen.studies())
         assert [len(found) for found in lists] == [kind is Shared.SWEEP, kind is Shared.STUDY]
         for head in (head for found in lists for head in found):
-            for read in (RunStore.study, RunStore.results, RunStore.judgements, RunStore.study_progress):
+            for read in (
+                RunStore.study,
+                RunStore.results,
+                RunStore.judgements,
+                RunStore.study_progress,
+            ):
                 assert read(seen, head.id) == read(store, getattr(anna, OBJECTS[kind]))
         for other in {*shown.values(), anna.deleted, boris.comparison} - {thing}:
             with pytest.raises(StorageError, match="There is no comparison with the id"):
@@ -105,10 +115,17 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         assert mine.shared(kind, thing)
         assert [(share.kind, share.object_id) for share in mine.shares()] == [(kind, thing)]
         assert store.of("boris").shares() == ()
-        begun = [export.tables(seen, seen.comparisons()["id"].tolist()) for export in EXPORTS.values()]
+        begun = [
+            export.tables(seen, seen.comparisons()["id"].tolist()) for export in EXPORTS.values()
+        ]
         mine.unshare(kind, thing)
         assert [table for exported in begun for table in exported] == []
-        assert (seen.count(), seen.studies(sweeps=True), seen.studies(), mine.shares()) == (0, (), (), ())
+        assert (seen.count(), seen.studies(sweeps=True), seen.studies(), mine.shares()) == (
+            0,
+            (),
+            (),
+            (),
+        )
         with pytest.raises(StorageError, match="There is no comparison"):
             seen.load(anna.comparison)
         for ended in (before, token):
@@ -156,7 +173,15 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
         for wrong in (digest, token[:-1], f"{token} ", f"{token}\n", token.swapcase()):
             with pytest.raises(StorageError, match=ENDED):
                 store.through(wrong)
-    for wrong in ("", "a" * 43, "a" * 1000, "\x00" * 43, "\ud800" * 43, "é" * 43, "' OR 1=1 --" * 4):
+    for wrong in (
+        "",
+        "a" * 43,
+        "a" * 1000,
+        "\x00" * 43,
+        "\ud800" * 43,
+        "é" * 43,
+        "' OR 1=1 --" * 4,
+    ):
         with pytest.raises(StorageError, match=ENDED):
             store.through(wrong)
 

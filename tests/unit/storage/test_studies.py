@@ -1,4 +1,5 @@
-"""Studies: the plan is what was saved, the progress counts what is there, and what is deleted can be told from the rest."""
+"""Studies: the plan is what was saved, the progress counts what is there, and what is deleted can
+be told from the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import ClaimLost, Preferred, RunStore, Search, Source, StorageError, StudyHead, WorkerProgress
+from storage import (
+    ClaimLost,
+    Preferred,
+    RunStore,
+    Search,
+    Source,
+    StorageError,
+    StudyHead,
+    WorkerProgress,
+)
 from tests.traces import make_trace, same
 from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, run_out, worked_off
 from tests.unit.storage.test_comparisons import statements
@@ -37,13 +47,20 @@ def test_any_plan_is_kept(lasting_store: RunStore, plan: dict[str, object], name
 
 
 def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunStore) -> None:
-    ids = [lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1) for number in range(3)]
+    ids = [
+        lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1)
+        for number in range(3)
+    ]
     worked_off(lasting_store, ids[1])
     with statements() as seen:
         heads = lasting_store.studies(limit=3)
-    assert not any("plan" in statement.split("FROM")[0] for statement in seen)  # WHERE asks whether it is a sweep's
+    assert not any(
+        "plan" in statement.split("FROM")[0] for statement in seen
+    )  # WHERE asks whether it is a sweep's
     stored = [lasting_store.study(study_id) for study_id in reversed(ids)]
-    assert heads == tuple(StudyHead(one.id, one.created_at, one.name, one.tasks, one.done) for one in stored)
+    assert heads == tuple(
+        StudyHead(one.id, one.created_at, one.name, one.tasks, one.done) for one in stored
+    )
     assert [(head.name, head.tasks, head.done) for head in heads] == [
         ("study 2", 3, 0),
         ("study 1", 2, 1),
@@ -88,7 +105,10 @@ def test_progress_counts_tasks_results_and_workers(lasting_store: RunStore) -> N
 
 
 def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> None:
-    kept, study_id = lasting_store.new_study("kept", {}, 1), lasting_store.new_study("deleted", {}, 3)
+    kept, study_id = (
+        lasting_store.new_study("kept", {}, 1),
+        lasting_store.new_study("deleted", {}, 3),
+    )
     worked_off(lasting_store, kept)
     worked_off(lasting_store, study_id)
     claim = claimed(lasting_store, study_id)

@@ -15,7 +15,9 @@ def test_comparisons_of_sweeps_are_found_and_left_out(store: RunStore) -> None:
     assert store.find(Search(without_batches=True)).total == 0
 
 
-def test_a_study_that_varies_a_parameter_is_a_sweep_and_no_other_is(lasting_store: RunStore) -> None:
+def test_a_study_that_varies_a_parameter_is_a_sweep_and_no_other_is(
+    lasting_store: RunStore,
+) -> None:
     mine = lasting_store.of("sweeper")
     plans = ({"varied": "theta"}, {"varied": ""}, {"varied": None}, {})
     first, second, third, fourth = (mine.new_study("", plan, 1) for plan in plans)

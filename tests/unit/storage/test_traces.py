@@ -1,4 +1,5 @@
-"""The columnar form of a run: nothing is lost, whatever follows from what; it is small; damage is seen; other columns are no harm."""
+"""The columnar form of a run: nothing is lost, whatever follows from what; it is small; damage is
+seen; other columns are no harm."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from hypothesis import strategies as st
 from bench.common.shapes import small
 from bench.coupled import coupled_pair
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Status, Trace
+from mars_core.types import (
+    DrafterConfig,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    Trace,
+)
 from storage import RunStore, StorageError
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
@@ -51,9 +61,14 @@ def real() -> Trace:
     torch.set_num_threads(1)
     pair = coupled_pair(small(2048), 0.1, torch.device("cpu"), torch.float32)
     config = RunConfig(
-        PromptConfig("t1 t2 t3", chat=False), pair.spec.target, DrafterConfig("model", pair.spec.draft, 5),
-        RuleConfig("mars", {"theta": 0.9}), Sampling(1.0), max_new_tokens=512, seed=7,
-    )  # fmt: skip
+        PromptConfig("t1 t2 t3", chat=False),
+        pair.spec.target,
+        DrafterConfig("model", pair.spec.draft, 5),
+        RuleConfig("mars", {"theta": 0.9}),
+        Sampling(1.0),
+        max_new_tokens=512,
+        seed=7,
+    )
     run = Session(pair).start(config)
     for _ in run:
         pass
@@ -81,7 +96,9 @@ def assert_same(found: Flat, flat: Flat) -> None:
 
 
 def exact(column: Any) -> list[str]:
-    return [repr(float(value)) if isinstance(value, float) else repr(int(value)) for value in column]
+    return [
+        repr(float(value)) if isinstance(value, float) else repr(int(value)) for value in column
+    ]
 
 
 def test_several_runs_read_together_are_each_its_own() -> None:
@@ -103,7 +120,11 @@ def test_several_runs_read_together_are_each_its_own() -> None:
 def kept(flat: Flat, name: str) -> Any:
     """What is written of a column."""
     batch = opened(pack(flat))
-    return batch.column(name)[0].values.to_numpy(zero_copy_only=False) if name in batch.schema.names else np.array([])
+    return (
+        batch.column(name)[0].values.to_numpy(zero_copy_only=False)
+        if name in batch.schema.names
+        else np.array([])
+    )
 
 
 def others(flat: Flat, name: str, values: Sequence[Any]) -> Flat:
@@ -118,8 +139,18 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
     flat = flat_of(
         TRACES["chain"] if name in ("token.start", "token.end") else real
     )  # the words of ``real`` lack their spaces
-    found = np.count_nonzero(np.nan_to_num(kept(flat, name)))  # of u, which only older runs have, nothing but nan
-    whole = name in ("token.edge", "token.p", "node.p", "node.q", "token.own", "node.token", "node.outcome")
+    found = np.count_nonzero(
+        np.nan_to_num(kept(flat, name))
+    )  # of u, which only older runs have, nothing but nan
+    whole = name in (
+        "token.edge",
+        "token.p",
+        "node.p",
+        "node.q",
+        "token.own",
+        "node.token",
+        "node.outcome",
+    )
     assert found == 0 or (whole and found < len(flat[name]))
 
 
@@ -127,14 +158,18 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
 @pytest.mark.parametrize("trace", ["chain", "tree"])
 def test_what_does_not_follow_is_written(name: str, trace: str) -> None:
     flat = flat_of(TRACES[trace])
-    values: list[Any] = [-0.0, np.nan, np.inf, 5e-324, 0.1] if flat[name].dtype.kind == "f" else [1, 0, 2, 1]
+    values: list[Any] = (
+        [-0.0, np.nan, np.inf, 5e-324, 0.1] if flat[name].dtype.kind == "f" else [1, 0, 2, 1]
+    )
     assert_same(again(changed := others(flat, name, values)), changed)
 
 
 @st.composite
 def any_flat(draw: st.DrawFn) -> Flat:
     flat = flat_of(TRACES[draw(st.sampled_from(("chain", "tree", "greedy", "prefix")))])
-    for name in draw(st.sets(st.sampled_from(sorted(set(flat) - {*COUNTS, "vocabulary.piece"})), max_size=4)):
+    for name in draw(
+        st.sets(st.sampled_from(sorted(set(flat) - {*COUNTS, "vocabulary.piece"})), max_size=4)
+    ):
         if name.startswith("run."):
             continue
         highest = (
@@ -166,23 +201,44 @@ def test_run_is_small(real: Trace, tokens: int, most: int) -> None:
 
 def test_every_damaged_byte_is_seen() -> None:
     data = pack(flat_of(TRACES["chain"]))
-    damaged = [data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))]
-    for bad in (*damaged, *(data[:at] for at in range(0, len(data), 97)), data + b"\0", bytes(len(data)), b""):
+    damaged = [
+        data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))
+    ]
+    for bad in (
+        *damaged,
+        *(data[:at] for at in range(0, len(data), 97)),
+        data + b"\0",
+        bytes(len(data)),
+        b"",
+    ):
         with pytest.raises(LookupError, match="the steps of a run are damaged"):
             unpack([bad], [0])
 
 
-def changed_columns(data: bytes, without: str = "", more: Mapping[str, list[int]] | None = None) -> bytes:
+def changed_columns(
+    data: bytes, without: str = "", more: Mapping[str, list[int]] | None = None
+) -> bytes:
     """The bytes of a form with other columns."""
     batch = opened(data)
-    columns = {name: column for name, column in zip(batch.schema.names, batch.columns, strict=True) if name != without}
+    columns = {
+        name: column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name != without
+    }
     columns |= {name: pa.array([values]) for name, values in (more or {}).items()}
     return sealed(pa.record_batch(list(columns.values()), names=list(columns)))
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("token.logprob", np.nan), ("token.z1", np.nan), ("token.rank", -1), ("step.draft_s", np.nan), ("token.kl", np.nan)]
-)  # fmt: skip
+    ("name", "value"),
+    [
+        ("token.logprob", np.nan),
+        ("token.z1", np.nan),
+        ("token.rank", -1),
+        ("step.draft_s", np.nan),
+        ("token.kl", np.nan),
+    ],
+)
 def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
     flat = flat_of(TRACES["tree"])
     found = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
@@ -211,7 +267,9 @@ def test_traces_of_every_version_are_read_as_they_were_written(path: Path) -> No
         steps = steps_of(unpack([base64.b64decode(made["packed"])], [3]))
         read = [asdict(step) for step in steps]
         for token in (token for step in read for token in step["tokens"]):
-            assert all(math.isnan(token.pop(name)) for name in ("raw_z1", "raw_z2")), "it did not have these"
+            assert all(math.isnan(token.pop(name)) for name in ("raw_z1", "raw_z2")), (
+                "it did not have these"
+            )
         assert all(math.isnan(node.pop("odds")) for step in read for node in step["nodes"])
         assert json.dumps(read) == json.dumps(made["steps"])
     assert path.stem == f"traces-{VERSION}" or path != max(DATA.glob("traces-*.json"))
@@ -224,15 +282,21 @@ def test_every_outcome_has_its_place() -> None:
 def compressed(batch: pa.RecordBatch) -> pa.Buffer:
     """A stream in which Arrow has compressed every column once more."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_stream(
+        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
 
 
 def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A piece that ends outside of the data."""
-    pieces = pa.StringArray.from_buffers(2, pa.array([0, 9, 5], pa.int32()).buffers()[1], pa.py_buffer(b"abcde"))
-    return batch.append_column("more", pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), pieces))
+    pieces = pa.StringArray.from_buffers(
+        2, pa.array([0, 9, 5], pa.int32()).buffers()[1], pa.py_buffer(b"abcde")
+    )
+    return batch.append_column(
+        "more", pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), pieces)
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +306,9 @@ def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
         lambda batch: batch.append_column("more", pa.array([[0] * 2**24], pa.list_(pa.int64()))),
         lambda batch: batch.append_column("more", pa.array([[None] * 9], pa.list_(pa.null()))),
         lambda batch: batch.append_column("more", pa.array([[["x"]]])),
-        lambda batch: pa.record_batch([pa.concat_arrays([each, each]) for each in batch.columns], batch.schema.names),
+        lambda batch: pa.record_batch(
+            [pa.concat_arrays([each, each]) for each in batch.columns], batch.schema.names
+        ),
         lambda batch: batch.slice(1),
         bad_offsets,
         compressed,

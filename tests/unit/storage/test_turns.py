@@ -1,4 +1,5 @@
-"""Turns of writers: each waits until its deadline and no longer, whatever happens to others; nothing that was removed stays in a file."""
+"""Turns of writers: each waits until its deadline and no longer, whatever happens to others;
+nothing that was removed stays in a file."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def hold(pipe: Connection, path: str) -> None:
 
 
 def live_on(pipe: Connection, store: RunStore) -> None:
-    """A child forked in the middle of a transaction: it uses the store, and lives until it is told to end."""
+    """A child forked in the middle of a transaction: it uses the store, and lives until it is told
+    to end."""
     for use in (store.count, lambda: store.new_comparison(PromptConfig("x"))):
         try:
             use()
@@ -75,14 +77,18 @@ def new(store: RunStore) -> str:
 
 
 @pytest.fixture(params=[(3,), (99,)], ids=["wal", "rollback"])
-def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sqlite_url: str) -> Iterator[RunStore]:
+def either(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
+) -> Iterator[RunStore]:
     """A store with each of the journals."""
     monkeypatch.setattr("storage.journal.WAL_SAFE", request.param)
     with RunStore(sqlite_url) as store:
         yield store
 
 
-def test_waiting_writers_fail_side_by_side_at_their_deadline(either: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_writers_fail_side_by_side_at_their_deadline(
+    either: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever is in their way: a thread or another process; it still is when all have failed."""
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.2)
     other = Child(hold, either.location)
@@ -108,12 +114,16 @@ def test_a_writer_on_a_server_waits_until_its_deadline_too(
     with RunStore(postgres_store._engine.url.render_as_string(hide_password=False)) as other:
         with other._write("") as connection:
             connection.exec_driver_sql("SELECT * FROM comparisons FOR UPDATE").all()
-            with pytest.raises(StorageError, match=r"not changed: .* lock timeout .*Another program is writing"):
+            with pytest.raises(
+                StorageError, match=r"not changed: .* lock timeout .*Another program is writing"
+            ):
                 postgres_store.annotate(comparison_id, name="x")
         postgres_store.annotate(comparison_id, name="x")
 
 
-def test_writers_come_in_order_and_an_interrupt_leaves_nothing_behind(sqlite_store: RunStore) -> None:
+def test_writers_come_in_order_and_an_interrupt_leaves_nothing_behind(
+    sqlite_store: RunStore,
+) -> None:
     order: list[int] = []
 
     def write(number: int) -> None:
@@ -142,7 +152,9 @@ def test_a_forked_child_that_lives_on_is_in_nobodys_way(either: RunStore) -> Non
     with either._write(""):
         child = Child(live_on, either)
     for failure in ("The database could not be read", "The comparison was not saved"):
-        assert child.pipe.recv().startswith(f"{failure}: it was closed, or opened before this process was forked")
+        assert child.pipe.recv().startswith(
+            f"{failure}: it was closed, or opened before this process was forked"
+        )
     with RunStore(f"sqlite:///{either.path}") as other:
         new(either), new(other)
         assert child.process.is_alive() and either.count() == 2
@@ -172,17 +184,21 @@ def test_a_link_to_a_database_is_the_same_database(tmp_path: Path) -> None:
         for store in stores:
             new(store)
         assert [store.count() for store in stores] == [3] * 3
-        assert len({store._writing for store in stores}) == len({store.path for store in stores}) == 1
+        assert (
+            len({store._writing for store in stores}) == len({store.path for store in stores}) == 1
+        )
     assert {path.name for path in tmp_path.iterdir()} == {"disk", "folder", "link.db"}
 
 
 @pytest.mark.parametrize("later", ["reader", "writer", "opening"])
 def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
-    """Nor in the index of texts, which is still right. If a reader has a WAL still in use, then when it or another transaction ends,
-    or the database is opened again."""
+    """Nor in the index of texts, which is still right. If a reader has a WAL still in use, then
+    when it or another transaction ends, or the database is opened again."""
     mine, secret = either.of("anna"), "a \ua66e\ua66f\ua670 secret"
     make(mine, secret)
-    kept = [either.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)]
+    kept = [
+        either.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)
+    ]
     files = [Path(f"{either.path}{side}") for side in ("", *SIDES)]
 
     def there() -> bool:

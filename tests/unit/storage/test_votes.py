@@ -1,4 +1,5 @@
-"""Blind votes: each says which runs stood on which side, one a comparison, and all are in the exports."""
+"""Blind votes: each says which runs stood on which side, one a comparison, and all are in the
+exports."""
 
 from __future__ import annotations
 
@@ -14,9 +15,19 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import parsed, read_parquet, save, votes_csv
 
 COLUMNS = [
-    "schema_version", "comparison_id", "vote_id", "created_at", "choice", "left_run_id", "right_run_id", "winner_run_id",
-    "left_rule", "right_rule", "comment", "prompt",
-]  # fmt: skip
+    "schema_version",
+    "comparison_id",
+    "vote_id",
+    "created_at",
+    "choice",
+    "left_run_id",
+    "right_run_id",
+    "winner_run_id",
+    "left_rule",
+    "right_rule",
+    "comment",
+    "prompt",
+]
 
 
 def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
@@ -33,9 +44,16 @@ def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
 def test_vote_is_kept(store: RunStore) -> None:
     for choice in Choice:
         comparison_id, plain, mars = pair(store)
-        vote_id = store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice, comment="short")
+        vote_id = store.add_vote(
+            comparison_id, left_lane=1, right_lane=0, choice=choice, comment="short"
+        )
         vote = store.votes()[0]
-        assert (vote.id, vote.comparison_id, vote.choice, vote.comment) == (vote_id, comparison_id, choice, "short")
+        assert (vote.id, vote.comparison_id, vote.choice, vote.comment) == (
+            vote_id,
+            comparison_id,
+            choice,
+            "short",
+        )
         assert (vote.left_run, vote.right_run, vote.prompt) == (mars, plain, "Who?")
         assert (vote.left_rule, vote.right_rule) == ("mars(theta=0.9)", "none")
         assert vote.winner_run == {Choice.LEFT: mars, Choice.RIGHT: plain}.get(choice)
@@ -46,11 +64,18 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
         store.add_vote(pair(store)[0], left_lane=0, right_lane=1, choice=choice)
         for choice in (Choice.TIE, Choice.RIGHT)
     ]
-    assert [[vote.id for vote in store.votes(limit=1, offset=at)] for at in range(3)] == [[ids[1]], [ids[0]], []]
+    assert [[vote.id for vote in store.votes(limit=1, offset=at)] for at in range(3)] == [
+        [ids[1]],
+        [ids[0]],
+        [],
+    ]
     with pytest.raises(StorageError, match="must be 0 or more"):
         store.votes(limit=-1)
     store.comment_vote(ids[0], "\x00 later")
-    assert [(vote.id, vote.comment) for vote in store.votes()] == [(ids[1], ""), (ids[0], "\x00 later")]
+    assert [(vote.id, vote.comment) for vote in store.votes()] == [
+        (ids[1], ""),
+        (ids[0], "\x00 later"),
+    ]
     with pytest.raises(StorageError, match="A comment may have 10,000 characters at most"):
         store.comment_vote(ids[0], "x" * 10_001)
     with pytest.raises(StorageError, match="There is no vote with the id"):
@@ -61,14 +86,20 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
 def test_vote_is_one_and_between_the_last_runs_of_two_lanes(store: RunStore) -> None:
     comparison_id, _, mars = pair(store)
     again = store.save_run(comparison_id, make_trace(new_tokens=3, prompt="Who?"), lane=0, order=7)
-    for left, right, message in ((0, 0, "one lane"), (0, 2, "lane 3 of the comparison has no run"), (-1, 0, "no run")):
+    for left, right, message in (
+        (0, 0, "one lane"),
+        (0, 2, "lane 3 of the comparison has no run"),
+        (-1, 0, "no run"),
+    ):
         with pytest.raises(StorageError, match=message):
             store.add_vote(comparison_id, left_lane=left, right_lane=right, choice=Choice.TIE)
     assert store.votes() == ()
     store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
     with pytest.raises(StorageError, match="this comparison has one already"):
         store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
-    assert [(vote.choice, vote.left_run, vote.right_run) for vote in store.votes()] == [(Choice.LEFT, again, mars)]
+    assert [(vote.choice, vote.left_run, vote.right_run) for vote in store.votes()] == [
+        (Choice.LEFT, again, mars)
+    ]
 
 
 def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
@@ -90,7 +121,9 @@ def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
         ("8", "'@x", "mars(theta=0.9)")
     }
     assert [row["created_at"] for row in exact] == [vote.created_at for vote in store.votes()[::-1]]
-    assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [pairs[2][0]]
+    assert [row["comparison_id"] for row in parsed(votes_csv(store, [pairs[2][0]]))] == [
+        pairs[2][0]
+    ]
 
 
 def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:
@@ -99,7 +132,11 @@ def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:
         store.add_vote(gone, left_lane=0, right_lane=1, choice=choice)
     store.add_vote(pair(store)[0], left_lane=1, right_lane=0, choice=Choice.LEFT)
     mars = "mars(theta=0.9)"
-    counted = [("none", mars, Choice.LEFT, 2), ("none", mars, Choice.TIE, 1), (mars, "none", Choice.LEFT, 1)]
+    counted = [
+        ("none", mars, Choice.LEFT, 2),
+        ("none", mars, Choice.TIE, 1),
+        (mars, "none", Choice.LEFT, 1),
+    ]
     assert sorted(map(astuple, store.vote_counts())) == sorted(counted)
     store.delete(gone)
     assert sorted(map(astuple, store.vote_counts())) == sorted([counted[0], counted[2]])
@@ -109,7 +146,13 @@ def test_rounds_that_asked_nothing_are_counted(store: RunStore) -> None:
     same = make_trace(new_tokens=3)
     for traces, source in (
         ((same, same), Source.VOTE),  # the one that counts
-        ((same, make_trace(rule="mars", theta=0.3, new_tokens=9, prompt=same.config.prompt.text)), Source.VOTE),
+        (
+            (
+                same,
+                make_trace(rule="mars", theta=0.3, new_tokens=9, prompt=same.config.prompt.text),
+            ),
+            Source.VOTE,
+        ),
         ((same, replace(same, status=Status.CANCELLED)), Source.VOTE),
         ((same, same, same), Source.VOTE),
         ((same,), Source.VOTE),

@@ -1,4 +1,5 @@
-"""Many processes on one study, and some of them killed: every task is done, nothing is lost and nothing is there twice."""
+"""Many processes on one study, and some of them killed: every task is done, nothing is lost and
+nothing is there twice."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ from tests.unit.storage.studying import LEASE_S, counts, run_out
 TASKS, LANES = 12, 2
 
 
-def at_work(pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = "") -> None:
-    """Works off a study; says what it does, and goes on when it is told so. ``dies``: the beginning of a statement after whose second
-    one it kills itself, in the middle of a transaction."""
+def at_work(
+    pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = ""
+) -> None:
+    """Works off a study; says what it does, and goes on when it is told so. ``dies``: the beginning
+    of a statement after whose second one it kills itself, in the middle of a transaction."""
 
     def say(*words: object) -> None:
         pipe.send(words)
@@ -38,7 +41,9 @@ def trace_of(task: int, lane: int) -> Trace:
     return make_trace(rule=("strict", "mars")[lane], seed=task, new_tokens=12)
 
 
-def work(store: RunStore, study_id: str, worker: str, lease_s: float, say: Callable[..., object]) -> None:
+def work(
+    store: RunStore, study_id: str, worker: str, lease_s: float, say: Callable[..., object]
+) -> None:
     """Until all tasks are done, by whomever."""
     while (progress := store.study_progress(study_id)).done < progress.tasks:
         claim = store.claim_task(study_id, worker, lease_s)
@@ -51,7 +56,9 @@ def work(store: RunStore, study_id: str, worker: str, lease_s: float, say: Calla
 def _work_off(store: RunStore, claim: Claim, say: Callable[..., object]) -> None:
     there = store.task_results(claim.study_id, claim.task)
     for lane in {0, 1} - set(there):
-        store.save_result(claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane)
+        store.save_result(
+            claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane
+        )
         say("saved", claim.task, lane)
     store.finish_task(claim, {lane: {"same": True} for lane in range(LANES)})
     say("finished", claim.task)
@@ -71,7 +78,9 @@ def planned(url: str, tasks: int) -> str:
 def assert_whole(store: RunStore, study_id: str, tasks: int) -> None:
     """Every lane of every task has one result, whose run is there and whole; nothing else is."""
     found = store.results(study_id)
-    assert [(one.task, one.lane) for one in found] == [(task, lane) for task in range(tasks) for lane in range(LANES)]
+    assert [(one.task, one.lane) for one in found] == [
+        (task, lane) for task in range(tasks) for lane in range(LANES)
+    ]
     run_ids = [run_id for result in found for run_id in result.run_ids]
     assert len(set(run_ids)) == len(found) == counts(store)["runs"]
     assert counts(store)["comparisons"] == tasks
@@ -83,11 +92,14 @@ def assert_whole(store: RunStore, study_id: str, tasks: int) -> None:
         assert [run.lane for run in runs] == list(range(LANES))
         assert all(same(run.trace, trace_of(run.trace.config.seed, run.lane)) for run in runs)
     records = store.records(run_ids)
-    assert [(one.config.seed, one.lane) for one in records] == [(one.task, one.lane) for one in found]
+    assert [(one.config.seed, one.lane) for one in records] == [
+        (one.task, one.lane) for one in found
+    ]
 
 
 def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
-    """Three at work, two of them killed at any time; their tasks go on when the leases have run out."""
+    """Three at work, two of them killed at any time; their tasks go on when the leases have run
+    out."""
     rng = random.Random(7)
     study_id = planned(url, TASKS)
     children = [Child(at_work, url, study_id, f"w{number}", 1.0) for number in range(3)]
@@ -110,7 +122,9 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
         assert len(store.study_progress(study_id).workers) == 3
 
 
-def test_worker_waits_longer_than_the_page(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_waits_longer_than_the_page(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
     monkeypatch.setattr("storage.studies.claims.PATIENCE_S", 0.3)
     with RunStore(sqlite_url) as store, RunStore(sqlite_url) as other:
@@ -120,7 +134,10 @@ def test_worker_waits_longer_than_the_page(sqlite_url: str, monkeypatch: pytest.
             pytest.raises(StorageError, match="The study was not saved: database is locked"),
         ):
             store.new_study("", {}, 1)
-        with other._write("") as _held, pytest.raises(StorageError, match="No task was claimed: database is locked"):
+        with (
+            other._write("") as _held,
+            pytest.raises(StorageError, match="No task was claimed: database is locked"),
+        ):
             store.claim_task(study_id, "w", LEASE_S)
         with ThreadPoolExecutor(1) as pool:
             with other._write("") as _held:

@@ -1,4 +1,5 @@
-"""The recipe for heads: values of written texts, chains, the loss and its gradient, a stopped training, both formats."""
+"""The recipe for heads: values of written texts, chains, the loss and its gradient, a stopped
+training, both formats."""
 
 from __future__ import annotations
 
@@ -26,16 +27,23 @@ from training.head.model import frequent_ids
 from training.head.rounds import Place, Training
 from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
 
-_SMALL = Synthesis(cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3)
+_SMALL = Synthesis(
+    cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3
+)
 _HERE = Place(0, 1, torch.device("cpu"))
 _STEPS = 4
 
 
 def _tiny() -> Eagle3Head:
     layer = LlamaConfig(
-        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=4,
-    )  # fmt: skip
+        vocab_size=20,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=4,
+    )
     torch.manual_seed(3)
     head = Eagle3Head(HeadConfig(layer, 16, 20, 20, (0, 1, 2)))
     for weight in head.parameters():
@@ -44,7 +52,8 @@ def _tiny() -> Eagle3Head:
 
 
 def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> list[Tensor]:
-    """One sequence [N], one entry after the other: the prefix up to ``anchor``, then tokens given by the teacher."""
+    """One sequence [N], one entry after the other: the prefix up to ``anchor``, then tokens given
+    by the teacher."""
     keys: list[Tensor] = []
     values: list[Tensor] = []
     states: list[Tensor] = []
@@ -52,7 +61,9 @@ def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> li
     for place in range(anchor + _STEPS):
         if place <= anchor:
             hidden = head.fuse(features[None, place : place + 1])
-        residual, query, key, value = project(head, ids[None, place : place + 1], hidden, torch.tensor([[place]]))
+        residual, query, key, value = project(
+            head, ids[None, place : place + 1], hidden, torch.tensor([[place]])
+        )
         keys.append(key)
         values.append(value)
         attended = nn.functional.scaled_dot_product_attention(
@@ -77,7 +88,9 @@ def test_unrolled_chains_equal_drafting_one_by_one() -> None:
                 steps[0][row, : anchor + 1], torch.stack(single[: anchor + 1]), atol=1e-5, rtol=0
             )
             chained = torch.stack([each[row, column] for each in steps[1:]])
-            torch.testing.assert_close(chained, torch.stack(single[anchor + 1 :]), atol=1e-5, rtol=0)
+            torch.testing.assert_close(
+                chained, torch.stack(single[anchor + 1 :]), atol=1e-5, rtol=0
+            )
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +105,11 @@ def _open(folder: Path) -> tuple[Any, Any]:
 
 
 @torch.inference_mode()
-def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_target_s_own(target: Path) -> None:
-    """Rows stand at positions of their own and start anew; the oracle is transformers' own attention over one text."""
+def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_target_s_own(
+    target: Path,
+) -> None:
+    """Rows stand at positions of their own and start anew; the oracle is transformers' own
+    attention over one text."""
     model, tokenizer = _open(target)
     pack(model)
     writer = Writer(model, tokenizer, (0, 1), _SMALL, 5)
@@ -127,7 +143,10 @@ def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> No
 
 
 def test_batches_hold_every_sample_once_and_no_more_entries_than_allowed() -> None:
-    samples = [Sample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0)) for length in (5, 9, 30, 12, 40, 7, 8)]
+    samples = [
+        Sample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
+        for length in (5, 9, 30, 12, 40, 7, 8)
+    ]
     groups = list(batches(samples, 40, rounds.random.Random(1)))
     assert sorted(map(id, samples)) == sorted(id(sample) for group in groups for sample in group)
     assert all(len(group) * max(len(sample.ids) for sample in group) <= 40 for group in groups)
@@ -144,7 +163,9 @@ class _Stopped(Exception):
 def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = argparse.Namespace(target=str(target), out=tmp_path, tokens=1_500, shard=500, vocabulary=40, seed=1)
+    options = argparse.Namespace(
+        target=str(target), out=tmp_path, tokens=1_500, shard=500, vocabulary=40, seed=1
+    )
     updates: list[float] = []
     update = Learner.update
 
@@ -172,16 +193,30 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     stop, first = -1, len(updates)
     monkeypatch.setattr(Training, "_keep", keep)
     Training(options, _HERE, _SMALL).run()
-    curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
+    curve = [
+        json.loads(line)
+        for line in (tmp_path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert [line["round"] for line in curve if line["visit"] == 1] == [1, 2, 3]
-    assert len(updates) > first and updates[0] < updates[first - 2] and updates[-1] < 0.5  # warmed up, then down
+    assert (
+        len(updates) > first and updates[0] < updates[first - 2] and updates[-1] < 0.5
+    )  # warmed up, then down
     assert not list(tmp_path.glob("*.part"))
     for form in ("specforge", "speculators"):
         pair = ModelPool(device="cpu").get(custom_pair(str(target), None, str(tmp_path / form)))
         assert pair.head is not None and pair.head.config.draft_vocabulary == 40
         texts = {
-            kind: decoded(pair, config_for(pair, DrafterConfig(kind), Sampling(0.0), prompt=PromptConfig("ab", chat=False), new=24))
+            kind: decoded(
+                pair,
+                config_for(
+                    pair,
+                    DrafterConfig(kind),
+                    Sampling(0.0),
+                    prompt=PromptConfig("ab", chat=False),
+                    new=24,
+                ),
+            )
             for kind in ("none", "eagle3")
-        }  # fmt: skip
+        }
         assert texts["none"].token_ids == texts["eagle3"].token_ids
         assert texts["eagle3"].summary.drafted > 0

@@ -25,10 +25,14 @@ def bundled() -> Pair:
     return ModelPool().get(BUNDLED_PAIR)
 
 
-def generate(pair: Pair, text: str, kind: str, temperature: float, seed: int = 0, *, chat: bool = True) -> Trace:
+def generate(
+    pair: Pair, text: str, kind: str, temperature: float, seed: int = 0, *, chat: bool = True
+) -> Trace:
     drafter = DrafterConfig(kind, tree=TREE if kind == "eagle3" else None)
     prompt = PromptConfig(text, chat=chat)
-    return decoded(pair, config_for(pair, drafter, Sampling(temperature), prompt=prompt, new=64, seed=seed))
+    return decoded(
+        pair, config_for(pair, drafter, Sampling(temperature), prompt=prompt, new=64, seed=seed)
+    )
 
 
 def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
@@ -40,10 +44,21 @@ def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
 
 
 def test_weights_are_small_safe_and_complete() -> None:
-    files = {path.relative_to(WEIGHTS).as_posix(): path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(WEIGHTS).as_posix(): path.stat().st_size
+        for path in WEIGHTS.rglob("*")
+        if path.is_file()
+    }
     assert sum(files.values()) < 32_000_000
-    of_models = product(("target", "draft"), ("model.safetensors", "config.json", "generation_config.json"))
-    assert {*map("/".join, of_models), "README.md", "eagle3/model.safetensors", "eagle3/config.json"} <= files.keys()
+    of_models = product(
+        ("target", "draft"), ("model.safetensors", "config.json", "generation_config.json")
+    )
+    assert {
+        *map("/".join, of_models),
+        "README.md",
+        "eagle3/model.safetensors",
+        "eagle3/config.json",
+    } <= files.keys()
     assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
 
@@ -52,9 +67,14 @@ def test_weights_are_small_safe_and_complete() -> None:
 def test_strict_is_generate_at_temperature_0(bundled: Pair, odd: str) -> None:
     prompt = odd or held_out()[0].question
     ids = bundled.tokenizer.apply_chat_template(
-        [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        [{"role": "user", "content": prompt}],
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
     )["input_ids"]
-    output = bundled.target.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64)
+    output = bundled.target.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64
+    )
     expected = tuple(output[0, ids.shape[1] :].tolist())
     for kind in ("none", "model", "ngram", "eagle3"):
         assert generate(bundled, prompt, kind, 0.0).token_ids == expected
@@ -67,10 +87,12 @@ def test_plain_text_is_continued_without_the_chat_template(bundled: Pair) -> Non
 
 
 def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
-    """On the first 10 of the 300 held-out problems of the card; the bounds are those that the pair was made to reach.
+    """On the first 10 of the 300 held-out problems of the card; the bounds are those that the pair
+    was made to reach.
 
-    A pair that is right half of the time gets 9 of 10 with a chance of 1 %. Standard errors of τ over these problems: 0.22 of 3.98 and
-    0.24 of 7.0 (tree) at temperature 0, 0.14 of 5.2 (chain), 0.15 of 3.3 and 0.09 of 4.3 (mars) at temperature 1.
+    A pair that is right half of the time gets 9 of 10 with a chance of 1 %. Standard errors of τ
+    over these problems: 0.22 of 3.98 and 0.24 of 7.0 (tree) at temperature 0, 0.14 of 5.2 (chain),
+    0.15 of 3.3 and 0.09 of 4.3 (mars) at temperature 1.
     """
     strict = measure(bundled, "strict", 0.0, GREEDY, 10)
     assert strict.accuracy >= 0.9
@@ -84,19 +106,30 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
 
 
 def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
-    """Read back from the card: the table, the two outputs, and how the weights differ from the recipe."""
+    """Read back from the card: the table, the two outputs, and how the weights differ from the
+    recipe."""
     stored = (WEIGHTS / "README.md").read_text(encoding="utf-8")
     row = r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$"
     rows = [
         Measured(
-            rule, float(temperature), drafts, float(right) / 100, float(tau), float(low) / 100, float(relaxed) / 100
+            rule,
+            float(temperature),
+            drafts,
+            float(right) / 100,
+            float(tau),
+            float(low) / 100,
+            float(relaxed) / 100,
         )
-        for rule, temperature, drafts, right, tau, low, relaxed in re.findall(row, stored, re.MULTILINE)
+        for rule, temperature, drafts, right, tau, low, relaxed in re.findall(
+            row, stored, re.MULTILINE
+        )
     ]
     outputs = re.findall(r"^> \*\*(.+)\*\*\n>\n> ((?:.+\n)+)", stored, re.MULTILINE)
     configs = [SimpleNamespace(prompt=PromptConfig(prompt)) for prompt, _ in outputs]
     texts = [text.rstrip("\n").replace("\n> ", "\n") for _, text in outputs]
-    examples: Any = [SimpleNamespace(config=each, text=text) for each, text in zip(configs, texts, strict=True)]
+    examples: Any = [
+        SimpleNamespace(config=each, text=text) for each, text in zip(configs, texts, strict=True)
+    ]
     seen = re.search(r"(\d+) of their (\d+) equations", stored)
     assert len(rows) == 11 and len(examples) == 2 and seen
     provenance = (WEIGHTS / "PROVENANCE.md").read_text(encoding="utf-8").strip()

@@ -1,4 +1,5 @@
-"""Services over a small real pair, which is loaded once a process, and a page that is never served."""
+"""Services over a small real pair, which is loaded once a process, and a page that is never
+served."""
 
 from __future__ import annotations
 
@@ -59,14 +60,18 @@ def place(services: Services) -> Services:
 
 
 @pytest.fixture(scope="module")
-def lasting(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def lasting(
+    pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Services]:
     """``services`` of all tests of a file."""
     with RunStore(f"sqlite:///{tmp_path_factory.mktemp('lasting') / 'runs.db'}") as store:
         yield Services(pool, store, (spec,), order=lambda lanes: list(reversed(range(lanes))))
 
 
 @pytest.fixture(scope="session")
-def traces(pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
+def traces(
+    pool: ModelPool, spec: PairSpec, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Trace, ...]:
     """The runs of FORM, by lane."""
     with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
         list(run_comparison(Services(pool, store, (spec,)), FORM, "visitor"))

@@ -1,4 +1,5 @@
-"""What tests of the page share: settings, stored runs, what came of them, and what is hostile or breaks."""
+"""What tests of the page share: settings, stored runs, what came of them, and what is hostile or
+breaks."""
 
 from __future__ import annotations
 
@@ -27,21 +28,39 @@ from ui.tabs.sweep.form import SweepForm
 from ui.token_view.whatif import codes
 
 FORM = Form(
-    prompt="Once upon a time", pair="bundled", temperature=1.0, k=4, max_new_tokens=24, seed=3, mode="greedy",
+    prompt="Once upon a time",
+    pair="bundled",
+    temperature=1.0,
+    k=4,
+    max_new_tokens=24,
+    seed=3,
+    mode="greedy",
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
-)  # fmt: skip
+)
 SWEEP = SweepForm(
-    prompts="Once\nTwice", pair="bundled", rule="mars", parameter="theta", values="0.1 0.9", temperatures="1", ks="3",
-    max_new_tokens=8, seed=3,
-)  # fmt: skip
+    prompts="Once\nTwice",
+    pair="bundled",
+    rule="mars",
+    parameter="theta",
+    values="0.1 0.9",
+    temperatures="1",
+    ks="3",
+    max_new_tokens=8,
+    seed=3,
+)
 HIGH, LOW = 1, 2  # bits of a code, as rows.js reads them
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
-LONG = replace(FORM, temperature=0.0, max_new_tokens=3900)  # the random model does not end by itself
+LONG = replace(
+    FORM, temperature=0.0, max_new_tokens=3900
+)  # the random model does not end by itself
 
 
 def place_of(store: RunStore, **more: Any) -> Services:
-    """For tests that load no model. Without the catalog's first pair, a page begins with the bundled one."""
-    return Services(ModelPool(device="cpu", dtype="float32"), store, **{"catalog": CATALOG[1:]} | more)
+    """For tests that load no model. Without the catalog's first pair, a page begins with the
+    bundled one."""
+    return Services(
+        ModelPool(device="cpu", dtype="float32"), store, **{"catalog": CATALOG[1:]} | more
+    )
 
 
 def client_of(services: Services) -> TestClient:
@@ -83,7 +102,8 @@ def lose_device(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 
 @contextmanager
 def one_loop() -> Iterator[None]:
-    """Around a page that is never served: Gradio makes event loops for it, which nobody would close. Here it is one."""
+    """Around a page that is never served: Gradio makes event loops for it, which nobody would
+    close. Here it is one."""
     loop = asyncio.new_event_loop()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio, "new_event_loop", lambda: loop)
@@ -100,14 +120,21 @@ def contrast(one: str, other: str) -> float:
 
 def _luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def keep(
-    store: RunStore, prompt: str = "Tell me.", rules: Sequence[str] = ("strict", "mars"), *, source: Source = Source.COMPARE,
-    new_tokens: int = 8, **more: Any,
-) -> str:  # fmt: skip
+    store: RunStore,
+    prompt: str = "Tell me.",
+    rules: Sequence[str] = ("strict", "mars"),
+    *,
+    source: Source = Source.COMPARE,
+    new_tokens: int = 8,
+    **more: Any,
+) -> str:
     """The id of a saved comparison of made-up runs."""
     comparison = store.new_comparison(PromptConfig(prompt), source=source)
     for lane, rule in enumerate(rules):
@@ -132,7 +159,11 @@ class Judged(NamedTuple):
 
 def judged(trace: Trace) -> list[Judged]:
     drafted = [token for step in trace.steps for token in step.tokens if token.node]
-    return list(itertools.starmap(Judged, zip(drafted, map(int, codes(trace).replace(",", "")), strict=True)))
+    return list(
+        itertools.starmap(
+            Judged, zip(drafted, map(int, codes(trace).replace(",", "")), strict=True)
+        )
+    )
 
 
 def said(frame: Any) -> tuple[str, str]:

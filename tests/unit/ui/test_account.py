@@ -1,4 +1,5 @@
-"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever asks."""
+"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever
+asks."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def prompts(place: Services, request: Asking) -> list[str]:
 def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Services) -> None:
     keep(place, Asking())
     mine, other = look(place, Asking()), look(place, Asking(TWO))
-    assert "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
+    assert (
+        "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
+    )
     assert "Nothing of yours" in other.counts and not other.anything
     for days, words in ((30, "stored for 30 days"), (None, "until you delete them")):
         line = consent_line(replace(place, retention_days=days))
@@ -87,13 +90,21 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Servi
     panel = read_panel(look(place, Asking()).html())
     (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
     asked = re.compile(field.attributes["pattern"])
-    assert all(map(asked.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(map(asked.fullmatch, ("", "del")))
-    assert "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text and panel.one("form").hidden
+    assert all(map(asked.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(
+        map(asked.fullmatch, ("", "del"))
+    )
+    assert (
+        "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text
+        and panel.one("form").hidden
+    )
     for word in (None, "", "no", ["delete"], HOSTILE):
         answer = act(place, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
         assert answer.state == "failed" and prompts(place, Asking()) == ["gone"]
     answer = act(place, Asking(), {"action": "delete", "word": " Delete "})
-    assert answer.message.startswith("Deleted for good: 1 comparison with 2 runs.") and answer.state == "done"
+    assert (
+        answer.message.startswith("Deleted for good: 1 comparison with 2 runs.")
+        and answer.state == "done"
+    )
     assert not answer.anything and not answer.shares
     assert prompts(place, Asking(TWO)) == ["stays"] and place.store.load(other)
     with pytest.raises(StorageError):
@@ -105,16 +116,29 @@ def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
-    for asking in (Asking(), Asking(TWO), Asking("", subject="7")):  # without signing in, or without a cookie
+    for asking in (
+        Asking(),
+        Asking(TWO),
+        Asking("", subject="7"),
+    ):  # without signing in, or without a cookie
         assert act(place, asking, {"action": "move"}).state == "failed"
     assert "1 comparison with 2 runs" in look(place, signed).movable
-    assert act(place, signed, {"action": "move"}).message == "Moved to your account: 1 comparison with 2 runs."
-    assert prompts(place, signed) == ["before"] and prompts(place, Asking()) == [] and look(place, signed).movable == ""
+    assert (
+        act(place, signed, {"action": "move"}).message
+        == "Moved to your account: 1 comparison with 2 runs."
+    )
+    assert (
+        prompts(place, signed) == ["before"]
+        and prompts(place, Asking()) == []
+        and look(place, signed).movable == ""
+    )
     assert [link.object_id for link in look(place, signed).shares] == [shared]
     assert prompts(place, Asking(TWO)) == ["another's"]
 
 
-def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place: Services, store: RunStore) -> None:
+def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
+    place: Services, store: RunStore
+) -> None:
     kept = keep(place, Asking())
     mine = place.seen_by(Asking())
     share = {"action": "share"}
@@ -130,7 +154,10 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(place:
 
 def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunStore, "counts", failing("The database could not be read."))
-    for shown in (look(place, Asking()), act(place, Asking(), {"action": "delete", "word": "delete"})):
+    for shown in (
+        look(place, Asking()),
+        act(place, Asking(), {"action": "delete", "word": "delete"}),
+    ):
         assert shown.message == "The database could not be read." and shown.state == "failed"
 
 
@@ -140,7 +167,10 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     shown = look(place, Asking(subject=HOSTILE)).html()
     assert_inert(shown)
     panel = read_panel(shown)
-    assert "<img src=x" in panel.one(".mars-account-who").text and "<img src=x" in panel.all("a")[0].text
+    assert (
+        "<img src=x" in panel.one(".mars-account-who").text
+        and "<img src=x" in panel.all("a")[0].text
+    )
     assert panel.all("a")[0].attributes["href"] == f"?comparison={kept}"
 
 
@@ -148,15 +178,22 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
     """By its owner alone: beside what is shared, or in the panel."""
     kept = keep(place, Asking(), HOSTILE)
     mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
-    press, end = ({"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare"))
+    press, end = (
+        {"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare")
+    )
     assert not share_of(mine, Shared.COMPARISON, kept).shared
     link = act_share(mine, press)
     made = read_panel(link.html())
     assert link.shared and place.store.through(link.token).load(kept).prompt.text == HOSTILE
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
-    assert set(json.loads(address)) == {"comparison", "share"} and not made.one(".mars-share-link").hidden
+    assert (
+        set(json.loads(address)) == {"comparison", "share"}
+        and not made.one(".mars-share-link").hidden
+    )
     again = read_panel(share_of(mine, Shared.COMPARISON, kept).html())
-    assert again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
+    assert (
+        again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
+    )
     refused = act_share(other, press)
     assert refused.token == "" and "There is no comparison" in refused.message
     assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
@@ -173,16 +210,23 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> Non
             place.store.through(gone)
 
 
-def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(store: RunStore, page: gr.Blocks) -> None:
+def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
+    store: RunStore, page: gr.Blocks
+) -> None:
     private = Services(ModelPool(device="cpu"), store, sign_in=True)
     assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
     assert len(page.fns) == 0 and not page.expects_oauth
     keep(private, Asking())
-    assert act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed" and store.count() == 1
+    assert (
+        act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
+        and store.count() == 1
+    )
 
 
 @pytest.mark.parametrize("sign_in", [False, True])
-def test_none_of_its_events_is_an_endpoint_for_programs(place: Services, page: gr.Blocks, sign_in: bool) -> None:
+def test_none_of_its_events_is_an_endpoint_for_programs(
+    place: Services, page: gr.Blocks, sign_in: bool
+) -> None:
     public = replace(place, sign_in=sign_in)
     build_account(public, gr.Tab("History"))
     page.default_config.attach_load_events()
@@ -216,7 +260,9 @@ def test_the_export_is_ones_own_and_leaves_nothing_behind(
     assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
     assert "no-store" in answer.headers["cache-control"] and set(tmp_path.iterdir()) == before
     assert "my own words" in unzipped(answer.content)
-    assert "my own words" not in unzipped(client.get(PATH, headers={"cookie": f"{COOKIE}={TWO}"}).content)
+    assert "my own words" not in unzipped(
+        client.get(PATH, headers={"cookie": f"{COOKIE}={TWO}"}).content
+    )
     assert client.get(PATH).status_code == 403
 
 
@@ -229,25 +275,40 @@ def test_a_full_disk_ends_the_export_in_a_sentence(
     place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("storage.export.everything.ZipFile", failing("No space left on device", OSError))
+    monkeypatch.setattr(
+        "storage.export.everything.ZipFile", failing("No space left on device", OSError)
+    )
     before = set(tmp_path.iterdir())
     answer = client_of(place).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
-    assert answer.status_code == 503 and answer.text.count("\n") == 1 and str(tmp_path) not in answer.text
-    assert answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
+    assert (
+        answer.status_code == 503
+        and answer.text.count("\n") == 1
+        and str(tmp_path) not in answer.text
+    )
+    assert (
+        answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
+    )
 
 
-def test_few_downloads_of_a_visitor_are_written_at_once(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whatever address; visitors without a cookie count as one, and the library of the figures is no download."""
+def test_few_downloads_of_a_visitor_are_written_at_once(
+    place: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whatever address; visitors without a cookie count as one, and the library of the figures
+    is no download."""
     inner: dict[tuple[str, str], list[tuple[str, str]]] = {
-        ("", ""): [(ONE, "1")], (ONE, "1"): [(ONE, "2"), (ONE, "1")], (ONE, "2"): [(ONE, "3"), (ONE, "3"), (TWO, "3"), ("", "3")],
+        ("", ""): [(ONE, "1")],
+        (ONE, "1"): [(ONE, "2"), (ONE, "1")],
+        (ONE, "2"): [(ONE, "3"), (ONE, "3"), (TWO, "3"), ("", "3")],
         ("", "3"): [("", "4")],
-    }  # fmt: skip
+    }
     answers: dict[tuple[str, str], list[int]] = {}
     paths = iter([*handlers(place), "/downloads/runs.csv"] * 9)
 
     def ask(asked: tuple[str, str]) -> int:
         path = next(paths).replace("{name}", "runs.csv")
-        return client.get(path, params={"at": asked[1]}, headers={"cookie": f"{COOKIE}={asked[0]}"}).status_code
+        return client.get(
+            path, params={"at": asked[1]}, headers={"cookie": f"{COOKIE}={asked[0]}"}
+        ).status_code
 
     def busy(_: Services, request: Request) -> Response:
         """Asks for others while it is written."""

@@ -1,4 +1,5 @@
-"""The endpoints for programs, asked by the real client over HTTP: named, typed, one sentence for bad input, and nothing is lost."""
+"""The endpoints for programs, asked by the real client over HTTP: named, typed, one sentence for
+bad input, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +32,11 @@ from ui.jobs.services import Services
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 DOCS = ROOT / "docs" / "api.md"
 ASK: dict[str, Any] = {"prompt": "Once upon", "max_new_tokens": 24, "temperature": 1.0, "seed": 2}
-LONG = {"prompt": "Once", "max_new_tokens": 4000, "rules": ["none"] * 4}  # a random model that does not end by itself
+LONG = {
+    "prompt": "Once",
+    "max_new_tokens": 4000,
+    "rules": ["none"] * 4,
+}  # a random model that does not end by itself
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +66,14 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
     assert not info["unnamed_endpoints"]
     for endpoint in info["named_endpoints"].values():
         assert all(parameter["type"] for parameter in endpoint["parameters"])
-        assert "request" not in {parameter["parameter_name"] for parameter in endpoint["parameters"]}
+        assert "request" not in {
+            parameter["parameter_name"] for parameter in endpoint["parameters"]
+        }
         assert len(endpoint["returns"]) == 1
     events = httpx.get(f"{server.url}config").json()["dependencies"]
-    assert {event["api_name"] for event in events if event["api_visibility"] != "private"} == set(NAMES)
+    assert {event["api_name"] for event in events if event["api_visibility"] != "private"} == set(
+        NAMES
+    )
 
 
 def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(services: Services) -> None:
@@ -73,7 +82,9 @@ def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(services: 
         for source in (Source.COMPARE, Source.SWEEP, Source.STUDY)
     )
     api = Api(services)
-    listed, everything = ([row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True))
+    listed, everything = (
+        [row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True)
+    )
     assert single in listed and not set(batches) & set(listed)
     assert {single, *batches} <= set(everything)
 
@@ -82,18 +93,27 @@ def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots: dict[str, Any] = {}
-    monkeypatch.setattr("ui.api.endpoints.endpoint", lambda _, api_name, **options: slots.update({api_name: options}))
+    monkeypatch.setattr(
+        "ui.api.endpoints.endpoint",
+        lambda _, api_name, **options: slots.update({api_name: options}),
+    )
     build_api(services)
     assert slots == {"compare": dict(COMPUTES)} | {name: {} for name in NAMES[1:]}
 
 
-def test_a_comparison_is_answered_as_it_is_saved(saved: RunStore, client: Client, asked: dict[str, Any]) -> None:
+def test_a_comparison_is_answered_as_it_is_saved(
+    saved: RunStore, client: Client, asked: dict[str, Any]
+) -> None:
     stored = saved.load(asked["id"])
     assert [run["rule"] for run in asked["runs"]] == ["strict", "mars"]
     assert (asked["state"], asked["prompt"]) == ("completed", ASK["prompt"])
     for run, one in zip(asked["runs"], stored.runs, strict=True):
         summary = one.trace.summary
-        assert (run["text"], run["tau"], run["tokens_per_s"]) == (one.trace.text, summary.tau, summary.tokens_per_s)
+        assert (run["text"], run["tau"], run["tokens_per_s"]) == (
+            one.trace.text,
+            summary.tau,
+            summary.tokens_per_s,
+        )
         assert (run["seed"], run["temperature"], run["max_new_tokens"]) == (2, 1.0, 24)
         assert tuple(run["token_ids"]) == one.trace.token_ids
     assert client.predict(asked["id"], api_name="/comparison") == asked
@@ -109,11 +129,15 @@ def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client
     first, other = asked["runs"]
     assert first["speed_ratio"] == first["speed_ratio_low"] == first["speed_ratio_high"] == 1
     ratios = [ours / base for ours, base in zip(other["speeds"], first["speeds"], strict=True)]
-    assert len(ratios) == 3 and other["speed_ratio"] == pytest.approx(statistics.geometric_mean(ratios))
+    assert len(ratios) == 3 and other["speed_ratio"] == pytest.approx(
+        statistics.geometric_mean(ratios)
+    )
     assert other["speed_ratio_low"] < other["speed_ratio"] < other["speed_ratio_high"]
 
 
-def test_a_divergence_names_both_tokens_and_their_cause(client: Client, asked: dict[str, Any]) -> None:
+def test_a_divergence_names_both_tokens_and_their_cause(
+    client: Client, asked: dict[str, Any]
+) -> None:
     strict, mars = asked["runs"]
     (parted,) = client.predict(asked["id"], api_name="/divergences")
     assert strict["same_text"] is True and strict["divergence"] is None
@@ -129,7 +153,10 @@ def test_tokens_make_the_text_and_the_counts(client: Client, asked: dict[str, An
         tokens = client.predict(asked["id"], lane, api_name="/tokens")
         assert "".join(token["text"] for token in tokens) == run["text"]
         counted = [token["outcome"] for token in tokens]
-        assert all(counted.count(name) == run[name] for name in ("accepted", "relaxed", "recovered", "bonus"))
+        assert all(
+            counted.count(name) == run[name]
+            for name in ("accepted", "relaxed", "recovered", "bonus")
+        )
 
 
 def test_given_tokens_are_said_and_the_text_goes_on(client: Client, asked: dict[str, Any]) -> None:
@@ -140,7 +167,9 @@ def test_given_tokens_are_said_and_the_text_goes_on(client: Client, asked: dict[
     assert (run["text"], run["token_ids"]) == (strict["text"], strict["token_ids"][7:])
     tokens = client.predict(again["id"], api_name="/tokens")
     assert [token["outcome"] for token in tokens[:7]] == ["given"] * 7
-    assert [token["position"] for token in tokens if token["outcome"] != "rejected"] == list(range(24))
+    assert [token["position"] for token in tokens if token["outcome"] != "rejected"] == list(
+        range(24)
+    )
 
 
 def test_what_json_cannot_hold_is_null_or_inf(client: Client, asked: dict[str, Any]) -> None:
@@ -150,16 +179,24 @@ def test_what_json_cannot_hold_is_null_or_inf(client: Client, asked: dict[str, A
     tokens = client.predict(asked["id"], api_name="/tokens")
     json.dumps(tokens, allow_nan=False)
     assert {token["q"] for token in tokens if token["outcome"] in ("recovered", "bonus")} == {None}
-    assert finite({"a": (float("nan"), float("-inf"), 0.5, Status.FAILED)}) == {"a": [None, "-inf", 0.5, "failed"]}
+    assert finite({"a": (float("nan"), float("-inf"), 0.5, Status.FAILED)}) == {
+        "a": [None, "-inf", 0.5, "failed"]
+    }
 
 
 def test_rules_may_be_written_in_several_ways(client: Client) -> None:
     mars = {"rule": "mars", "parameters": {"theta": 0.8}}
     for rules in (
-        ["none", "mars(theta=0.8)"], [" none ", "mars( theta = 0.8 )"], [{"rule": "none"}, mars], json.dumps(["none", mars])
-    ):  # fmt: skip
+        ["none", "mars(theta=0.8)"],
+        [" none ", "mars( theta = 0.8 )"],
+        [{"rule": "none"}, mars],
+        json.dumps(["none", mars]),
+    ):
         runs = client.predict("Once", rules, max_new_tokens=4, api_name="/compare")["runs"]
-        assert [(run["rule"], run["parameters"]) for run in runs] == [("none", {}), ("mars", {"theta": 0.8})]
+        assert [(run["rule"], run["parameters"]) for run in runs] == [
+            ("none", {}),
+            ("mars", {"theta": 0.8}),
+        ]
 
 
 def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> None:
@@ -180,35 +217,53 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ({"prompt": " "}, "prompt is empty"), ({"prompt": 5}, "prompt is 5; it must be text"), ({"rules": []}, "rules is empty"),
+        ({"prompt": " "}, "prompt is empty"),
+        ({"prompt": 5}, "prompt is 5; it must be text"),
+        ({"rules": []}, "rules is empty"),
         ({"rules": ["lucky"]}, "The rule is 'lucky'; it must be one of none, strict"),
         ({"rules": ["mars(theta=7)"]}, "theta is 7; rule mars takes 0 to 1"),
         ({"rules": ["mars(theta=x)"]}, "theta is 'x'; it must be a number"),
         ({"rules": ["mars(gap=1)"]}, "Rule mars has no parameter gap; its parameters: theta"),
         ({"rules": ["mars(theta=0.9"]}, "A rule is 'mars\\(theta=0.9'; write it like"),
         ({"rules": [7]}, "A rule is 7; write it like"),
-        ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'), ({"rules": "[oops"}, "rules is not JSON"),
-        ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"), ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
-        ({"rules": '[{"rule": "mars", "parameters": {"theta": NaN}}]'}, "rules is not JSON"), ({"rules": "[" + "9" * 5000}, "is not JSON"),
+        ({"rules": [{"name": "mars"}]}, 'as an object it has "rule" and "parameters"'),
+        ({"rules": "[oops"}, "rules is not JSON"),
+        ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"),
+        ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
+        ({"rules": '[{"rule": "mars", "parameters": {"theta": NaN}}]'}, "rules is not JSON"),
+        ({"rules": "[" + "9" * 5000}, "is not JSON"),
         ({"rules": ["strict"] * 5}, "5 rules were chosen"),
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
-        ({"drafter": "eagle3"}, "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none"),
+        (
+            {"drafter": "eagle3"},
+            "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none",
+        ),
         ({"tree": "many"}, "tree is 'many'"),
-        ({"k": "5"}, "k is '5'; it must be a number"), ({"seed": True}, "seed is True; it must be a number"),
+        ({"k": "5"}, "k is '5'; it must be a number"),
+        ({"seed": True}, "seed is True; it must be a number"),
         ({"rules": [{"rule": 5}]}, 'as an object it has "rule" and "parameters"'),
         ({"k": 2.5}, "K is 2.5; it must be a whole number"),
-        ({"max_new_tokens": 9999}, "max_new_tokens is 9999.* fit into the context of .*, 4096 tokens"), ({"seed": -1}, "seed is -1"),
-        ({"seed": 10**400}, "A number is too large"), ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
-        ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"), ({"stop": [""]}, "stop string is empty"),
-        ({"processors": 5}, "processors is 5; it has min_p"), ({"processors": {"mirostat": 1}}, "it has min_p"),
-        ({"processors": {"min_p": "much"}}, "min_p is 'much'; it must be a number"), ({"processors": {"min_p": 2}}, "min_p is 2; it"),
-        ({"processors": {"banned": ["a\nb"]}}, "no line breaks"), ({"processors": {"logit_bias": {"a": "x"}}}, "a is 'x'; it must"),
+        (
+            {"max_new_tokens": 9999},
+            "max_new_tokens is 9999.* fit into the context of .*, 4096 tokens",
+        ),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 10**400}, "A number is too large"),
+        ({"chat": "yes"}, "chat is 'yes'; it must be true or false"),
+        ({"stop": [1]}, "stop is \\[1\\]; it must be a list of texts"),
+        ({"stop": [""]}, "stop string is empty"),
+        ({"processors": 5}, "processors is 5; it has min_p"),
+        ({"processors": {"mirostat": 1}}, "it has min_p"),
+        ({"processors": {"min_p": "much"}}, "min_p is 'much'; it must be a number"),
+        ({"processors": {"min_p": 2}}, "min_p is 2; it"),
+        ({"processors": {"banned": ["a\nb"]}}, "no line breaks"),
+        ({"processors": {"logit_bias": {"a": "x"}}}, "a is 'x'; it must"),
         ({"thinking": "on"}, "thinking is 'on'; it must be true or false"),
         ({"repeats": 21}, "repeats is 21; it must be a whole number from 1 to 20"),
         ({"prefix": ["a"]}, "prefix is \\['a'\\]; it must be a list of token ids"),
         ({"prefix": [10**6]}, "Token 0 of the given beginning has id 1000000"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_one_sentence_and_saves_nothing(
     saved: RunStore, client: Client, bad: dict[str, Any], sentence: str
 ) -> None:
@@ -261,14 +316,18 @@ def test_further_processors_are_asked_for_and_said(client: Client, asked: dict[s
     chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
     (run, _) = client.predict(**ASK, processors=chosen, api_name="/compare")["runs"]
     assert first not in run["token_ids"] and asked["runs"][0]["processors"] == {}
-    assert run["processors"] == {"repetition_penalty": 1.5, "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]]}
+    assert run["processors"] == {
+        "repetition_penalty": 1.5,
+        "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]],
+    }
 
 
 def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
     ask = {"prompt": "Once", "pair": "eagle", "max_new_tokens": 12, "rules": ["strict"]}
     own, tree, chain = (
-        client.predict(**ask, **more, api_name="/compare")["runs"][0] for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
-    )  # fmt: skip
+        client.predict(**ask, **more, api_name="/compare")["runs"][0]
+        for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
+    )
     assert own["tree"] == {"tokens": 59, "depth": 8, "top_k": 10}
     assert tree["tree"] == {"tokens": 8, "depth": 3, "top_k": 2}
     assert (chain["tree"], chain["k"], chain["drafter"]) == (None, 2, "eagle3")

@@ -1,4 +1,5 @@
-"""Bad days of the page's runs, each brought about: what was written is kept, and the next run works. And runs in a process of ZeroGPU."""
+"""Bad days of the page's runs, each brought about: what was written is kept, and the next run
+works. And runs in a process of ZeroGPU."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
 from mars_core.session import Run
 from mars_core.types import Sampling, Status, StopReason, Trace
-from tests.unit.ui.places import FORM, LONG, SWEEP, PanicException, failing, raising, running, said, traces_of
+from tests.unit.ui.places import (
+    FORM,
+    LONG,
+    SWEEP,
+    PanicException,
+    failing,
+    raising,
+    running,
+    said,
+    traces_of,
+)
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
 from ui.jobs.services import Services
@@ -40,15 +51,29 @@ from ui.tabs.votes.round import Rounds, write_answers
 ENGINE = "mars_core.jobs.perform.burst"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)
 PUBLIC = Limits(
-    prompt_characters=200, prompt_tokens=60, new_tokens=64, k=8, lanes=3, sweep_runs=8, seconds=60, waiting=2, runs_an_hour=500
-)  # fmt: skip
+    prompt_characters=200,
+    prompt_tokens=60,
+    new_tokens=64,
+    k=8,
+    lanes=3,
+    sweep_runs=8,
+    seconds=60,
+    waiting=2,
+    runs_an_hour=500,
+)
 
 
 @pytest.fixture
 def public(place: Services) -> Services:
     """As two visitors' pages share it."""
     made = Services(
-        place.pool, place.store, place.catalog, order=place.order, public=True, limits=PUBLIC, engine=place.engine
+        place.pool,
+        place.store,
+        place.catalog,
+        order=place.order,
+        public=True,
+        limits=PUBLIC,
+        engine=place.engine,
     )
     return replace(made, visitor=Visitor("browser:a", "page a"))
 
@@ -69,17 +94,29 @@ def shown_by(frames: Iterator[Frame]) -> Shown:
 def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Services) -> None:
     hasty = replace(place, limits=Limits(seconds=1))
     state, words = last(hasty, LONG)
-    assert state == "cancelled" and words.startswith("The time for one request is up. Strict was stopped after ")
+    assert state == "cancelled" and words.startswith(
+        "The time for one request is up. Strict was stopped after "
+    )
     (trace,) = traces_of(place.store)
-    assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE) and trace.tokens
-    frames = list(run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor"))
+    assert (trace.status, trace.stop_reason) == (
+        Status.CANCELLED,
+        StopReason.DEADLINE,
+    ) and trace.tokens
+    frames = list(
+        run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor")
+    )
     assert plain(frames[-1].strip.parts).startswith("The time for one job is up; stopped after ")
     assert works(place)
 
 
 @pytest.mark.parametrize(
     "target",
-    ["ui.tabs.compare.frames.token_rows", "ui.tabs.compare.frames.ended_result", "ui.jobs.driver.Record", ENGINE],
+    [
+        "ui.tabs.compare.frames.token_rows",
+        "ui.tabs.compare.frames.ended_result",
+        "ui.jobs.driver.Record",
+        ENGINE,
+    ],
 )
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
@@ -95,23 +132,34 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
                 said(list(write_answers(place, Rounds(9), FORM, "v"))[-1]),
             ]
     for (state, words), record in zip(told, caplog.records, strict=True):
-        assert state == "failed" and "Something went wrong (error " in words and "secret" not in words
+        assert (
+            state == "failed" and "Something went wrong (error " in words and "secret" not in words
+        )
         assert record.__dict__["fault"] in words
     if target == ENGINE:
         assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
     assert caplog.records[0].__dict__["where"] == "compare" and works(place)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), PanicException("odd\nbytes")], ids=["memory", "panic"])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), PanicException("odd\nbytes")], ids=["memory", "panic"]
+)
 @pytest.mark.parametrize(
     "place_of_it",
-    ["transformers.AutoTokenizer.from_pretrained", "mars_core.models.loading.end_ids", "transformers.PreTrainedTokenizerBase.__call__",
-     "mars_core.session.build", "mars_core.text.assembly.Assembler.step", "ui.tabs.compare.frames.token_rows"],
-)  # fmt: skip
+    [
+        "transformers.AutoTokenizer.from_pretrained",
+        "mars_core.models.loading.end_ids",
+        "transformers.PreTrainedTokenizerBase.__call__",
+        "mars_core.session.build",
+        "mars_core.text.assembly.Assembler.step",
+        "ui.tabs.compare.frames.token_rows",
+    ],
+)
 def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch, place_of_it: str, error: BaseException
 ) -> None:
-    """Also what is no Exception: from a tokenizer's regular expression, say. For the page, and for programs."""
+    """Also what is no Exception: from a tokenizer's regular expression, say. For the page, and for
+    programs."""
     fresh = replace(place, pool=ModelPool(device="cpu", dtype="float32"), accelerator=None)
     ask = {"prompt": "Once", "rules": ["strict"], "max_new_tokens": 4}
     with monkeypatch.context() as patch:
@@ -128,7 +176,9 @@ def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
     assert works(fresh) and list(Api(fresh).compare(**ask))[-1]["runs"][0]["status"] == "completed"
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    "end", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+)
 def test_what_ends_the_program_or_a_task_is_no_panic(end: type[BaseException]) -> None:
     with pytest.raises(end), contained():
         raise end
@@ -138,7 +188,10 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Serv
     first = run_comparison(place, LONG, "first")
     running(first)
     waiting = run_comparison(place, LONG, "second")
-    assert said(next(waiting)) == ("running", place.queue._waiting[0].message()) and place.queue.waiting == 1
+    assert (
+        said(next(waiting)) == ("running", place.queue._waiting[0].message())
+        and place.queue.waiting == 1
+    )
     waiting.close()  # type: ignore[attr-defined]
     assert place.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
@@ -165,7 +218,8 @@ def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
         place.stops.request("second")
         (*_, end) = frames
         assert (
-            plain(end.strip.parts) == "Stopped while waiting; nothing was written." and end.strip.state == "cancelled"
+            plain(end.strip.parts) == "Stopped while waiting; nothing was written."
+            and end.strip.state == "cancelled"
         )
         assert place.queue.waiting == 0
         place.stops.begin("second")
@@ -194,7 +248,9 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Services) -> None
     for visitor in visitors:
         visitor.join()
     assert [said(frame)[0] for frame in ends] == ["cancelled"] * 3
-    assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED] and place.store.count() == 1
+    assert [trace.status for trace in traces_of(place.store)] == [
+        Status.CANCELLED
+    ] and place.store.count() == 1
     assert last(place) == ("failed", "This page is being shut down; try again in a minute.")
 
 
@@ -215,31 +271,49 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     [
         ({"prompt": "x" * 201}, "The prompt's length in characters is 201"),
         ({"system": "x" * 190}, "The prompt's length in characters is 206"),
-        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"), ({"max_new_tokens": 65}, "max_new_tokens is 65"),
-        ({"k": 9}, "K is 9"), ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
-        ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list only"),
+        ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
+        ({"max_new_tokens": 65}, "max_new_tokens is 65"),
+        ({"k": 9}, "K is 9"),
+        ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
+        (
+            {"pair": "custom", "own_target": "/etc"},
+            "This page runs the model pairs of its list only",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:
     state, sentence = last(public, replace(FORM, **change))
-    assert state == "failed" and sentence.startswith(words) and sentence.endswith(".") and public.store.count() == 0
+    assert (
+        state == "failed"
+        and sentence.startswith(words)
+        and sentence.endswith(".")
+        and public.store.count() == 0
+    )
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_sweeps_continuations_and_programs(public: Services, spec: PairSpec) -> None:
+def test_a_public_page_bounds_sweeps_continuations_and_programs(
+    public: Services, spec: PairSpec
+) -> None:
     def swept(**change: Any) -> str:
         frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
         return plain(frame.strip.parts)
 
     assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
     assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
-    assert swept(ks="9").startswith("K is 9") and swept(pair="custom", own_target="/etc").startswith("This page runs")
+    assert swept(ks="9").startswith("K is 9") and swept(
+        pair="custom", own_target="/etc"
+    ).startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(shown, pair=replace(spec, key="custom", title="Own"))
     assert "of its list only" in said(list(run_one_more(public, closed, Wish(0, 3, 7), "v"))[-1])[1]
-    for ask in ({"max_new_tokens": 65}, {"prefix": [5] * 60, "max_new_tokens": 8}, {"prompt": "x" * 300}):
+    for ask in (
+        {"max_new_tokens": 65},
+        {"prefix": [5] * 60, "max_new_tokens": 8},
+        {"prompt": "x" * 300},
+    ):
         with pytest.raises(gr.Error, match="on this public page"):
             list(Api(public).compare(**({"prompt": "Once"} | ask)))  # type: ignore[arg-type]
     with pytest.raises(gr.Error, match="must be at most 64 together"):
@@ -262,12 +336,16 @@ def test_another_visitor_with_the_same_session_is_another_page(public: Services)
 
 
 def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Services) -> None:
-    frames = [run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)]
+    frames = [
+        run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)
+    ]
     running(frames[0])
     assert said(next(frames[1]))[1].startswith("1 before you")
     assert said(next(frames[2]))[1].startswith("Another run of yours is waiting")
     other = run_comparison(replace(public, visitor=Visitor("browser:b", "page b")), FORM, "b")
-    assert said(next(other))[1].startswith("1 before you") and said(next(frames[1]))[1].startswith("2 before you")
+    assert said(next(other))[1].startswith("1 before you") and said(next(frames[1]))[1].startswith(
+        "2 before you"
+    )
     for each in (*frames, other):
         each.close()  # type: ignore[attr-defined]
     assert public.queue.running == public.queue.waiting == 0
@@ -295,7 +373,10 @@ def zero(services: Services, gpu: ForkingGpu) -> Services:
 def written(zero: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
     frames = list(run_comparison(zero, form, "visitor"))
     assert said(frames[-1])[0] == "done", said(frames[-1])
-    return [(trace.text, trace.token_ids, dict(trace.config.environment)) for trace in traces_of(zero.store)]
+    return [
+        (trace.text, trace.token_ids, dict(trace.config.environment))
+        for trace in traces_of(zero.store)
+    ]
 
 
 def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
@@ -305,7 +386,9 @@ def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
     for trace in traces_of(zero.store):  # what goes through a pipe, eight times a second
         assert len(pickle.dumps(trace.steps)) / len(trace.steps) < 20_000
     assert written(zero, replace(FORM, seed=4)) == written(services, replace(FORM, seed=4))
-    assert len(gpu.durations) == 2 and len(set(gpu.pids)) == 1  # the process is kept for the next call
+    assert (
+        len(gpu.durations) == 2 and len(set(gpu.pids)) == 1
+    )  # the process is kept for the next call
 
 
 def test_spaces_itself_changes_nothing_off_a_space(services: Services) -> None:
@@ -341,7 +424,9 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     state, words = said(list(frames)[-1])
     assert state == "failed" and "was taken away: ZeroGPU worker error: GPU task aborted." in words
     (trace,) = traces_of(zero.store)
-    assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(trace.steps) >= 2
+    assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(
+        trace.steps
+    ) >= 2
     assert trace.text and "aborted" in trace.error and zero.queue.running == 0
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.125)
     assert written(zero) and len(set(gpu.pids)) == 2
@@ -360,12 +445,18 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(services: Ser
 
     zero = replace(services, accelerator=ZeroGpu(services.pool, services.catalog, gpu))
     state, words = said(list(run_comparison(zero, FORM, "visitor"))[-1])
-    assert state == "failed" and words.endswith("You have exceeded your quota. Subscribe.") and zero.queue.running == 0
+    assert (
+        state == "failed"
+        and words.endswith("You have exceeded your quota. Subscribe.")
+        and zero.queue.running == 0
+    )
     assert written(services)
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(zero: Services, gpu: ForkingGpu, closes: bool) -> None:
+def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
+    zero: Services, gpu: ForkingGpu, closes: bool
+) -> None:
     frames = run_comparison(zero, LONG, "visitor")
     running(frames, 1)
     if closes:
@@ -390,19 +481,30 @@ def test_continuing_voting_and_sweeping_are_calls_too(zero: Services, gpu: Forki
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
-def test_the_time_asked_for_follows_from_the_job_and_the_pace(zero: Services, gpu: ForkingGpu) -> None:
+def test_the_time_asked_for_follows_from_the_job_and_the_pace(
+    zero: Services, gpu: ForkingGpu
+) -> None:
     granted = zero.accelerator.granted
     written(zero)
     runs, asked = 2, 24 + ZeroGpu.WARM_UP
-    assert gpu.durations == [max(ZeroGpu.MIN_S, round(1.5 * runs * asked * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S]
+    assert gpu.durations == [
+        max(ZeroGpu.MIN_S, round(1.5 * runs * asked * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
+    ]
     (spec,) = zero.catalog
     config = traces_of(zero.store)[0].config
     longest = Job(spec, (replace(config, max_new_tokens=10**6),), (0,))
-    assert granted(longest).seconds == ZeroGpu.MAX_S and granted(replace(longest, seconds=33)).seconds == 33
-    assert granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.MIN_S  # two small models are faster than a guess
+    assert (
+        granted(longest).seconds == ZeroGpu.MAX_S
+        and granted(replace(longest, seconds=33)).seconds == 33
+    )
+    assert (
+        granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.MIN_S
+    )  # two small models are faster than a guess
 
 
-def test_the_job_ends_before_the_time_that_was_asked_for(zero: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_ends_before_the_time_that_was_asked_for(
+    zero: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
     state, words = said(list(run_comparison(zero, LONG, "visitor"))[-1])
     assert state == "cancelled" and words.startswith("The time for one request is up.")
@@ -413,7 +515,9 @@ def test_a_pair_that_was_not_placed_is_refused(zero: Services, spec: PairSpec) -
     other = replace(spec, title="Another pair")
     with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
         next(zero.accelerator.run(Job(other, (), ()), zero.stops.of("visitor")))
-    state, words = said(list(run_comparison(zero, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1])
+    state, words = said(
+        list(run_comparison(zero, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1]
+    )
     assert state == "failed" and "of its list only" in words
 
 
@@ -429,7 +533,9 @@ def test_a_closed_job_ends_before_the_next_step_and_not_at_the_next_event(
     monkeypatch.setattr(Run, "__next__", counted)  # in the process that is forked now, too
     written(zero)
     config = replace(traces_of(zero.store)[0].config, max_new_tokens=3900, sampling=Sampling(0.0))
-    events = zero.accelerator.run(Job(zero.catalog[0], (config,), (0,), interval_s=3600.0), zero.stops.of("visitor"))
+    events = zero.accelerator.run(
+        Job(zero.catalog[0], (config,), (0,), interval_s=3600.0), zero.stops.of("visitor")
+    )
     assert [type(next(events)) for _ in range(2)] == [Began, Wrote]
     before = steps.value
     events.close()

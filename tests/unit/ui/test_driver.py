@@ -1,4 +1,5 @@
-"""The driver of jobs, by every way that leads to it, and the queue before the one slot: what is counted, saved, refused and told."""
+"""The driver of jobs, by every way that leads to it, and the queue before the one slot: what is
+counted, saved, refused and told."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
 
     def read(session: object) -> list[Batch]:
         del session
-        return list(batches) or [Batch(read_configs(FORM, services.pool.get(services.catalog[0])), (1, 0))]
+        return list(batches) or [
+            Batch(read_configs(FORM, services.pool.get(services.catalog[0])), (1, 0))
+        ]
 
     return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
 
@@ -76,7 +79,9 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
     if way == "vote":
         strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
     elif way == "continue":
-        strip = list(run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key))[-1].strip
+        strip = list(
+            run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key)
+        )[-1].strip
     else:
         strip = list(run_comparison(services, form, services.key))[-1].strip
     return plain(strip.parts)
@@ -90,7 +95,8 @@ def began(job: Job, traces: tuple[Trace, ...], run: int) -> Began:
 def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
     services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a stop."""
+    """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a
+    stop."""
 
     def refused(_: Job) -> Iterator[Event]:
         raise AcceleratorError("The GPU is not available: quota.")
@@ -103,7 +109,9 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
         assert "The weights are damaged." in sentence(way, services, shown)
     assert "quota" in sentence(way, replace(services, accelerator=Scripted(refused)), shown)
     assert sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), shown)
-    with services.queue.ticket(services.key, runs=MOST, tokens=1) as ticket:  # all runs of the hour are still free
+    with services.queue.ticket(
+        services.key, runs=MOST, tokens=1
+    ) as ticket:  # all runs of the hour are still free
         assert ticket.ready(0.0)
     assert services.store.count() == 1 and len(services.store.load(shown.comparison).runs) == 2
 
@@ -130,7 +138,11 @@ def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
         services.queue.ticket(services.key, runs=MOST, tokens=1)
     if way == "compare":
         last = list(run_comparison(replace(place, queue=Queue(Limits())), FORM, "visitor"))[-1]
-        assert last.strip is not None and last.strip.state == "failed" and "taken away." in plain(last.strip.parts)
+        assert (
+            last.strip is not None
+            and last.strip.state == "failed"
+            and "taken away." in plain(last.strip.parts)
+        )
         first, second = last.lanes
         assert first is not None and first.state == status and first.rows
         assert second is not None and second.chip == "not started"
@@ -143,7 +155,9 @@ def test_what_cannot_be_saved_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "new_comparison", failing("The disk is full."))
         assert "The disk is full." in sentence(way, services, shown)
-    monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))  # a comparison does so beside its sentence
+    monkeypatch.setattr(
+        RunStore, "save_run", failing("The disk is full.")
+    )  # a comparison does so beside its sentence
     assert way == "compare" or "The disk is full." in sentence(way, services, shown)
 
 
@@ -219,7 +233,10 @@ def test_whoever_comes_again_is_behind_those_who_wait_but_not_for_ever() -> None
 def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock, pace_s=0.02)
     tickets = [enter(queue, owner) for owner in ("a", "b", "c")]  # 20 s each
-    assert [ticket.message() for ticket in tickets[1:]] == ["1 before you; about 20 s.", "2 before you; about 40 s."]
+    assert [ticket.message() for ticket in tickets[1:]] == [
+        "1 before you; about 20 s.",
+        "2 before you; about 40 s.",
+    ]
     clock.now += 15
     assert tickets[2].message() == "2 before you; about 30 s."
     clock.now += 100  # longer than expected: what is left of it is nothing that anybody knows
@@ -236,7 +253,9 @@ def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
 def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock, pace_s=0.06)
     tickets = [enter(queue, owner) for owner in "abcd"]
-    with pytest.raises(QueueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"):
+    with pytest.raises(
+        QueueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"
+    ):
         enter(queue, "e")
     queue.leave(tickets[2])
     enter(queue, "e")
@@ -249,7 +268,9 @@ def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> N
     with pytest.raises(QueueError, match="Another run of yours is waiting"):
         enter(queue, "a")
     enter(queue, "b")
-    assert len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
+    assert (
+        len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
+    )
 
 
 def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
@@ -289,7 +310,10 @@ def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
     started = time.monotonic()
     assert waiting.ready(120.0) and time.monotonic() - started < 60
     other, ends = enter(queue, "c"), time.monotonic() + 0.1
-    assert not other.ready(120.0, stopped=lambda: time.monotonic() > ends) and time.monotonic() - started < 60
+    assert (
+        not other.ready(120.0, stopped=lambda: time.monotonic() > ends)
+        and time.monotonic() - started < 60
+    )
 
 
 def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:
@@ -330,15 +354,22 @@ def test_what_is_set_replaces_the_limits_of_the_mode() -> None:
     assert read_limits(" new_tokens = 256, seconds=off ,", PUBLIC_LIMITS) == expected
 
 
-@pytest.mark.parametrize("text", ["tokens=5", "new_tokens", "new_tokens=0", "k=-1", "k=²", "k=1.5", "k=10000000000"])
+@pytest.mark.parametrize(
+    "text", ["tokens=5", "new_tokens", "new_tokens=0", "k=-1", "k=²", "k=1.5", "k=10000000000"]
+)
 def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^MARS_LIMITS sets .*; it (can set|must be a whole number from 1) ?.*\.$"):
+    with pytest.raises(
+        ValueError, match=r"^MARS_LIMITS sets .*; it (can set|must be a whole number from 1) ?.*\.$"
+    ):
         read_limits(text, PUBLIC_LIMITS)
 
 
 def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none() -> None:
     assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(sweep=True) == ""
     one, sweep = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(sweep=True)
-    assert all(part in one for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes"))
+    assert all(
+        part in one
+        for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes")
+    )
     assert "80 runs a sweep" in sweep and "lanes" not in sweep and "a sweep" not in one
     assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

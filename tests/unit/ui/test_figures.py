@@ -1,4 +1,5 @@
-"""Figures say what the traces say: every token, second, judgement and node once, on one scale; their values are harmless anywhere."""
+"""Figures say what the traces say: every token, second, judgement and node once, on one scale;
+their values are harmless anywhere."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ from ui.result.details import Details
 from ui.result.result import ended_result
 from ui.result.tree_panel import drafting, first_choice, step_of
 
-LEFT, RIGHT = make_trace(rule="strict", new_tokens=150), make_trace(rule="mars", new_tokens=150, theta=0.85)
+LEFT, RIGHT = (
+    make_trace(rule="strict", new_tokens=150),
+    make_trace(rule="mars", new_tokens=150, theta=0.85),
+)
 
 
 def margins(trace: Trace, scale: Scale | None = None) -> go.Figure:
@@ -50,13 +54,18 @@ def test_both_runs_share_one_scale_with_theta_on_it() -> None:
     scale = margin_scale([LEFT, RIGHT])
     assert (scale.name, scale.border, scale.caption) == ("r", 0.85, "θ = 0.85")
     left, right = (margins(trace, scale).data[0] for trace in (LEFT, RIGHT))
-    assert (left.zmin, left.zmax) == (right.zmin, right.zmax) and left.colorscale == right.colorscale
+    assert (left.zmin, left.zmax) == (
+        right.zmin,
+        right.zmax,
+    ) and left.colorscale == right.colorscale
     assert 0.85 in left.colorbar.tickvals
 
 
 def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
     for theta in (0.0, 0.5, 0.84, 0.9, 0.98, 1.0):
-        places = [place for place, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale]
+        places = [
+            place for place, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
+        ]
         assert places[0] == 0 and places[-1] == 1 and places == sorted(places), theta
 
 
@@ -67,7 +76,10 @@ def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     assert [row[0] for row in plot.data.rows] == list(range(150))
     heat, *others = plot.figure.data
     assert sum(z is not None for row in heat.z for z in row) == 150
-    assert [heat.customdata[1][3][at] for at in (1, 10)] == [RIGHT.tokens[ROW + 3].outcome.value, str(ROW + 3)]
+    assert [heat.customdata[1][3][at] for at in (1, 10)] == [
+        RIGHT.tokens[ROW + 3].outcome.value,
+        str(ROW + 3),
+    ]
     cells = [z for row in heat.z for z in row]
     lost = [token.position for token in RIGHT.tokens if math.isnan(token.r)]
     assert lost and all(cells[position] == round(scale.low, 4) for position in lost)
@@ -82,13 +94,19 @@ def test_the_gap_rule_is_drawn_on_its_own_quantity() -> None:
     trace = make_trace(rule="mars-gap")
     trace = replace(trace, config=replace(trace.config, rule=RuleConfig("mars-gap", {"gap": 0.7})))
     scale = margin_scale([LEFT, trace])
-    assert scale.name == "e^−gap" and scale.border == pytest.approx(math.exp(-0.7)) and scale.caption == "g = 0.7"
+    assert (
+        scale.name == "e^−gap"
+        and scale.border == pytest.approx(math.exp(-0.7))
+        and scale.caption == "g = 0.7"
+    )
 
 
 def test_acceptance_counts_are_the_summarys() -> None:
     for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
         rows = acceptance_plot([Run(trace, 0, "run")]).data.rows
-        assert [row[4] + row[5] for row in rows] == pytest.approx(list(trace.summary.acceptance_by_position))
+        assert [row[4] + row[5] for row in rows] == pytest.approx(
+            list(trace.summary.acceptance_by_position)
+        )
 
 
 def test_relaxed_bars_stand_on_the_accepted_ones_and_a_lane_keeps_its_colour() -> None:
@@ -96,7 +114,11 @@ def test_relaxed_bars_stand_on_the_accepted_ones_and_a_lane_keeps_its_colour() -
     alone = acceptance_plot([left]).figure.data[0].marker.color
     assert alone == acceptance_plot([right, left]).figure.data[-1].marker.color
     figure = acceptance_plot([Run(LEFT, 0, "Strict"), Run(RIGHT, 1, "MARS")]).figure
-    assert [bar.name for bar in figure.data] == ["Strict: accepted", "MARS: accepted", "MARS: relaxed"]
+    assert [bar.name for bar in figure.data] == [
+        "Strict: accepted",
+        "MARS: accepted",
+        "MARS: relaxed",
+    ]
     assert list(figure.data[2].base) == list(figure.data[1].y)
 
 
@@ -120,13 +142,19 @@ def test_the_csv_is_rfc_4180_and_guards_formulas() -> None:
     rows = (("=1+1", 1, 0.1, None), ('a "b", c\nd', -3, NAN, INFINITY), ("@x", 0, -0.5, True))
     text = csv_text([("piece", "n", "+x", "y"), *rows])
     read = list(csv.reader(io.StringIO(text, newline="")))
-    assert read[1:] == [["'=1+1", "1", "0.1", ""], ['a "b", c\nd', "-3", "", "inf"], ["'@x", "0", "-0.5", "true"]]
+    assert read[1:] == [
+        ["'=1+1", "1", "0.1", ""],
+        ['a "b", c\nd', "-3", "", "inf"],
+        ["'@x", "0", "-0.5", "true"],
+    ]
     assert text.endswith("\r\n") and '"a ""b"", c\nd"' in text
     assert read[1][0] == guarded("=1+1")
 
 
 LIBRARY_CODE = gzip.decompress(LIBRARY.read_bytes()).decode()
-DRAWN = set(re.findall(r'moduleType:"trace",name:"(\w+)"', LIBRARY_CODE))  # the traces of the page's part of plotly.js
+DRAWN = set(
+    re.findall(r'moduleType:"trace",name:"(\w+)"', LIBRARY_CODE)
+)  # the traces of the page's part of plotly.js
 
 
 def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
@@ -140,14 +168,16 @@ def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
     version = re.search(r"v[\d.]+", whole.read_text(encoding="utf-8")[:200])
     assert version and f"plotly.js (cartesian - minified) {version[0]}\n" in answer.text[:200]
     assert answer.text == LIBRARY_CODE
-    assert "immutable" in answer.headers["cache-control"] and answer.headers["content-type"].startswith(
-        "text/javascript"
-    )
+    assert "immutable" in answer.headers["cache-control"] and answer.headers[
+        "content-type"
+    ].startswith("text/javascript")
 
 
 def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
     component = figure_component(scope="s", name="n", label="Label", empty="None.")
-    assert str(component.js_on_load).startswith('const GIVEN = {"scope":"s","name":"n","label":"Label","empty":"None."')
+    assert str(component.js_on_load).startswith(
+        'const GIVEN = {"scope":"s","name":"n","label":"Label","empty":"None."'
+    )
 
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
@@ -166,7 +196,10 @@ def moved(trace: Trace, by: int) -> Trace:
     """The same run after a prefix of ``by`` given tokens."""
 
     def step_moved(step: Step) -> Step:
-        return replace(step, tokens=tuple(replace(token, position=token.position + by) for token in step.tokens))
+        return replace(
+            step,
+            tokens=tuple(replace(token, position=token.position + by) for token in step.tokens),
+        )
 
     return replace(trace, steps=tuple(map(step_moved, trace.steps)))
 
@@ -193,13 +226,19 @@ def test_ratios_are_only_where_every_lane_ended_and_nothing_is_judged_without_dr
     plain = details(CASES["plain"])
     assert plain.plots["acceptance"] is None and plain.plots["ratio"] is None and plain.table.rows
     for case in ("plain", "never", "cancelled"):
-        assert not any(cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells)
-    assert any(cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells)
+        assert not any(
+            cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells
+        )
+    assert any(
+        cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells
+    )
 
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
 def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
-    *bars, reach = (part for part in ribbon_plot([Run(trace, 0, "a")]).figure.data if part.x[0] is not None)
+    *bars, reach = (
+        part for part in ribbon_plot([Run(trace, 0, "a")]).figure.data if part.x[0] is not None
+    )
     stacked = sorted(
         (step, below, texts[2], length)
         for bar in bars
@@ -209,7 +248,9 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
     assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
     for step in trace.steps:
         own = [(below, length) for index, below, _, length in stacked if index == step.index]
-        assert [below for below, _ in own] == [sum(length for _, length in own[:i]) for i in range(len(own))]
+        assert [below for below, _ in own] == [
+            sum(length for _, length in own[:i]) for i in range(len(own))
+        ]
         assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
 
 
@@ -224,12 +265,19 @@ def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
 
 @pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
 def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
-    steps = tuple(replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps)
+    steps = tuple(
+        replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps
+    )
     trace = replace(trace, steps=steps)
-    segments = [(kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows]
+    segments = [
+        (kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows
+    ]
     assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
     assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
-    seconds = {kind: math.fsum(e - s for k, s, e in segments if k == kind) for kind in ("verify", "draft", "rest")}
+    seconds = {
+        kind: math.fsum(e - s for k, s, e in segments if k == kind)
+        for kind in ("verify", "draft", "rest")
+    }
     assert seconds["verify"] == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
     assert seconds["draft"] == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
     assert seconds["rest"] == pytest.approx(0.004 * len(trace.steps))
@@ -249,8 +297,13 @@ def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
     scale = margin_scale([STRICT, MARS])
     plot = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale)
     relaxed = {row[3]: row[6] for row in plot.data.rows if row[0] == 2}
-    assert sum(relaxed.values()) and not any(count for low, count in relaxed.items() if low < scale.border - 1e-6)
-    assert [(line.x0, line.line.dash) for line in plot.figure.layout.shapes] == [(0.9, "dot"), (0.9, "solid")]
+    assert sum(relaxed.values()) and not any(
+        count for low, count in relaxed.items() if low < scale.border - 1e-6
+    )
+    assert [(line.x0, line.line.dash) for line in plot.figure.layout.shapes] == [
+        (0.9, "dot"),
+        (0.9, "solid"),
+    ]
 
 
 def test_the_cumulative_shift_ends_at_the_summarys() -> None:
@@ -273,7 +326,10 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
 
 def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
     words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
-    hostile, tree = make_trace(words=words, rule="mars", new_tokens=40), make_tree_trace(words=words, new_tokens=20)
+    hostile, tree = (
+        make_trace(words=words, rule="mars", new_tokens=40),
+        make_tree_trace(words=words, new_tokens=20),
+    )
     trees = [tree_plot(tree, step.index) for step in tree.steps]
     for plot in (*plots(details({0: hostile, 1: hostile})), *trees):
         plot.figure.to_json().encode("utf-8")
@@ -306,7 +362,15 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
 
 
 def _rows_under(places: list[Node], root: Node) -> list[float]:
-    return [root.y, *(row for child in places if child.parent == root.number for row in _rows_under(places, child))]
+    return [
+        root.y,
+        *(
+            row
+            for child in places
+            if child.parent == root.number
+            for row in _rows_under(places, child)
+        ),
+    ]
 
 
 def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
@@ -321,9 +385,15 @@ def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
 
 
 def test_the_words_count_what_was_drafted_and_kept() -> None:
-    step = next(step for step in TREE.steps if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted))
+    step = next(
+        step
+        for step in TREE.steps
+        if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted)
+    )
     title = tree_plot(TREE, step.index).title
-    assert title.startswith(f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept")
+    assert title.startswith(
+        f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept"
+    )
     assert title.endswith("recovered.") and drafting({0: PLAIN}) == {}
     assert len(tree_nodes(PLAIN, 3)) == 2 and "nothing was drafted" in tree_plot(PLAIN, 3).title
 
@@ -334,5 +404,11 @@ def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one(
     lane, step = first_choice({0: STRICT})
     assert STRICT.steps[step].kept == max(s.kept for s in STRICT.steps)
     # a clicked token is of its step
-    assert [step_of({2: MARS}, 2, index) for index in range(90)] == [token.step for token in MARS.tokens]
-    assert step_of({2: MARS}, 2, 10_000) is None and step_of({2: MARS}, 0, 0) is None and step_of({}, 0, -1) is None
+    assert [step_of({2: MARS}, 2, index) for index in range(90)] == [
+        token.step for token in MARS.tokens
+    ]
+    assert (
+        step_of({2: MARS}, 2, 10_000) is None
+        and step_of({2: MARS}, 0, 0) is None
+        and step_of({}, 0, -1) is None
+    )

@@ -17,10 +17,20 @@ from evaluation.statistics import over
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0"), (1, "1.00"), (4.187, "4.19"), (0.012345, "0.0123"), (152.4, "152"), (1234567, "1,230,000"), (-0.5, "−0.500"),
-        (9.999, "10.0"), (1e-9, "1.00e−09"), (math.nan, "–"), (math.inf, "∞"), (-math.inf, "−∞"),
+        (0, "0"),
+        (1, "1.00"),
+        (4.187, "4.19"),
+        (0.012345, "0.0123"),
+        (152.4, "152"),
+        (1234567, "1,230,000"),
+        (-0.5, "−0.500"),
+        (9.999, "10.0"),
+        (1e-9, "1.00e−09"),
+        (math.nan, "–"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
     ],
-)  # fmt: skip
+)
 def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
     assert written.number(value) == text
 
@@ -32,27 +42,49 @@ def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> 
     assert written.number(-value, digits) == f"−{written.number(value, digits)}"
 
 
-@given(st.characters(categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"))
+@given(
+    st.characters(
+        categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"
+    )
+)
 def test_what_is_shown_hides_nothing(character: str) -> None:
     shown = written.displayable(character)
     assert shown == character or not character.isprintable()
-    assert shown != character or character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
-    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r")
+    assert (
+        shown != character
+        or character in "\n\t"
+        or unicodedata.category(character) not in ("Cc", "Cs")
+    )
+    assert not set(shown) & set(
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r"
+    )
     assert written.visible(character).strip() != "" and not written.visible(character).isspace()
 
 
 def test_durations_below_a_second_are_in_ms() -> None:
     assert [written.duration(s) for s in (0.0123, 0.5, 0.9994, 0.9996, 12.34, math.nan)] == [
-        "12.3 ms", "500 ms", "999 ms", "1.00 s", "12.3 s", "–",
-    ]  # fmt: skip
+        "12.3 ms",
+        "500 ms",
+        "999 ms",
+        "1.00 s",
+        "12.3 s",
+        "–",
+    ]
 
 
 def test_units_and_signs() -> None:
     assert written.ratio(1.2345) == "1.23×"
     assert written.share(0.0333) == "3.33 %"
-    assert [written.memory(size) for size in (83_100_000, 22.5e9, 12)] == ["83.1 MB", "22.5 GB", "12.0 B"]
+    assert [written.memory(size) for size in (83_100_000, 22.5e9, 12)] == [
+        "83.1 MB",
+        "22.5 GB",
+        "12.0 B",
+    ]
     assert written.parameters(8_030_261_248) == "8.03 B" and written.parameters(999) == "999"
-    assert [written.plural(n, "token") for n in (1, 1200)] == ["1 token", "1,200 tokens"] and written.count(-3) == "−3"
+    assert [written.plural(n, "token") for n in (1, 1200)] == [
+        "1 token",
+        "1,200 tokens",
+    ] and written.count(-3) == "−3"
     assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
     assert (written.visible(" a\n\t"), written.visible("")) == ("␣a↵⇥", "∅")
 
@@ -66,6 +98,13 @@ def test_a_long_text_is_one_short_line() -> None:
 def test_durations_to_wait_are_rounded_up() -> None:
     seconds = (0, 11, 89, 91, 3600, 5400, 5401, 8000, 10_800)
     assert [written.about(each) for each in seconds] == [
-        "a few seconds", "about 20 s", "about 90 s", "about 2 min", "about 60 min", "about 90 min", "about 1 h 31 min",
-        "about 2 h 14 min", "about 3 h",
-    ]  # fmt: skip
+        "a few seconds",
+        "about 20 s",
+        "about 90 s",
+        "about 2 min",
+        "about 60 min",
+        "about 90 min",
+        "about 1 h 31 min",
+        "about 2 h 14 min",
+        "about 3 h",
+    ]

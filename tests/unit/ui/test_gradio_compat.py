@@ -1,4 +1,5 @@
-"""What is used of Gradio's internals is there, does what it should, and where it is gone the page runs on stock Gradio."""
+"""What is used of Gradio's internals is there, does what it should, and where it is gone the page
+runs on stock Gradio."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 import ui
 from tests.unit.ui.places import one_loop
 from ui.kit import gradio_compat
-from ui.kit.gradio_compat import FaultyBlocks, forget_components, limit_arrival, report_progress_on, wait_for_streams
+from ui.kit.gradio_compat import (
+    FaultyBlocks,
+    forget_components,
+    limit_arrival,
+    report_progress_on,
+    wait_for_streams,
+)
 
 
 def _count(text: str, times: int) -> tuple[gr.Textbox, int]:
@@ -47,7 +54,8 @@ def page() -> gr.Blocks:
 
 
 def _run(page: gr.Blocks, session: str, event: int, given: list[str | None], **more: Any) -> Any:
-    """What the page shows after an event, which runs in a thread: in this one a browser may be driven."""
+    """What the page shows after an event, which runs in a thread: in this one a browser may be
+    driven."""
     running = page.process_api(event, given, state=page.state_holder[session], **more)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, running).result()["data"][0]
@@ -65,9 +73,9 @@ def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
     assert [_call(page, "a") for _ in range(3)] == ["a secret 1", "a secret 2", "a secret 3"]
     assert _call(page, "b") == "a secret 1"
     assert _run(page, "b", 1, ["a secret"]) == "A SECRET"
-    assert {name: list(one.state_data.values()) for name, one in page.state_holder.session_data.items()} == {
-        "a": [3], "b": [1]
-    }  # fmt: skip
+    assert {
+        name: list(one.state_data.values()) for name, one in page.state_holder.session_data.items()
+    } == {"a": [3], "b": [1]}
     assert not any(one.config_values for one in page.state_holder.session_data.values())
 
 
@@ -81,13 +89,17 @@ def test_sessions_unused_for_longest_go_first(page: gr.Blocks) -> None:
 
 
 def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
-    """A name that is missing here was renamed by Gradio: change gradio_compat, or accept stock behaviour."""
+    """A name that is missing here was renamed by Gradio: change gradio_compat, or accept stock
+    behaviour."""
     for owner, names in (
         (page, ("fns", "app", "_queue", "state_session_capacity", "default_config")),
         (page.fns[0], ("show_progress", "show_progress_on", "inputs", "name", "api_name")),
         (page._queue, ("pending_event_ids_session",)),
         (page.state_holder, ("session_data", "blocks", "set_blocks")),
-        (state_holder.SessionState(page), ("config_values", "_update_config", "_update_value_in_config", "state_data")),
+        (
+            state_holder.SessionState(page),
+            ("config_values", "_update_config", "_update_value_in_config", "state_data"),
+        ),
         (gr.EventData(None, {}), ("_data", "target")),
         (gr.LoginButton, ("_check_login_status",)),
         (context.Context, ("root_block",)),
@@ -117,8 +129,10 @@ def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
         report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
     assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
     assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
-        "forget_components (ImportError).", "limit_arrival (AttributeError).", "report_progress_on (AttributeError).",
-    ]  # fmt: skip
+        "forget_components (ImportError).",
+        "limit_arrival (AttributeError).",
+        "report_progress_on (AttributeError).",
+    ]
     wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
 
 
@@ -128,13 +142,20 @@ def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradi
         first.change(str, first, list(outputs))
     skip, update = gr.skip(), gr.update(value="new", label="b")
     for given, built in (
-        ({first: "new"}, []), ({first: skip, second: None}, []), ({first: skip, state: 7}, []), ({state: skip}, []), ({first: ["x"]}, []),
-        ({second: update}, [second]), ({first: "new", second: update, state: 8}, [second]),
-    ):  # fmt: skip
+        ({first: "new"}, []),
+        ({first: skip, second: None}, []),
+        ({first: skip, state: 7}, []),
+        ({state: skip}, []),
+        ({first: ["x"]}, []),
+        ({second: update}, [second]),
+        ({first: "new", second: update, state: 8}, [second]),
+    ):
         answers = []
         for owner in (FaultyBlocks, gr.Blocks):
             kept = state_holder.SessionState(page)
-            values = {each: copy(value) for each, value in given.items()}  # Gradio empties an update
+            values = {
+                each: copy(value) for each, value in given.items()
+            }  # Gradio empties an update
             asked = owner.postprocess_data(page, page.fns[0], values, kept)
             with ThreadPoolExecutor(1) as thread:
                 answers.append((thread.submit(asyncio.run, asked).result(), kept[state._id]))
@@ -156,7 +177,8 @@ def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks) -> Non
 
 
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow headers, slow bodies and what comes after an answer; whole requests take as long as they take."""
+    """Slow headers, slow bodies and what comes after an answer; whole requests take as long as they
+    take."""
     monkeypatch.setattr(gradio_compat, "ARRIVAL_S", 0.3)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -167,23 +189,33 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
                 pass
         else:
             await asyncio.sleep(0.8)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+        )
         await send({"type": "http.response.body", "body": b"ok"})
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     config = Config(
-        app, port=port, log_level="error", lifespan="off", timeout_keep_alive=1, timeout_graceful_shutdown=1
+        app,
+        port=port,
+        log_level="error",
+        lifespan="off",
+        timeout_keep_alive=1,
+        timeout_graceful_shutdown=1,
     )
     server = http_server.Server(config)
     server.run_in_thread()
     limit_arrival(SimpleNamespace(server=server))  # type: ignore[arg-type]
     try:
         sent = {
-            b"": b"408", b"GET / HTTP/1.1\r\nhost: a\r\nx": b"408", b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n1": b"408",
-            b"GET / HTTP/1.1\r\nhost: a\r\n\r\n": b"200", b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n1": b"200",
-        }  # fmt: skip
+            b"": b"408",
+            b"GET / HTTP/1.1\r\nhost: a\r\nx": b"408",
+            b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n1": b"408",
+            b"GET / HTTP/1.1\r\nhost: a\r\n\r\n": b"200",
+            b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n1": b"200",
+        }
         for request, status in sent.items():
             with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
                 slow.sendall(request)

@@ -1,4 +1,5 @@
-"""A comparison as a plain generator over a small real pair; continued; when frames come, whose time is counted, and what a page keeps."""
+"""A comparison as a plain generator over a small real pair; continued; when frames come, whose time
+is counted, and what a page keeps."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ from ui.tabs.history.tab import History
 from ui.token_view.view import LaneView
 
 EAGLE: dict[str, Any] = {"drafter": "eagle3"}
-THREE = (LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9}), LaneForm("lenience", {"lenience": 0.5}))
+THREE = (
+    LaneForm("strict", {}),
+    LaneForm("mars", {"theta": 0.9}),
+    LaneForm("lenience", {"lenience": 0.5}),
+)
 
 
 def last(services: Services, form: Form) -> Frame:
@@ -54,7 +59,9 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
-@pytest.fixture(scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"])
+@pytest.fixture(
+    scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"]
+)
 def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
     """Of a whole comparison, with every step in a frame of its own."""
     with pytest.MonkeyPatch.context() as patch:
@@ -64,19 +71,29 @@ def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
 
 def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: list[Frame]) -> None:
     frame, lanes = frames[-1], len(frames[-1].lanes)
-    assert said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
+    assert (
+        said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
+    )
     assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
     assert saved(lasting) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
     assert all(len(each.lanes) in (0, lanes) for each in frames)
     assert len(said(frame)[1].split("\n")) == lanes - 1
-    assert len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
-    margins = [plot for name, plot in frame.details.plots.items() if name.startswith("margins") and plot is not None]
+    assert (
+        len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
+    )
+    margins = [
+        plot
+        for name, plot in frame.details.plots.items()
+        if name.startswith("margins") and plot is not None
+    ]
     assert len(margins) == lanes
     opening = next(frame for frame in frames if frame.lanes)
     turns = ["third", "second", "first"][-lanes:]  # as the empty lanes say it before
     assert all(view and turn in view.empty for view, turn in zip(opening.lanes, turns, strict=True))
     live = [f.lanes[0] for f in frames if f.lanes and f.lanes[0] and f.lanes[0].state == "running"]
-    assert live and all(view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live)
+    assert live and all(
+        view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live
+    )
     assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
 
 
@@ -91,9 +108,13 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
     assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
-    assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [(view.rows, view.times) for view in again]
+    assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [
+        (view.rows, view.times) for view in again
+    ]
     spoken = [said(frame)[1] for frame in frames if frame.strip]
-    assert any(line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken)
+    assert any(
+        line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken
+    )
 
 
 def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_those_of_a_quota(
@@ -124,9 +145,17 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None
-    assert result.details.table == frame.details.table and result.details.shift == frame.details.shift
-    labels = ["Strict", "MARS θ = 0.2"] if len(frame.lanes) == 2 else ["Strict", "MARS θ = 0.9", "Lenience"]
-    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row["status"] == "completed"
+    assert (
+        result.details.table == frame.details.table and result.details.shift == frame.details.shift
+    )
+    labels = (
+        ["Strict", "MARS θ = 0.2"]
+        if len(frame.lanes) == 2
+        else ["Strict", "MARS θ = 0.9", "Lenience"]
+    )
+    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
+        "status"
+    ] == "completed"
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
@@ -148,7 +177,11 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
             services.stops.request("visitor")
     state, words = said(frame)
-    assert state == "cancelled" and "was stopped after" in words and words.endswith("Strict was not started.")
+    assert (
+        state == "cancelled"
+        and "was stopped after" in words
+        and words.endswith("Strict was not started.")
+    )
     assert next(view.chip for view in frame.lanes if view) == "not started"
     assert saved(services) == [(1, 1, Status.CANCELLED), (2, 0, Status.COMPLETED)]
     services.stops.begin("visitor")
@@ -158,31 +191,51 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prompt": " \n"}, "The prompt is empty"), ({"k": 0}, "K is 0"), ({"k": 1.5}, "K is 1.5; it must be a whole number."),
-        ({"k": None}, "K is empty"), ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
-        ({"temperature": float("nan")}, "temperature is nan"), ({"seed": 2.0**60}, "seed is"), ({"top_p": 0}, "top_p is 0"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"pair": "custom"}, "The target model is empty"),
-        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"), ({"mode": "wild"}, "The draft mode is 'wild'"),
-        ({"drafter": "eagle3"}, "has no EAGLE-3 head"), (EAGLE | {"shape": "ring"}, "The shape of the draft is 'ring'"),
+        ({"prompt": " \n"}, "The prompt is empty"),
+        ({"k": 0}, "K is 0"),
+        ({"k": 1.5}, "K is 1.5; it must be a whole number."),
+        ({"k": None}, "K is empty"),
+        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"seed": 2.0**60}, "seed is"),
+        ({"top_p": 0}, "top_p is 0"),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"pair": "custom"}, "The target model is empty"),
+        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
+        ({"mode": "wild"}, "The draft mode is 'wild'"),
+        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        (EAGLE | {"shape": "ring"}, "The shape of the draft is 'ring'"),
         (EAGLE | {"tree_tokens": 2.5}, "the number of drafted tokens is 2.5"),
-        (EAGLE | {"tree_depth": None}, "the depth of the tree is empty"), (EAGLE | {"shape": "chain", "k": None}, "K is empty"),
+        (EAGLE | {"tree_depth": None}, "the depth of the tree is empty"),
+        (EAGLE | {"shape": "chain", "k": None}, "K is empty"),
         (EAGLE | {"tree_top_k": float("inf")}, "the tree's top-k is inf"),
         ({"drafter": "none"}, "rule none and drafter none can only be used together"),
-        ({"thinking": "on"}, "thinking is on, but no chat template is used; it must be left at the model's default."),
+        (
+            {"thinking": "on"},
+            "thinking is on, but no chat template is used; it must be left at the model's default.",
+        ),
         ({"thinking": "perhaps"}, "thinking is 'perhaps'; it must be default or on or off."),
-        ({"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)}, "needs the drafter's probabilities"),
+        (
+            {"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)},
+            "needs the drafter's probabilities",
+        ),
         ({"lanes": ()}, "0 rules were chosen"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": -1.0}))}, "theta is -1"),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": float("nan")}))}, "theta is nan"),
+        (
+            {"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": float("nan")}))},
+            "theta is nan",
+        ),
         ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
         ({"lanes": (LaneForm("strict", {}), LaneForm("vars", {}))}, "The rule is 'vars'"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     state, sentence = said(last(services, replace(FORM, **change)))
-    assert state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
+    assert (
+        state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
+    )
     assert services.store.count() == 0
 
 
@@ -195,7 +248,9 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     assert saved(services)[0][2] is Status.FAILED
 
 
-def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_is_named_beside_the_result(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for load, named in ((0.5, False), (1000.0, True)):
         monkeypatch.setattr("psutil.getloadavg", lambda load=load: (load, load, load))
         strip = last(services, FORM).strip
@@ -205,15 +260,26 @@ def test_a_busy_machine_is_named_beside_the_result(services: Services, monkeypat
 
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
     """What came of a run stays, and its details are shown once."""
-    parts: Any = SimpleNamespace(stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1})
+    parts: Any = SimpleNamespace(
+        stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
+    )
     running, details = Running(parts, parts, parts, parts), cast(Any, object())
-    changed: dict[Any, Any] = running.after("visitor", message_strip("Run 1 of 2", "running").html())
+    changed: dict[Any, Any] = running.after(
+        "visitor", message_strip("Run 1 of 2", "running").html()
+    )
     strip: Strip = changed["strip"]
     assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
     assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
     running.ended.put("visitor", details)
-    for state, more in (("done", {"details"}), ("done", set()), ("cancelled", set()), ("failed", set())):
-        assert set(running.after("visitor", message_strip("running", state).html())) == {"stop"} | more
+    for state, more in (
+        ("done", {"details"}),
+        ("done", set()),
+        ("cancelled", set()),
+        ("failed", set()),
+    ):
+        assert (
+            set(running.after("visitor", message_strip("running", state).html())) == {"stop"} | more
+        )
 
 
 def runs_of(services: Services, shown: Shown) -> list[Trace]:
@@ -225,16 +291,23 @@ def go_on(services: Services, shown: Shown, column: int, index: int, token: int)
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
-def test_strict_continued_from_its_own_token_writes_its_own_text(services: Services, shown: Shown, index: int) -> None:
+def test_strict_continued_from_its_own_token_writes_its_own_text(
+    services: Services, shown: Shown, index: int
+) -> None:
     strict = runs_of(services, shown)[0]
     frames = go_on(services, shown, 0, index, strict.token_ids[index])
     again = runs_of(services, shown)[2]
-    assert (*again.config.prefix, *again.token_ids) == strict.token_ids and again.text == strict.text
+    assert (
+        *again.config.prefix,
+        *again.token_ids,
+    ) == strict.token_ids and again.text == strict.text
     assert divergence(strict, again) is None
     assert frames[-1].strip is not None and frames[-1].strip.state == "done"
 
 
-def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Services, shown: Shown) -> None:
+def test_another_token_opens_a_lane_that_is_saved_with_the_others(
+    services: Services, shown: Shown
+) -> None:
     mars = runs_of(services, shown)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
     frames = go_on(services, shown, 1, 5, other)
@@ -255,12 +328,20 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(services: Serv
     *others, last_one = runs_of(services, shown)
     config = last_one.config
     assert [trace.token_ids for trace in others] == before and config.prefix == new.config.prefix
-    assert (config.rule.name, config.rule.parameters, config.seed) == ("mars", {"theta": 0.4}, mars.config.seed)
+    assert (config.rule.name, config.rule.parameters, config.seed) == (
+        "mars",
+        {"theta": 0.4},
+        mars.config.seed,
+    )
 
 
 @pytest.mark.parametrize(
     ("column", "index", "words"),
-    [(0, 99, "The output position is 99"), (5, 0, "no run to continue"), (0, 23, "the last that these settings allow")],
+    [
+        (0, 99, "The output position is 99"),
+        (5, 0, "no run to continue"),
+        (0, 23, "the last that these settings allow"),
+    ],
 )
 def test_what_cannot_be_continued_is_said_and_changes_nothing(
     services: Services, shown: Shown, column: int, index: int, words: str
@@ -286,9 +367,13 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     return [view for view in views if view and view.state == state]
 
 
-def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(store: RunStore, spec: PairSpec) -> None:
+def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(
+    store: RunStore, spec: PairSpec
+) -> None:
     place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
-    first, *others = [said(frame)[1] for frame in run_comparison(place, FORM, "visitor") if frame.strip]
+    first, *others = [
+        said(frame)[1] for frame in run_comparison(place, FORM, "visitor") if frame.strip
+    ]
     assert first == f"Waiting for the pair {spec.title!r} …"
     assert any(sentence.startswith("Loading ") for sentence in others)
 
@@ -300,18 +385,25 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
     started, coming = time.monotonic(), run_comparison(place, FORM, "visitor")
     frames = [next(coming)]
-    assert len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10  # the waiting lanes come first
+    assert (
+        len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10
+    )  # the waiting lanes come first
     frames += coming
     details = frames[-1].details
     for column in (0, 1):
         (live,) = lane(frames, column, "running")
         ended = lane(frames, column, "completed")
         assert len(live.rows) == len(details.traces[column].steps[0].emitted)
-        assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[: len(live.rows)] == live.rows
+        assert [len(view.rows) for view in ended] == [24, 24] and ended[0].rows[
+            : len(live.rows)
+        ] == live.rows
 
 
-def test_the_time_of_a_run_is_without_what_its_consumer_does(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock of its own: a thousandth of a second between two looks, and what the consumer takes."""
+def test_the_time_of_a_run_is_without_what_its_consumer_does(
+    place: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a clock of its own: a thousandth of a second between two looks, and what the consumer
+    takes."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     now, pause_s, slept = [0.0], 1000.0, 0.0
 
@@ -326,7 +418,9 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(place: Services, mo
             slept += pause_s
     runs = frame.details.traces.values()
     assert slept > 5 * pause_s and sum(trace.summary.wall_s for trace in runs) < pause_s
-    assert all(trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs)
+    assert all(
+        trace.summary.wall_s >= trace.summary.draft_s + trace.summary.verify_s for trace in runs
+    )
 
 
 def test_every_lane_is_warmed_up_directly_before_its_first_run(
@@ -334,7 +428,12 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
 ) -> None:
     """In the engine's thread, which alone computes."""
     monkeypatch.setattr(place.pool, "ran", set())
-    begun, threads, warm_up, step = list[tuple[str, str]](), set[str](), Session.warm_up, Run.__next__
+    begun, threads, warm_up, step = (
+        list[tuple[str, str]](),
+        set[str](),
+        Session.warm_up,
+        Run.__next__,
+    )
 
     def warmed(session: Session, config: RunConfig) -> None:
         warm_up(session, config)
@@ -377,12 +476,17 @@ def save(store: RunStore, seeds: range) -> tuple[str, list[str]]:
     """A comparison of a run a seed; the ids of its runs."""
     traces = [make_trace(seed=seed, new_tokens=12) for seed in seeds]
     comparison = store.new_comparison(traces[0].config.prompt)
-    return comparison, [store.save_run(comparison, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)]
+    return comparison, [
+        store.save_run(comparison, trace, lane=lane, order=lane)
+        for lane, trace in enumerate(traces)
+    ]
 
 
 def assert_small(updates: dict[Any, Any]) -> None:
     """The values of states; gradio keeps those of no other component."""
-    states = {component: value for component, value in updates.items() if isinstance(component, gr.State)}
+    states = {
+        component: value for component, value in updates.items() if isinstance(component, gr.State)
+    }
     assert states
     data = pickle.dumps(list(states.values()))
     assert b"Trace" not in data and len(data) < MOST_BYTES
@@ -391,16 +495,23 @@ def assert_small(updates: dict[Any, Any]) -> None:
 
 @pytest.mark.usefixtures("page")
 def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
-    """Through the handlers: a comparison, one continued from it, their frames as updates, a step of a tree; and History."""
+    """Through the handlers: a comparison, one continued from it, their frames as updates, a step of
+    a tree; and History."""
     tab = CompareTab(services)
     view, tree = tab.view, tab.view.tree
     frames = list(run_comparison(services, FORM, "visitor"))
     shown = next(frame.shown for frame in reversed(frames) if frame.shown)
     assert b"Trace" not in pickle.dumps(shown)
-    running, wish, none = Running(services, tab.ask, gr.State(), view), Wish(0, 5, 7), cast(Any, None)
+    running, wish, none = (
+        Running(services, tab.ask, gr.State(), view),
+        Wish(0, 5, 7),
+        cast(Any, None),
+    )
     once, again = (list(running.run(wish, shown, "", None, none)) for _ in range(2))
     details = running.ended.take(services.key)
-    assert details and len(once) > 1 and again == [{view.strip: gr.skip()}], "one event may be reported twice"
+    assert details and len(once) > 1 and again == [{view.strip: gr.skip()}], (
+        "one event may be reported twice"
+    )
     ids = {run.lane: run.id for run in services.store.load(shown.comparison).runs}
     assert details.ids == ids and len(ids) == 3
     updates = view.show(details)
@@ -417,7 +528,9 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
 
 
 @pytest.mark.usefixtures("page")
-def test_run_that_was_not_saved_is_shown_all_the_same(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_was_not_saved_is_shown_all_the_same(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))
     frame = list(run_comparison(services, FORM, "visitor"))[-1]
     assert frame.strip is not None and "Not saved: The disk is full." in frame.strip.side

@@ -1,4 +1,5 @@
-"""History's handlers without a browser: what each action changes in list, comparison, runs side by side and address; servers' records."""
+"""History's handlers without a browser: what each action changes in list, comparison, runs side by
+side and address; servers' records."""
 
 from __future__ import annotations
 
@@ -31,7 +32,17 @@ from ui.settings.form import LaneForm, read_prompt
 from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few, open_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
-from ui.tabs.history.runs import MEASURES, MOST_RUNS, RATIOS, TOO_MANY, RunRow, RunTable, run_table, signed, with_run
+from ui.tabs.history.runs import (
+    MEASURES,
+    MOST_RUNS,
+    RATIOS,
+    TOO_MANY,
+    RunRow,
+    RunTable,
+    run_table,
+    signed,
+    with_run,
+)
 from ui.tabs.history.tab import History
 from ui.token_view.tiles import lane_check
 
@@ -52,7 +63,11 @@ def panel(updates: dict[Any, Any], component: Any) -> Element:
 def columns(updates: dict[Any, Any], history: History) -> list[str]:
     """The runs that stand side by side."""
     heads = panel(updates, history.runs).one("thead")
-    return [each.value["run"] for each in heads.all("button") if each.attributes["title"].startswith("Remove")]
+    return [
+        each.value["run"]
+        for each in heads.all("button")
+        if each.attributes["title"].startswith("Remove")
+    ]
 
 
 def empty_text(updates: dict[Any, Any], history: History) -> str:
@@ -71,7 +86,9 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     updates = history.listed(Address(text="no such words"))
     rows = panel(updates, history.rows)
     empty = rows.one(".mars-history-empty")
-    assert empty.one("span").text == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+    assert (
+        empty.one("span").text == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+    )
     assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
     assert empty_text(history.listed(Address()), history) == "The database could not be read."
@@ -80,7 +97,9 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row["id"] for row in first.rows] == kept[:1:-1] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
+    assert [row["id"] for row in first.rows] == kept[
+        :1:-1
+    ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
     assert [row["id"] for row in listing(store, Address(page=2)).rows] == kept[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
@@ -91,11 +110,17 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     store.annotate(two, tags=["paper"])
     three = keep(store, "sweeping", source=Source.SWEEP)
     for view, found in (
-        (Address(), {one, two}), (Address(source="all"), {one, two, three}), (Address(source="sweep"), {three}),
-        (Address(text="LANTERN"), {one}), (Address(rule="mars"), {two}), (Address(status="failed"), {two}),
-        (Address(tag="paper"), {two}), (Address(target="nobody"), set()), (Address(since="2001-01-01"), {one, two}),
+        (Address(), {one, two}),
+        (Address(source="all"), {one, two, three}),
+        (Address(source="sweep"), {three}),
+        (Address(text="LANTERN"), {one}),
+        (Address(rule="mars"), {two}),
+        (Address(status="failed"), {two}),
+        (Address(tag="paper"), {two}),
+        (Address(target="nobody"), set()),
+        (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
-    ):  # fmt: skip
+    ):
         assert {row["id"] for row in listing(store, view).rows} == found, view
 
 
@@ -105,7 +130,9 @@ def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
     kept = keep(store)
     offered = {}
     for select in panel(history.listed(Address(tag="gone")), history.search).all("select"):
-        offered[select.attributes["name"]] = [option.attributes["value"] for option in select.all("option")]
+        offered[select.attributes["name"]] = [
+            option.attributes["value"] for option in select.all("option")
+        ]
     assert set(offered["rule"]) == {"", *store.choices().rules} and offered["tag"] == ["", "gone"]
     monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
     for data in ({"action": "page", "page": 2}, {"action": "open", "id": kept}):
@@ -123,16 +150,23 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
         keep(store, "lantern")
     found = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
     assert [(len(each.rows), each.page, each.pages > each.page) for each in found] == [
-        (2, 1, True), (2, 2, True), (1, 3, False),
-    ]  # fmt: skip
+        (2, 1, True),
+        (2, 2, True),
+        (1, 3, False),
+    ]
     assert found[0].position == "Page 1, more than 1 comparison found"
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_what_is_not_there_is_told_and_leaves_the_address(store: RunStore, history: History) -> None:
+def test_what_is_not_there_is_told_and_leaves_the_address(
+    store: RunStore, history: History
+) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
-    assert strip.attributes["data-state"] == "failed" and shown(updates, history.address)["comparison"] == ""
+    assert (
+        strip.attributes["data-state"] == "failed"
+        and shown(updates, history.address)["comparison"] == ""
+    )
     run = runs_of(store, keep(store))[0]
     updates = history.go(Address(runs=(run, "f" * 32)))
     message = panel(updates, history.runs).one(".mars-runs-message").text
@@ -143,15 +177,24 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
     kept = keep(store, "a lantern")
     runs = runs_of(store, kept)
     updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
-    for shows in (updates, history.act(Address(), {"action": "open", "id": kept})):  # a click does so, too
+    for shows in (
+        updates,
+        history.act(Address(), {"action": "open", "id": kept}),
+    ):  # a click does so, too
         assert shown(shows, history.address)["comparison"] == kept
-        assert panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
+        assert (
+            panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
+        )
         assert shown(shows, history.detail.view.lanes[1])["state"] == "completed"
         links = panel(shows, history.detail.downloads).all("a")
-        assert {link.attributes["href"].partition("?")[2] for link in links} == {f"comparison={kept}"}
+        assert {link.attributes["href"].partition("?")[2] for link in links} == {
+            f"comparison={kept}"
+        }
     assert columns(updates, history) == runs
     rows = panel(updates, history.runs).one("tbody").all("tr")
-    same = {row.all("th")[0].text: row.attributes["data-same"] for row in rows}  # rows that agree say so
+    same = {
+        row.all("th")[0].text: row.attributes["data-same"] for row in rows
+    }  # rows that agree say so
     assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
     text = panel(updates, history.search).all("input")[0]
     assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
@@ -167,9 +210,13 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
         view = history.act(view, {"action": "choose", "run": run})[history.session]
     assert view.runs == order
     for nothing in (
-        {"action": "left", "run": "x"}, {"action": "open", "id": "../x"}, {"action": "choose", "run": 5},
-        {"action": "page", "page": "x"}, {"action": "undo"}, {},
-    ):  # fmt: skip
+        {"action": "left", "run": "x"},
+        {"action": "open", "id": "../x"},
+        {"action": "choose", "run": 5},
+        {"action": "page", "page": "x"},
+        {"action": "undo"},
+        {},
+    ):
         assert history.act(view, nothing)[history.session] == view, nothing
     updates = history.act(view, {"action": "left", "run": chosen[0]})
     assert columns(updates, history)[0] == chosen[0]
@@ -190,10 +237,14 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     assert message.text == TOO_MANY and not message.hidden
     assert len(columns(updates, history)) == MOST_RUNS == len(updates[history.session].runs)
     again = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
-    assert again[history.rows] != updates[history.rows]  # a value that stays would leave the box checked
+    assert (
+        again[history.rows] != updates[history.rows]
+    )  # a value that stays would leave the box checked
     updates = history.go(Address(runs=tuple(runs)))
     message = panel(updates, history.runs).one(".mars-runs-message")
-    assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith("The address names 12 runs;")
+    assert len(columns(updates, history)) == MOST_RUNS and message.text.startswith(
+        "The address names 12 runs;"
+    )
 
 
 def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
@@ -202,19 +253,27 @@ def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> No
     stored = store.load(kept)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
     row = panel(updates, history.rows)
-    assert row.one(".mars-history-name").text == "mine" and [tag.text for tag in row.all(".mars-tag")] == ["a", "b"]
+    assert row.one(".mars-history-name").text == "mine" and [
+        tag.text for tag in row.all(".mars-tag")
+    ] == ["a", "b"]
     assert updates[history.detail.saved] == "Saved."
     updates = history.saved(Address(comparison=kept), "x" * 201, "", "")
     assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == "mine"
 
 
-def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunStore, history: History) -> None:
+def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
+    store: RunStore, history: History
+) -> None:
     kept = keep(store, "a lantern")
     view = Address(comparison=kept, runs=tuple(runs_of(store, kept)))
     updates = history.deleted(view)
     rows = panel(updates, history.rows)
     notice = rows.one(".mars-history-notice")
-    assert not rows.all(".mars-history-row") and notice.one("span").text == "Deleted “a lantern”." and not notice.hidden
+    assert (
+        not rows.all(".mars-history-row")
+        and notice.one("span").text == "Deleted “a lantern”."
+        and not notice.hidden
+    )
     assert notice.one("button").value == {"action": "undo", "id": kept}
     view = updates[history.session]
     assert view.comparison == "" and view.runs == () and store.count() == 0
@@ -223,13 +282,28 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(store: RunSt
     assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
 
 
-def test_hostile_text_is_inert_and_reaches_fields_unchanged(store: RunStore, history: History) -> None:
+def test_hostile_text_is_inert_and_reaches_fields_unchanged(
+    store: RunStore, history: History
+) -> None:
     kept = keep(store, HOSTILE)
     store.annotate(kept, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
-    updates = history.go(Address(comparison=kept, runs=tuple(runs_of(store, kept)), text='"><img src=x>\ud800'))
-    for component in (history.rows, history.runs, history.search, history.detail.view.strip, history.downloads):
+    updates = history.go(
+        Address(comparison=kept, runs=tuple(runs_of(store, kept)), text='"><img src=x>\ud800')
+    )
+    for component in (
+        history.rows,
+        history.runs,
+        history.search,
+        history.detail.view.strip,
+        history.downloads,
+    ):
         assert_inert(updates[component])
-    assert panel(updates, history.search).all("input")[0].attributes["value"].startswith('"><img src=x>')
+    assert (
+        panel(updates, history.search)
+        .all("input")[0]
+        .attributes["value"]
+        .startswith('"><img src=x>')
+    )
     tags = [option.attributes["value"] for option in panel(updates, history.search).all("option")]
     assert "<b>\u202e" in tags
     assert updates[history.address].isascii() and "<" not in updates[history.address]
@@ -240,17 +314,26 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     form = stored_form(store.load(kept), ())
     config = store.load(kept).runs[1].trace.config
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
-    assert (form.prompt, form.pair, form.k, form.seed) == ("a lantern", "custom", config.drafter.k, 7)
+    assert (form.prompt, form.pair, form.k, form.seed) == (
+        "a lantern",
+        "custom",
+        config.drafter.k,
+        7,
+    )
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
     # but not of a later turn of a conversation
     stored = store.load(kept)
     prompt = replace(config.prompt, history=(Exchange("a lantern", "It is lit."),))
-    later = replace(stored.runs[1], trace=replace(stored.runs[1].trace, config=replace(config, prompt=prompt)))
+    later = replace(
+        stored.runs[1], trace=replace(stored.runs[1].trace, config=replace(config, prompt=prompt))
+    )
     with pytest.raises(ValueError, match="turn 2 of a conversation"):
         stored_form(replace(stored, runs=(later,)), ())
 
 
-def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(store: RunStore) -> None:
+def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(
+    store: RunStore,
+) -> None:
     """Those of the traces here have none in their environment."""
     for temperature, note in ((1.0, OTHER_SAMPLER), (0.0, "")):
         kept = Address(comparison=keep(store, "a lantern", temperature=temperature))
@@ -264,7 +347,11 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
     stored = store.load(keep(store, "a lantern", rules=("strict",)))
     (run,) = stored.runs
     config = replace(run.trace.config, prompt=replace(run.trace.config.prompt, thinking=thinking))
-    for environment, said in (({"exact": "rows in twos"}, "rows in twos"), ({"exact": "no: \0"}, "no: ␀"), ({}, "")):
+    for environment, said in (
+        ({"exact": "rows in twos"}, "rows in twos"),
+        ({"exact": "no: \0"}, "no: ␀"),
+        ({}, ""),
+    ):
         trace = replace(run.trace, config=replace(config, environment=environment))
         changed = replace(stored, runs=(replace(run, trace=trace),))
         form = stored_form(changed, ())
@@ -296,9 +383,18 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def record(number_: int, **settings: object) -> RunRecord:
     trace = make_trace(new_tokens=12, **settings)  # type: ignore[arg-type]
     return RunRecord(
-        f"{number_:032x}", f"{99:032x}", 0, NOW + timedelta(minutes=number_), trace.status, trace.stop_reason, trace.error, "",
-        trace.config, trace.summary, trace.text,
-    )  # fmt: skip
+        f"{number_:032x}",
+        f"{99:032x}",
+        0,
+        NOW + timedelta(minutes=number_),
+        trace.status,
+        trace.stop_reason,
+        trace.error,
+        "",
+        trace.config,
+        trace.summary,
+        trace.text,
+    )
 
 
 def row(table: RunTable, name: str) -> RunRow:
@@ -333,16 +429,27 @@ def test_rows_know_whether_all_runs_agree() -> None:
 @pytest.mark.parametrize(
     ("write", "difference", "words"),
     [
-        (number, 1.234, "+1.23"), (number, -1.234, "−1.23"), (number, 0.0, "±0"), (number, math.nan, ""), (number, math.inf, ""),
-        (duration, -0.012, "−12.0 ms"), (duration, 2.5, "+2.50 s"), (share, 0.015, "+1.50 pp"), (share, -0.015, "−1.50 pp"),
+        (number, 1.234, "+1.23"),
+        (number, -1.234, "−1.23"),
+        (number, 0.0, "±0"),
+        (number, math.nan, ""),
+        (number, math.inf, ""),
+        (duration, -0.012, "−12.0 ms"),
+        (duration, 2.5, "+2.50 s"),
+        (share, 0.015, "+1.50 pp"),
+        (share, -0.015, "−1.50 pp"),
     ],
-)  # fmt: skip
-def test_differences_carry_their_sign_and_unit(write: object, difference: float, words: str) -> None:
+)
+def test_differences_carry_their_sign_and_unit(
+    write: object, difference: float, words: str
+) -> None:
     assert signed(write, difference) == words  # type: ignore[arg-type]
 
 
 def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
-    left, middle, right = (replace(record(3 - lane), lane=lane) for lane in range(3))  # the last was executed first
+    left, middle, right = (
+        replace(record(3 - lane), lane=lane) for lane in range(3)
+    )  # the last was executed first
     other = replace(record(9), comparison_id="b" * 32)
     assert with_run([], middle) == (middle.id,)
     assert with_run([middle], left) == (left.id, middle.id)
@@ -363,17 +470,43 @@ def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
     assert row(run_table([config]), "Drafts from").cells[0].text == "EAGLE-3 head"
 
 
-STEP = {"kept": 1, "relaxed": [True, False], "z1": [12.0, 9.0], "z2": [11.5, None], "id1": [8, 9], "id2": [6, 7]}
+STEP = {
+    "kept": 1,
+    "relaxed": [True, False],
+    "z1": [12.0, 9.0],
+    "z2": [11.5, None],
+    "id1": [8, 9],
+    "id2": [6, 7],
+}
 LINE: dict[str, Any] = {
-    "format": "mars-vllm-1", "id": "a", "model": "target", "drafter": "eagle3:head", "vllm": "0.32.0", "plugin": "0.1.0", "rule": "mars",
-    "parameters": {"theta": 0.9}, "temperature": 0.0, "seed": None, "prompt_ids": [1], "finished": "2026-11-23T08:00:00+00:00",
+    "format": "mars-vllm-1",
+    "id": "a",
+    "model": "target",
+    "drafter": "eagle3:head",
+    "vllm": "0.32.0",
+    "plugin": "0.1.0",
+    "rule": "mars",
+    "parameters": {"theta": 0.9},
+    "temperature": 0.0,
+    "seed": None,
+    "prompt_ids": [1],
+    "finished": "2026-11-23T08:00:00+00:00",
     "steps": [STEP | {"drafted": [6, 7], "emitted": [6, 9]}],
-}  # fmt: skip
+}
 ANSWER: dict[str, Any] = {
-    "model": "m", "choices": [{"text": "Once upon", "finish_reason": "length"}], "usage": {"completion_tokens": 12},
-    "metrics": {"speculative_decoding": {"num_spec_steps": 3, "num_draft_tokens": 15, "num_accepted_draft_tokens": 10,
-                                         "num_spec_tokens": 5, "acceptance_histogram": [1, 0, 0, 0, 0, 2]}},
-}  # fmt: skip
+    "model": "m",
+    "choices": [{"text": "Once upon", "finish_reason": "length"}],
+    "usage": {"completion_tokens": 12},
+    "metrics": {
+        "speculative_decoding": {
+            "num_spec_steps": 3,
+            "num_draft_tokens": 15,
+            "num_accepted_draft_tokens": 10,
+            "num_spec_tokens": 5,
+            "acceptance_histogram": [1, 0, 0, 0, 0, 2],
+        }
+    },
+}
 METRICS = "sglang:spec_accept_length 2.5\n"
 
 
@@ -384,14 +517,23 @@ def opened(store: RunStore, folder: Path, content: Any) -> Any:
     return latest(store)
 
 
-def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(store: RunStore, tmp_path: Path) -> None:
+def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(
+    store: RunStore, tmp_path: Path
+) -> None:
     stored = opened(store, tmp_path, LINE)
     result = reopened(stored)
     lane = json.loads(result.lanes[0].json())
     assert [row[0] for row in lane["rows"]] == ["#6 ", "#9 "] and lane["times"] == []
     assert result.details is not None and result.details.plots["ratio"] is not None
     tiles = {name: value for name, value, *_ in lane["tiles"]}
-    assert tiles == {"Speed": "–", "τ": "2.00", "First token": "–", "Latency": "–", "Relaxed": "1", "Shift": "–"}
+    assert tiles == {
+        "Speed": "–",
+        "τ": "2.00",
+        "First token": "–",
+        "Latency": "–",
+        "Relaxed": "1",
+        "Shift": "–",
+    }
     assert (
         settings_line(stored.runs[0].trace.config)
         == "temperature 0 · seed – · K 2 · greedy EAGLE-3 drafts · head → target"
@@ -399,20 +541,32 @@ def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(store: RunSto
     assert "Not known: prompt, text, times." in stored.comment
 
 
-def test_an_answer_shows_its_counts_and_acceptance_by_position(store: RunStore, tmp_path: Path) -> None:
+def test_an_answer_shows_its_counts_and_acceptance_by_position(
+    store: RunStore, tmp_path: Path
+) -> None:
     stored = opened(store, tmp_path, ANSWER)
     result = reopened(stored)
     assert json.loads(result.lanes[0].json())["rows"][0][0] == "Once upon"
     acceptance = result.details.plots["acceptance"]
-    assert acceptance is not None and [row[2:5] for row in acceptance.data.rows] == [(i, 3, 2 / 3) for i in range(1, 6)]
-    cells = {row.name: row.cells[0].text for row in run_table(store.records([stored.runs[0].id])).rows}
-    assert (cells["τ, tokens per step"], cells["Drafted"], cells["Acceptance rate"]) == ("4.00", "15", "66.7 %")
+    assert acceptance is not None and [row[2:5] for row in acceptance.data.rows] == [
+        (i, 3, 2 / 3) for i in range(1, 6)
+    ]
+    cells = {
+        row.name: row.cells[0].text for row in run_table(store.records([stored.runs[0].id])).rows
+    }
+    assert (cells["τ, tokens per step"], cells["Drafted"], cells["Acceptance rate"]) == (
+        "4.00",
+        "15",
+        "66.7 %",
+    )
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
     assert (row["source"], row["settings"]) == ("server", ("server, K 5", "T –", "seed –"))
 
 
-def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(store: RunStore, tmp_path: Path) -> None:
+def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
+    store: RunStore, tmp_path: Path
+) -> None:
     lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
     tiles = {name: value for name, value, *_ in lane.tiles}
     assert lane.rows == () and lane.empty == "The server did not report the text."
@@ -422,7 +576,9 @@ def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(store: 
     assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")
 
 
-def test_compare_does_not_repeat_it_and_no_check_is_claimed(store: RunStore, tmp_path: Path) -> None:
+def test_compare_does_not_repeat_it_and_no_check_is_claimed(
+    store: RunStore, tmp_path: Path
+) -> None:
     stored = opened(store, tmp_path, LINE | {"rule": "strict", "parameters": {}})
     with pytest.raises(ValueError, match="This is a run of a server"):
         stored_form(stored, [])

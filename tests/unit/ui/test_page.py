@@ -1,4 +1,5 @@
-"""The page as a whole, without a browser: how it starts, closed doors, texts and help that agree with the code, downloads, its address."""
+"""The page as a whole, without a browser: how it starts, closed doors, texts and help that agree
+with the code, downloads, its address."""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import PanicException, client_of, contrast, keep, place_of, raising
 from ui.app import launch_options
 from ui.jobs.preload import preload
-from ui.kit.address import NAMES, Address, chosen_tab, history_parameters, read_address, search_query, without_search
+from ui.kit.address import (
+    NAMES,
+    Address,
+    chosen_tab,
+    history_parameters,
+    read_address,
+    search_query,
+    without_search,
+)
 from ui.kit.assets import share_scripts, with_given
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
@@ -54,7 +63,13 @@ def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
     assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2
     call = "marsScripts[0](element, trigger, props, server, upload, watch%s);"
     given = call % ', {"name":"\\u003c/script>"}'
-    assert [component.js_on_load for component in drawn] == [call % "", "second()", call % "", None, given]
+    assert [component.js_on_load for component in drawn] == [
+        call % "",
+        "second()",
+        call % "",
+        None,
+        given,
+    ]
 
 
 def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:
@@ -64,7 +79,10 @@ def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read()
         assert len({getattr(style, attribute) for style in styles}) == len(OUTCOME_STYLES)
     assert all(outcome.value in legend_html() for outcome in OUTCOMES)
     for style in styles:
-        assert contrast(style.light_text, "#FFFFFF") >= 4.5 and contrast(style.dark_text, "#181B20") >= 4.5
+        assert (
+            contrast(style.light_text, "#FFFFFF") >= 4.5
+            and contrast(style.dark_text, "#181B20") >= 4.5
+        )
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
@@ -116,17 +134,39 @@ def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_s
     kept = keep(store, "a lantern")
     answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
-    assert f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"] and "a lantern" in answer.text
+    assert (
+        f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+        and "a lantern" in answer.text
+    )
     for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
         answer = client.get(f"/downloads/{REPORT}{query}")
-        assert answer.status_code == status and answer.text.endswith(".\n") and answer.text.count("\n") == 1
+        assert (
+            answer.status_code == status
+            and answer.text.endswith(".\n")
+            and answer.text.count("\n") == 1
+        )
 
 
-PROMISED = ("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed", "rule", "drafter")
+PROMISED = (
+    "tau",
+    "theta",
+    "r",
+    "tv",
+    "kl",
+    "k",
+    "draft_mode",
+    "ttft",
+    "acceptance_rate",
+    "seed",
+    "rule",
+    "drafter",
+)
 
 
 def test_a_button_names_its_term_and_opens_its_own_card() -> None:
-    assert set(PROMISED) <= set(TERMS) and len({term.symbol for term in TERMS.values()}) == len(TERMS)
+    assert set(PROMISED) <= set(TERMS) and len({term.symbol for term in TERMS.values()}) == len(
+        TERMS
+    )
     for key, term in TERMS.items():
         assert term.symbol and term.title and term.text.endswith(".")
         panel = read_panel(help_html(key))
@@ -134,7 +174,9 @@ def test_a_button_names_its_term_and_opens_its_own_card() -> None:
         (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
         assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
         assert button["popovertarget"] == card["id"]
-        assert " ".join(term.title.split()) in panel.text and " ".join(term.text.split()) in panel.text
+        assert (
+            " ".join(term.title.split()) in panel.text and " ".join(term.text.split()) in panel.text
+        )
 
 
 def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other_host() -> None:
@@ -148,7 +190,10 @@ def test_cards_of_one_page_have_ids_of_their_own_and_need_no_script_and_no_other
 def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:
     text = about_text((replace(BUNDLED_PAIR, note="What the pair can do."),))
     assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
-    assert all(f">{outcome.value}<" in text for outcome in OUTCOMES) and "What the pair can do." in text
+    assert (
+        all(f">{outcome.value}<" in text for outcome in OUTCOMES)
+        and "What the pair can do." in text
+    )
     assert all(term.text in text and term.symbol in text for term in TERMS.values())
     assert all(cause.value in TERMS["divergence"].text for cause in Cause)
     assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
@@ -158,9 +203,21 @@ def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite()
 
 ID = "0123456789abcdef" * 2
 FULL = Address(
-    tab="history", comparison=ID, runs=(ID, ID[::-1]), text='a "b" & <c>', rule="mars(theta=0.9)", target="demo/target",
-    status="failed", source="sweep", tag="größer", since="2026-01-02", until="2026-03-04", sort="speed", page=3, share="t" * 43,
-)  # fmt: skip
+    tab="history",
+    comparison=ID,
+    runs=(ID, ID[::-1]),
+    text='a "b" & <c>',
+    rule="mars(theta=0.9)",
+    target="demo/target",
+    status="failed",
+    source="sweep",
+    tag="größer",
+    since="2026-01-02",
+    until="2026-03-04",
+    sort="speed",
+    page=3,
+    share="t" * 43,
+)
 
 
 def test_an_address_comes_back_as_it_was_written() -> None:
@@ -171,22 +228,42 @@ def test_an_address_comes_back_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"tab": "../x", "comparison": "x" * 32, "runs": "1,2,<b>", "sweep": "' or 1", "study": "../x"},
+        {
+            "tab": "../x",
+            "comparison": "x" * 32,
+            "runs": "1,2,<b>",
+            "sweep": "' or 1",
+            "study": "../x",
+        },
         {"status": "great", "source": "x"},
-        {"since": "2026-13-40", "until": "tomorrow", "sort": "; drop", "page": "-4", "zone": "none"},
+        {
+            "since": "2026-13-40",
+            "until": "tomorrow",
+            "sort": "; drop",
+            "page": "-4",
+            "zone": "none",
+        },
         {"page": "9" * 400, "tab": None, "runs": None},
     ],
 )
 def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(said: dict[str, object]) -> None:
     assert read_address(said) == Address()
     assert read_address({"runs": f"{ID},{ID}"}).runs == (ID,)
-    read = read_address({"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5})
+    read = read_address(
+        {"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5}
+    )
     assert len(read.text) == 200 and len(read.runs) == 50 and read.zone == 900
 
 
-def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_keeps_what_is_open() -> None:
+def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_keeps_what_is_open() -> (
+    None
+):
     cleared = without_search(FULL)
-    assert (cleared.comparison, cleared.runs, cleared.sort) == (FULL.comparison, FULL.runs, FULL.sort)
+    assert (cleared.comparison, cleared.runs, cleared.sort) == (
+        FULL.comparison,
+        FULL.runs,
+        FULL.sort,
+    )
     assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
     assert set(history_parameters(Address())) == set(NAMES) - {"tab", "sweep", "study"}
     assert not any(history_parameters(Address()).values())
@@ -243,7 +320,9 @@ def test_pairs_are_offered_by_their_keys_and_in_public_the_small_ones(spec: Pair
     assert offered(Settings(public=True), catalog) == (second,)
     assert offered(Settings(public=True), CATALOG) == CATALOG[:2]
     assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
-    with pytest.raises(ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"):
+    with pytest.raises(
+        ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"
+    ):
         offered(Settings(pairs=("nowhere",)), catalog)
 
 
@@ -251,19 +330,26 @@ def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_say
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for pairs, said in ((), "SmolLM2 135M could not be fetched, so"), (("bundled", CATALOG[0].key), ""):
+    for pairs, said in (
+        ((), "SmolLM2 135M could not be fetched, so"),
+        (("bundled", CATALOG[0].key), ""),
+    ):
         chosen = Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs)
         application = app.Application.open(chosen, CATALOG)
         try:
             services = application.services
             assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(said)
             assert ("`.venv/bin/mars fetch`" in services.notice) is bool(said)
-            assert sorted(each.key for each in services.catalog) == sorted(pairs or (each.key for each in CATALOG))
+            assert sorted(each.key for each in services.catalog) == sorted(
+                pairs or (each.key for each in CATALOG)
+            )
         finally:
             application.close()
 
 
-def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(tmp_path: Path) -> None:
+def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_mcp_tools(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys, app; page = app.build_app(app.Services(app.ModelPool(), app.RunStore(sys.argv[1])));"
         "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder', 'alembic') if name in sys.modules]);"
@@ -289,8 +375,13 @@ def test_runs_leave_a_core_to_the_page_unless_told(
     if given:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
-    monkeypatch.setattr("torch.set_num_threads", lambda count: threads.append((threading.current_thread().name, count)))
-    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ())
+    monkeypatch.setattr(
+        "torch.set_num_threads",
+        lambda count: threads.append((threading.current_thread().name, count)),
+    )
+    application = app.Application.open(
+        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
+    )
     try:
         name = application.services.engine.submit(lambda: threading.current_thread().name).result()
     finally:
@@ -298,9 +389,13 @@ def test_runs_leave_a_core_to_the_page_unless_told(
     assert threads == [(name, count) for count in used]
 
 
-def test_the_pair_waits_for_the_first_visitor(spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pair_waits_for_the_first_visitor(
+    spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
-    application = app.Application.open(Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,))
+    application = app.Application.open(
+        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
+    )
     try:
         application.start()
         assert not application.services.pool.loaded()

@@ -1,4 +1,5 @@
-"""A study that is started from the page: as a plain generator over a small real pair, stopped, resumed, limited, owned."""
+"""A study that is started from the page: as a plain generator over a small real pair, stopped,
+resumed, limited, owned."""
 
 from __future__ import annotations
 
@@ -21,9 +22,16 @@ from ui.tabs.study.quality_tab import resumable, resumed, started
 from ui.tabs.study.running import TIME_IS_UP, Progress
 
 FORM = StudyForm(
-    suite="demo_arithmetic", problems=3, rules=["mars", "none"], thetas="0.8, 0.9", pair="bundled", temperatures="1", ks="3",
-    max_new_tokens=12, seed=3,
-)  # fmt: skip
+    suite="demo_arithmetic",
+    problems=3,
+    rules=["mars", "none"],
+    thetas="0.8, 0.9",
+    pair="bundled",
+    temperatures="1",
+    ks="3",
+    max_new_tokens=12,
+    seed=3,
+)
 
 
 def until(events: Iterator[Progress], results: int) -> str:
@@ -53,12 +61,20 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     study = until(events, 5)
     services.stops.request("visitor")
     assert list(events)[-1].status is Status.CANCELLED
-    before = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study, unfinished=True)}
+    before = {
+        (stored.task, stored.lane): stored.run_ids
+        for stored in services.store.results(study, unfinished=True)
+    }
     assert len(before) == 5 and resumable(services.store, study)
     services.stops.begin("visitor")
     again = list(resumed(services, "visitor", study))
-    assert sum(event.saved is not None for event in again) == 7 and again[-1].status is Status.COMPLETED
-    assert next(plain(event.strip.parts) for event in again if event.saved).startswith("Run 7 of 12: ")
+    assert (
+        sum(event.saved is not None for event in again) == 7
+        and again[-1].status is Status.COMPLETED
+    )
+    assert next(plain(event.strip.parts) for event in again if event.saved).startswith(
+        "Run 7 of 12: "
+    )
     after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
     assert len(after) == 12 and before.items() <= after.items()
 
@@ -95,7 +111,11 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
     assert not resumable(a.store, study)  # it is running
     events.close()  # type: ignore[attr-defined]
     assert not a.store.claims(study)
-    assert resumable(a.store, study) and not resumable(b.store, study) and not resumable(a.store, study, "a link")
+    assert (
+        resumable(a.store, study)
+        and not resumable(b.store, study)
+        and not resumable(a.store, study, "a link")
+    )
     with pytest.raises(JobError, match="cannot be resumed here"):
         list(resumed(b, "b", study))
     assert a.store.studies() and not b.store.studies()
@@ -107,7 +127,9 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
         list(resumed(services, "visitor", study))
-    served = {"served": {"url": "http://localhost:1/v1", "model": "m"}}  # nor is what runs elsewhere resumed here
+    served = {
+        "served": {"url": "http://localhost:1/v1", "model": "m"}
+    }  # nor is what runs elsewhere resumed here
     for elsewhere, here in (({}, True), (served, False), ({"execute_code": True}, False)):
         study = services.store.new_study("study", {"name": "study"} | elsewhere, 4)
         assert resumable(services.store, study) is here
@@ -116,16 +138,24 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"suite": "/etc/passwd"}, "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories."),
-        ({"problems": 0}, "limit is 0; it must be at least 1"), ({"problems": None}, "the number of problems is empty"),
-        ({"rules": []}, "No rule is chosen"), ({"rules": ["strict", "none"]}, "No rule is chosen"),
-        ({"rules": ["vars"]}, "The rule is 'vars'"), ({"thetas": ""}, "The list of θ is empty"),
-        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."), ({"ks": ""}, "The list of K is empty"),
+        (
+            {"suite": "/etc/passwd"},
+            "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories.",
+        ),
+        ({"problems": 0}, "limit is 0; it must be at least 1"),
+        ({"problems": None}, "the number of problems is empty"),
+        ({"rules": []}, "No rule is chosen"),
+        ({"rules": ["strict", "none"]}, "No rule is chosen"),
+        ({"rules": ["vars"]}, "The rule is 'vars'"),
+        ({"thetas": ""}, "The list of θ is empty"),
+        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."),
+        ({"ks": ""}, "The list of K is empty"),
         ({"drafter": "none"}, "Two lanes are the same|drafter"),
         ({"problems": 600}, "The study has 2,400 runs; from the page it must be at most 2,000"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"), ({"max_new_tokens": 4096}, "the context of "),
+        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
+        ({"max_new_tokens": 4096}, "the context of "),
     ],
-)  # fmt: skip
+)
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
@@ -136,7 +166,10 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 
 
 def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
-    assert estimated(services, FORM) == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
+    assert (
+        estimated(services, FORM)
+        == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
+    )
     public = replace(services, limits=Limits(sweep_runs=80, seconds=120))
     more = "The number of runs is 84; on this public page it must be at most 80."
     long = replace(FORM, problems=20, max_new_tokens=160)

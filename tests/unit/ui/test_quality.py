@@ -1,4 +1,5 @@
-"""The Quality tab without a browser: studies in words, reports measured once, filters, both texts, downloads, hostile texts."""
+"""The Quality tab without a browser: studies in words, reports measured once, filters, both texts,
+downloads, hostile texts."""
 
 from __future__ import annotations
 
@@ -78,11 +79,17 @@ class Clock:
         return self.now
 
     def measure(self, store: RunStore, study_id: str) -> Report:
-        """A made-up report of a stored study; the first prompt's runs are those of the first task."""
+        """A made-up report of a stored study; the first prompt's runs are those of the first
+        task."""
         self.measured += 1
         report, runs = make_report(), [result.run_ids[0] for result in store.results(study_id)]
         first = replace(report.prompts[0], worst=(runs[1], runs[2]))
-        return replace(report, id=study_id, tasks_done=store.study(study_id).done, prompts=(first, *report.prompts[1:]))
+        return replace(
+            report,
+            id=study_id,
+            tasks_done=store.study(study_id).done,
+            prompts=(first, *report.prompts[1:]),
+        )
 
 
 @pytest.fixture
@@ -104,7 +111,11 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
     assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
     assert "<img" not in shown and "<script" not in shown
     rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
-    assert "4 of 4 tasks" in rows[study] and 'badge done">done' in rows[study] and "width: 100.0%" in rows[study]
+    assert (
+        "4 of 4 tasks" in rows[study]
+        and 'badge done">done' in rows[study]
+        and "width: 100.0%" in rows[study]
+    )
     assert "1 of 4 tasks" in rows[open_study] and 'badge stopped">unfinished' in rows[open_study]
 
 
@@ -113,7 +124,11 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
         shown = studies_html(place_of(empty), "")
         public = studies_html(place_of(empty, public=True), "")
         chosen = studies_html(place_of(empty), EXAMPLE)
-    assert f'data-first="{EXAMPLE}"' in shown and shown.count("<li>") == 1 and "python -m evaluation run" in shown
+    assert (
+        f'data-first="{EXAMPLE}"' in shown
+        and shown.count("<li>") == 1
+        and "python -m evaluation run" in shown
+    )
     assert f'data-first="{EXAMPLE}"' in public and "python -m evaluation" not in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
@@ -122,20 +137,30 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
     shown = list(csv.reader(io.StringIO("".join(csv_text(measured_table(report))))))
-    published = list(csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines()))
+    published = list(
+        csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines())
+    )
     assert shown[0] == published[0] and len(shown) == len(published) == 85
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
-        return [float(cell) if re.fullmatch(r" *-?[\d.]+(e-?\d+)?", cell) else cell for cell in cells]
+        return [
+            float(cell) if re.fullmatch(r" *-?[\d.]+(e-?\d+)?", cell) else cell for cell in cells
+        ]
 
     for ours, theirs in zip(shown, published, strict=True):
         for one, other in zip(values(ours), values(theirs), strict=True):
-            assert one == (pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other)
-    command = re.search("^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE)
+            assert one == (
+                pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
+            )
+    command = re.search(
+        "^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
+    )
     options = parser("evaluation").parse_args(shlex.split(command[1]))
     spec = BUNDLED_PAIR
-    pair: Any = SimpleNamespace(spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head)
+    pair: Any = SimpleNamespace(
+        spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head
+    )
     assert read_plan_options(options, pair) == report.plan
     assert FILE.stat().st_size <= 150_000
 
@@ -146,7 +171,9 @@ def test_the_example_opens_for_everybody_without_what_it_has_not(
     changed = view.open(reports, EXAMPLE)
     assert clock.measured == 0 and changed[view.timer]["active"] is False
     assert "34 supported" in changed[view.first] and changed[view.prompts] == ""
-    assert changed[view.filters[0]]["visible"] is False and changed[view.filters[1]]["visible"] is True
+    assert (
+        changed[view.filters[0]]["visible"] is False and changed[view.filters[1]]["visible"] is True
+    )
     links = read_panel(changed[view.downloads]).all("a")
     for link in links:
         name = link.attributes["href"].partition("?")[0].rpartition("/")[2]
@@ -156,11 +183,17 @@ def test_the_example_opens_for_everybody_without_what_it_has_not(
 
 def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
     assert COLOURS[: len(LANES)] == LANES
-    looks = {style for outcome in OUTCOME_STYLES.values() for style in (outcome.light, outcome.dark)}
+    looks = {
+        style for outcome in OUTCOME_STYLES.values() for style in (outcome.light, outcome.dark)
+    }
     assert not looks & set(COLOURS)
     for chart in charts(example()):
         assert {series.colour for series in chart.series if series.rule == "strict"} == {COLOURS[0]}
-        assert len({series.colour for series in chart.series}) == len({series.rule for series in chart.series}) == 6
+        assert (
+            len({series.colour for series in chart.series})
+            == len({series.rule for series in chart.series})
+            == 6
+        )
 
 
 def test_progress_is_told_in_words() -> None:
@@ -171,17 +204,32 @@ def test_progress_is_told_in_words() -> None:
     assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2 workers, 2.00 results/s.")
     assert strip.side == "about 35 min to go"  # (600 · 11 − 2400) / 2 s
     stopped = progress_strip("", ABSENT, replace(at_work, workers=()), 11)
-    assert stopped.state == "cancelled" and plain(stopped.parts).endswith(f"python -m evaluation resume {ABSENT}")
+    assert stopped.state == "cancelled" and plain(stopped.parts).endswith(
+        f"python -m evaluation resume {ABSENT}"
+    )
     assert progress_strip("", ABSENT, StudyProgress(2, 2, 22, ()), 11).state == "done"
     assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan
 
 
-def test_a_study_that_is_opened_shows_everything(reports: Reports, view: QualityTab, study: str) -> None:
+def test_a_study_that_is_opened_shows_everything(
+    reports: Reports, view: QualityTab, study: str
+) -> None:
     changed = view.open(reports, study)
-    others = {view.sharing, view.listed, view.resume, view.stop, *view.pair.lanes}  # depend on who looks
+    others = {
+        view.sharing,
+        view.listed,
+        view.resume,
+        view.stop,
+        *view.pair.lanes,
+    }  # depend on who looks
     assert changed.keys() == set(view.outputs) - others
     assert changed[view.shown[0]] == study and changed[view.timer]["active"] is False
-    assert [value for _, value in changed[view.filters[0]]["choices"]] == ["", "gsm8k", "news", "all"]
+    assert [value for _, value in changed[view.filters[0]]["choices"]] == [
+        "",
+        "gsm8k",
+        "news",
+        "all",
+    ]
     links = read_panel(changed[view.downloads]).all("a")
     assert {link.attributes["href"].partition("?")[2] for link in links} == {f"study={study}"}
     assert "<h2>Verdict</h2>" in changed[view.first]
@@ -191,13 +239,17 @@ def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
     store: RunStore, reports: Reports, view: QualityTab, study: str
 ) -> None:
     for asked in (ABSENT, "../x", ""):
-        with pytest.raises((ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"):
+        with pytest.raises(
+            (ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"
+        ):
             view.open(reports, asked)
     with pytest.raises(ValueError, match="another version"):
         view.open(Reports(store, failing("It was saved by another version.", ValueError)), study)
 
 
-def test_filters_show_a_part_and_measure_nothing(reports: Reports, clock: Clock, view: QualityTab, study: str) -> None:
+def test_filters_show_a_part_and_measure_nothing(
+    reports: Reports, clock: Clock, view: QualityTab, study: str
+) -> None:
     view.open(reports, study)
     changed = view.report(reports.known(study), "news", "1", "eagle3 12/6/2")
     table = changed[view.first].split("<table>")[1].split("</table>")[0]
@@ -226,10 +278,14 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
         view.news(reports, study_id, ("", "", ""))
 
 
-def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunStore, study: str) -> None:
+def test_a_prompt_opens_both_runs_token_by_token(
+    reports: Reports, store: RunStore, study: str
+) -> None:
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     value, views = chosen_prompt(reports, study, runs[1])
-    assert ["".join(row[0] for row in view.rows) for view in views] == [record.text for record in store.records(runs)]
+    assert ["".join(row[0] for row in view.rows) for view in views] == [
+        record.text for record in store.records(runs)
+    ]
     assert len({view.diverges for view in views}) == 1 and views[0].diverges is not None
     assert store.records(runs)[0].comparison_id in value and all(run in value for run in runs)
     assert chosen_prompt(reports, study, ABSENT) == ("", ())
@@ -240,8 +296,14 @@ def test_a_prompt_opens_both_runs_token_by_token(reports: Reports, store: RunSto
 def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
     report = make_report()
     panels = [part(report) for part in (first_html, rest_html, prompts_html, charts_html)]
-    for shown in map(str, [*panels, *(part(bare(report)) for part in (first_html, rest_html, charts_html))]):
-        assert not set("\u202e\x00\ud800") & set(shown) and "<script" not in shown and "<img" not in shown
+    for shown in map(
+        str, [*panels, *(part(bare(report)) for part in (first_html, rest_html, charts_html))]
+    ):
+        assert (
+            not set("\u202e\x00\ud800") & set(shown)
+            and "<script" not in shown
+            and "<img" not in shown
+        )
     assert escape(HOSTILE[:8]) in prompts_html(report)
     read_panel(rest_html(report))  # tags nest
     assert rest_html(report).count("<details") == rest_html(report).count("<summary>") > 3
@@ -265,21 +327,44 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     report = make_report()
     shown = read_panel(charts_html(report))
     found = shown.all(".mars-quality-chart")
-    assert [each.attributes["data-name"] for each in found] == ["parameter", "tradeoff"] * 2  # gsm8k and news
+    assert [each.attributes["data-name"] for each in found] == [
+        "parameter",
+        "tradeoff",
+    ] * 2  # gsm8k and news
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
         assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
     rows = parsed(json.loads(found[0].attributes["data-csv"]))
-    mars = next(row for row in rows if (row["rule"], row["series"]) == ("mars(theta=0.9)", "mars, model K=5, T = 0"))
-    measured = next(row for row in report.measured if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3))
+    mars = next(
+        row
+        for row in rows
+        if (row["rule"], row["series"]) == ("mars(theta=0.9)", "mars, model K=5, T = 0")
+    )
+    measured = next(
+        row
+        for row in report.measured
+        if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3)
+    )
     assert (mars["group"], mars["parameter"], mars["value"]) == ("gsm8k", "theta", "0.9")
     assert [float(mars[f"speedup{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup)
-    assert {row["rule"] for row in rows} >= {"strict", "mars(theta=0.84)", "typical(epsilon=0.3, delta=0.09)"}
-    assert [button.attributes["data-format"] for button in shown.all("button")] == ["png", "svg", "csv"] * 4
+    assert {row["rule"] for row in rows} >= {
+        "strict",
+        "mars(theta=0.84)",
+        "typical(epsilon=0.3, delta=0.09)",
+    }
+    assert [button.attributes["data-format"] for button in shown.all("button")] == [
+        "png",
+        "svg",
+        "csv",
+    ] * 4
     # where there is nothing there is no card
     assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
     lanes = report.plan.lanes
-    one = [row for row in report.measured if "theta=0.9)" in (lane := lanes[row.lane]).name or lane.rule.name != "mars"]
+    one = [
+        row
+        for row in report.measured
+        if "theta=0.9)" in (lane := lanes[row.lane]).name or lane.rule.name != "mars"
+    ]
     fewer = replace(report, measured=tuple(one))
     assert "No rule of this part has several values" in charts_html(fewer)
     assert "mq-note" not in charts_html(report)
@@ -291,11 +376,21 @@ def _sent(reports: Reports, name: str, study: str) -> Any:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_download_comes_whole_or_says_why_not(reports: Reports, study: str, name: str) -> None:
+def test_every_download_comes_whole_or_says_why_not(
+    reports: Reports, study: str, name: str
+) -> None:
     answer = _sent(reports, name, study)
-    assert answer.status_code == 200 and answer.headers["content-disposition"] == f'attachment; filename="{name}"'
-    assert _sent(reports, name, ABSENT).status_code == 404 and _sent(reports, name, "../x").status_code == 400
+    assert (
+        answer.status_code == 200
+        and answer.headers["content-disposition"] == f'attachment; filename="{name}"'
+    )
+    assert (
+        _sent(reports, name, ABSENT).status_code == 404
+        and _sent(reports, name, "../x").status_code == 400
+    )
     assert parsed(answer.text) if name.endswith(".csv") else answer.content
     if name.endswith(".zip"):
         names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-        assert {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"} <= set(names)
+        assert {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"} <= set(
+            names
+        )

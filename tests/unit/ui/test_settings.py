@@ -1,4 +1,5 @@
-"""The settings panel: which fields it shows, what a change resets, and that whatever a browser sends becomes a form or nothing."""
+"""The settings panel: which fields it shows, what a change resets, and that whatever a browser
+sends becomes a form or nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +21,25 @@ from tests.unit.ui.places import FORM, place_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.fields import DEFAULT_RULES, Values, form_values, lanes_of, parse, read_form, rule_html, step_of
-from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm, processor_values, read_drafter, read_processors
+from ui.settings.fields import (
+    DEFAULT_RULES,
+    Values,
+    form_values,
+    lanes_of,
+    parse,
+    read_form,
+    rule_html,
+    step_of,
+)
+from ui.settings.form import (
+    CUSTOM,
+    DraftForm,
+    Form,
+    LaneForm,
+    processor_values,
+    read_drafter,
+    read_processors,
+)
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
@@ -62,52 +80,91 @@ def fields_of(panel: SettingsPanel, values: Values) -> Element:
 def shown(html: Element) -> set[str]:
     """Names of the fields of the form, but for the lanes', that are not hidden."""
     lanes = {id(each) for lane in html.all("section") for each in lane.all(".mars-field")}
-    every = [field for field in html.all(".mars-field") if not field.hidden and id(field) not in lanes]
-    return {each.attributes["data-name"] for field in every for each in field.every if "data-name" in each.attributes}
+    every = [
+        field for field in html.all(".mars-field") if not field.hidden and id(field) not in lanes
+    ]
+    return {
+        each.attributes["data-name"]
+        for field in every
+        for each in field.every
+        if "data-name" in each.attributes
+    }
 
 
 @pytest.mark.parametrize(
     "form",
     [
         FORM,
-        replace(FORM, drafter="eagle3", shape="chain", k=3, stop="a\nb", system="Be brief.", chat=False, thinking="off"),
-        replace(FORM, lanes=(*FORM.lanes, LaneForm("typical", {"epsilon": 0.2, "delta": 0.5}, DraftForm("ngram", 2)))),
+        replace(
+            FORM,
+            drafter="eagle3",
+            shape="chain",
+            k=3,
+            stop="a\nb",
+            system="Be brief.",
+            chat=False,
+            thinking="off",
+        ),
+        replace(
+            FORM,
+            lanes=(
+                *FORM.lanes,
+                LaneForm("typical", {"epsilon": 0.2, "delta": 0.5}, DraftForm("ngram", 2)),
+            ),
+        ),
         replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c/d", k=None),
         replace(FORM, **processor_values(PROCESSED)),
     ],
-)  # fmt: skip
+)
 def test_a_form_survives_the_panel(panel: SettingsPanel, form: Any) -> None:
     values = parse(panel.value(form_values(form)))
     read = read_form(form.prompt, values)
     assert read == replace(form, lanes=read.lanes)
     for lane, wanted in zip(read.lanes, form.lanes, strict=True):
         assert (lane.rule, lane.parameters) == (wanted.rule, wanted.parameters)
-        assert (lane.draft and (lane.draft.drafter, lane.draft.k)) == (wanted.draft and ("ngram", 2))
+        assert (lane.draft and (lane.draft.drafter, lane.draft.k)) == (
+            wanted.draft and ("ngram", 2)
+        )
 
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
     for drafter, shape in product(("model", "ngram", "none", "eagle3"), ("tree", "chain")):
-        assert shown(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(FIELDS) == taken(drafter, shape)
+        assert shown(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(FIELDS) == taken(
+            drafter, shape
+        )
     own = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
-    assert not own & shown(fields_of(panel, {})) and own <= shown(fields_of(panel, {"pair": CUSTOM}))
+    assert not own & shown(fields_of(panel, {})) and own <= shown(
+        fields_of(panel, {"pair": CUSTOM})
+    )
 
 
-def test_a_change_resets_what_follows_from_it_and_nothing_else(place: Services, panel: SettingsPanel) -> None:
+def test_a_change_resets_what_follows_from_it_and_nothing_else(
+    place: Services, panel: SettingsPanel
+) -> None:
     lanes = [{"rule": "strict"}, {"rule": "typical", "theta": 0.5, "epsilon": 0.3}]
     values = {"tree_tokens": 3, "seed": 9, "lanes": lanes}
     after = redrawn(panel, values, changed="rule", lane=1)
-    assert lanes_of(after)[1]["epsilon"] == 0.09 and after["tree_tokens"] == 3 and after["seed"] == 9
+    assert (
+        lanes_of(after)[1]["epsilon"] == 0.09 and after["tree_tokens"] == 3 and after["seed"] == 9
+    )
     assert redrawn(panel, values, changed="pair")["tree_tokens"] == 12
     for pair, temperature in (
         ("bundled", 1),
         (CATALOG[0].key, 0),
     ):  # of which the second is not in this place's catalog
-        own = SettingsPanel(replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64))
-        assert redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"] == temperature
+        own = SettingsPanel(
+            replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
+        )
+        assert (
+            redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"]
+            == temperature
+        )
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
 
 
-def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(place: Services, page: gr.Blocks) -> None:
+def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
+    place: Services, page: gr.Blocks
+) -> None:
     """Gradio takes a tuple for the value of a single output."""
     panel = QualityTab(place).panel
     panel.wire()
@@ -115,7 +172,11 @@ def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(place: Services,
     assert parse(drawn)["pair"] == "bundled"
 
 
-SPECS = (replace(CATALOG[0], theta=PAPER_THETA), replace(CATALOG[1], theta=Theta(0.97, "a reason.")), CATALOG[2])
+SPECS = (
+    replace(CATALOG[0], theta=PAPER_THETA),
+    replace(CATALOG[1], theta=Theta(0.97, "a reason.")),
+    CATALOG[2],
+)
 MEASURED = ((10.0, 9.5), (20.0, 19.0))
 
 
@@ -124,7 +185,9 @@ def notes_of(panel: SettingsPanel, values: Values) -> list[str]:
 
 
 def waits(panel: SettingsPanel, values: Values) -> bool:
-    return any("data-waits" in each.attributes for each in fields_of(panel, values).all(".mars-threshold"))
+    return any(
+        "data-waits" in each.attributes for each in fields_of(panel, values).all(".mars-threshold")
+    )
 
 
 def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
@@ -139,7 +202,9 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
     for panel, values in panels:
         (note,) = notes_of(panel, values)
         assert note == UNMEASURED and waits(panel, values)
-    monkeypatch.setattr(ModelPool, "margins", lambda _, spec: MEASURED if spec.key == CATALOG[0].key else ())
+    monkeypatch.setattr(
+        ModelPool, "margins", lambda _, spec: MEASURED if spec.key == CATALOG[0].key else ()
+    )
     for panel, values in panels:
         (note,) = notes_of(panel, values)
         assert "On this pair θ = 0.9 calls 100 % of 2 positions near ties" in note
@@ -150,12 +215,18 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
 
-def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(store: RunStore) -> None:
+def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(
+    store: RunStore,
+) -> None:
     place = place_of(store, catalog=SPECS)
     ask, study, own = Ask(place).panel, QualityTab(place).panel, SPECS[1].key
     mars = [{"rule": "strict"}, {"rule": "mars", "theta": 0.9}, {"rule": "mars", "theta": 0.5}]
     after = redrawn(ask, {"pair": own, "lanes": mars}, changed="pair")
-    assert [lane.get("theta") for lane in lanes_of(after)] == [None, 0.97, 0.5]  # what was chosen otherwise stays
+    assert [lane.get("theta") for lane in lanes_of(after)] == [
+        None,
+        0.97,
+        0.5,
+    ]  # what was chosen otherwise stays
     reason = "θ = 0.97 is the default of this pair: a reason. The paper's is 0.9."
     assert [note.partition(reason)[1:] for note in notes_of(ask, after)] == [
         (reason, "θ = 0.9, the paper’s"),
@@ -166,16 +237,27 @@ def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click
         assert lanes_of(after)[1]["theta"] == theta
     assert redrawn(study, {"pair": own, "thetas": "0.9"}, changed="pair")["thetas"] == "0.97"
     assert redrawn(study, {"pair": own, "thetas": "0.97"}, changed="other theta")["thetas"] == "0.9"
-    assert redrawn(study, {"pair": own, "thetas": "0.8, 0.9"}, changed="pair")["thetas"] == "0.8, 0.9"
-    assert redrawn(ask, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"] == 0.9
+    assert (
+        redrawn(study, {"pair": own, "thetas": "0.8, 0.9"}, changed="pair")["thetas"] == "0.8, 0.9"
+    )
+    assert (
+        redrawn(ask, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"]
+        == 0.9
+    )
     assert not any(reason in note for note in notes_of(ask, {"lanes": mars}))
 
 
 def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> None:
     panel = SweepTab(place).panel
     after = redrawn(panel, {"rule": "entropy", "values": "1", "others": "x = 1"}, changed="rule")
-    assert after["parameter"] == "alpha" and after["values"] != "1" and after["others"].startswith("limit = ")
-    assert redrawn(panel, after | {"parameter": "limit"}, changed="parameter")["others"].startswith("alpha = ")
+    assert (
+        after["parameter"] == "alpha"
+        and after["values"] != "1"
+        and after["others"].startswith("limit = ")
+    )
+    assert redrawn(panel, after | {"parameter": "limit"}, changed="parameter")["others"].startswith(
+        "alpha = "
+    )
     assert redrawn(panel, {"rule": "block"}, changed="rule")["values"] == ""
     form = read_sweep("2 + 2", json.dumps({"values": after}))
     assert isinstance(form, SweepForm) and form.rule == "entropy" and form.top_k == 0
@@ -191,15 +273,21 @@ def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> No
 
 
 @pytest.mark.parametrize("tab", [Ask, SweepTab, QualityTab])
-def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(place: Services, tab: Any) -> None:
+def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
+    place: Services, tab: Any
+) -> None:
     html = fields_of(tab(place).panel, {})
-    (folded,) = (each for each in html.all("details") if each.all("summary")[0].text == "More sampling")
+    (folded,) = (
+        each for each in html.all("details") if each.all("summary")[0].text == "More sampling"
+    )
     names = {each.attributes.get("data-name") for each in folded.every}
     assert {*PROCESSORS, "logit_bias"} <= names and "open" not in folded.attributes
     assert {"top_k", "top_p"} <= {each.attributes.get("data-name") for each in html.every}
 
 
-@pytest.mark.parametrize("sent", [None, "", "{", "[]", '{"values": 3}', "[" * 100_000, '{"html": "x"}'])
+@pytest.mark.parametrize(
+    "sent", [None, "", "{", "[]", '{"values": 3}', "[" * 100_000, '{"html": "x"}']
+)
 def test_what_is_no_settings_is_empty(sent: object) -> None:
     assert parse(sent) == {}
     form = read_form(None, parse(sent))
@@ -218,8 +306,14 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
         assert form.k is None and form.seed is None
         assert "<script" not in json.loads(panel.value(values))["html"]
     texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and kept to the letter
-    inputs = {each.attributes.get("data-name"): each.attributes for each in fields_of(panel, texts).all("input")}
-    assert texts.items() <= parse(panel.value(texts)).items() and inputs["own_target"]["value"] == HOSTILE
+    inputs = {
+        each.attributes.get("data-name"): each.attributes
+        for each in fields_of(panel, texts).all("input")
+    }
+    assert (
+        texts.items() <= parse(panel.value(texts)).items()
+        and inputs["own_target"]["value"] == HOSTILE
+    )
 
 
 def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services) -> None:
@@ -235,7 +329,9 @@ def test_further_processors_are_read_from_their_fields() -> None:
     for wrong in ("cat", "cat=much", "=\n="):
         with pytest.raises(ValueError, match="not WORD=VALUE"):
             read_processors(replace(FORM, logit_bias=wrong))
-    with pytest.raises(ValueError, match=r"no_repeat_ngram_size is 2\.5; it must be a whole number"):
+    with pytest.raises(
+        ValueError, match=r"no_repeat_ngram_size is 2\.5; it must be a whole number"
+    ):
         read_processors(replace(FORM, no_repeat_ngram_size=2.5))
 
 
@@ -248,13 +344,24 @@ EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k
         (FORM, DrafterConfig("model", k=4, mode=DraftMode.GREEDY)),
         (replace(FORM, mode="coupled"), DrafterConfig("model", k=4)),
         (replace(FORM, mode="sampled"), DrafterConfig("model", k=4, mode=DraftMode.SAMPLED)),
-        (replace(FORM, drafter="ngram", mode="sampled"), DrafterConfig("ngram", k=4, mode=DraftMode.GREEDY)),
+        (
+            replace(FORM, drafter="ngram", mode="sampled"),
+            DrafterConfig("ngram", k=4, mode=DraftMode.GREEDY),
+        ),
         (replace(FORM, drafter="none", k=None), DrafterConfig("none", k=0)),
-        (replace(EAGLE, k=None), DrafterConfig("eagle3", tree=TreeShape(24, 5, 8), mode=DraftMode.GREEDY)),
-        (replace(EAGLE, shape="chain", tree_tokens=None, mode="coupled"), DrafterConfig("eagle3", k=4)),
+        (
+            replace(EAGLE, k=None),
+            DrafterConfig("eagle3", tree=TreeShape(24, 5, 8), mode=DraftMode.GREEDY),
+        ),
+        (
+            replace(EAGLE, shape="chain", tree_tokens=None, mode="coupled"),
+            DrafterConfig("eagle3", k=4),
+        ),
     ],
 )
-def test_each_drafter_reads_its_own_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
+def test_each_drafter_reads_its_own_fields_and_no_others(
+    form: Form, expected: DrafterConfig
+) -> None:
     assert read_drafter(form) == expected
 
 
@@ -269,7 +376,9 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
-    with_head, without = ({key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None)))
+    with_head, without = (
+        {key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None))
+    )
     assert with_head - without == {"paper-tree"}
     assert [key for _, key in presets_for(CATALOG[0])] == ["", "greedy", "theta", "relaxed"]
 
@@ -278,8 +387,13 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
     for name, rule in RULES.items():
         note = read_panel(rule_html(name))
         assert rule_title(name) != name and note.one("p").text == " ".join(rule.summary.split())
-        assert note.one("code").text == " ".join(rule.formula.split()) and rule.source in note.one("small").text
-        assert all(parameter_title(parameter.name) != parameter.name for parameter in rule.parameters)
+        assert (
+            note.one("code").text == " ".join(rule.formula.split())
+            and rule.source in note.one("small").text
+        )
+        assert all(
+            parameter_title(parameter.name) != parameter.name for parameter in rule.parameters
+        )
     assert len({rule_title(name) for name in RULES}) == len(RULES)
     assert set(DEFAULT_RULES) <= set(RULES)
     assert [step_of(Parameter("n", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
@@ -288,14 +402,20 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
     for key, preset in PRESETS.items():
         drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-        assert drafter.kind == preset.fields.get("drafter", FORM.drafter) and 1 <= len(preset.rules) <= 4, key
+        assert (
+            drafter.kind == preset.fields.get("drafter", FORM.drafter)
+            and 1 <= len(preset.rules) <= 4
+        ), key
         for rule, parameters in preset.rules:
             RULES[rule].values(parameters)
 
 
 def test_the_papers_setting_is_the_papers() -> None:
     form = replace(FORM, **PRESETS["paper"].fields)  # type: ignore[arg-type]
-    assert (form.temperature, read_drafter(form)) == (1.0, DrafterConfig("model", k=7, mode=DraftMode.GREEDY))
+    assert (form.temperature, read_drafter(form)) == (
+        1.0,
+        DrafterConfig("model", k=7, mode=DraftMode.GREEDY),
+    )
     assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
     tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
     eagle = {
@@ -304,11 +424,18 @@ def test_the_papers_setting_is_the_papers() -> None:
         "top_k": 10,
     }  # of EAGLE's own code: with the root, and expansions after the first
     shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
-    assert read_drafter(tree).tree == shape == TreeShape() == read_drafter(replace(FORM, drafter="eagle3")).tree
+    assert (
+        read_drafter(tree).tree
+        == shape
+        == TreeShape()
+        == read_drafter(replace(FORM, drafter="eagle3")).tree
+    )
     assert f"{shape.tokens} tokens, depth {shape.depth}" in PRESETS["paper-tree"].title
 
 
-def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_one_click(place: Services) -> None:
+def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_one_click(
+    place: Services,
+) -> None:
     ask = Ask(replace(place, catalog=CATALOG))
     bundled, first = (ask.panel.value({"pair": pair.key}) for pair in (BUNDLED_PAIR, CATALOG[0]))
     for given, prompt, said in (
@@ -317,13 +444,24 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
             "What is the capital of France?",
             "This pair never read “capital”, “France”: ask SmolLM2 135M instead",
         ),
-        (bundled, f"Anna’s {HOSTILE} Lima, Quito, Kyiv", "This pair never read “Anna’s”, “textarea”, “script” …: ask"),
+        (
+            bundled,
+            f"Anna’s {HOSTILE} Lima, Quito, Kyiv",
+            "This pair never read “Anna’s”, “textarea”, “script” …: ask",
+        ),
         (bundled, BUNDLED_PAIR.prompts[1], ""),
         (first, "What is the capital of France?", ""),
     ):
         _, button = ask.about(prompt, given)
         assert button["value"].startswith(said) and button["visible"] is bool(said)
     switched = parse(ask.switch("What is the capital of France?", bundled)[0])
-    assert (switched["pair"], switched["drafter"], switched["temperature"]) == (CATALOG[0].key, "ngram", 0)
+    assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
+        CATALOG[0].key,
+        "ngram",
+        0,
+    )
     assert Ask(place).about("capital", bundled)[1]["visible"] is True
-    assert Ask(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"] is False
+    assert (
+        Ask(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"]
+        is False
+    )

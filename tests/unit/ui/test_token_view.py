@@ -1,4 +1,5 @@
-"""The payload of a lane, in a form that no text can break; in other programs; the stored example; what another θ would do."""
+"""The payload of a lane, in a form that no text can break; in other programs; the stored example;
+what another θ would do."""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ from huggingface_hub import constants
 
 from evaluation.format import displayable, number, visible
 from mars_core.models import Pair
-from mars_core.types import DrafterConfig, DraftMode, Given, Outcome, Sampling, Status, Trace, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Given,
+    Outcome,
+    Sampling,
+    Status,
+    Trace,
+    TreeShape,
+)
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
@@ -44,7 +54,17 @@ from ui.token_view.view import (
 )
 from ui.token_view.whatif import codes, samples_drafts
 
-HOSTILE = ("<script>", "${1}", "{{7*7}}", "\ud800", "\u202eabc", "`", "\x1b[31m", "</script>", "'\"")
+HOSTILE = (
+    "<script>",
+    "${1}",
+    "{{7*7}}",
+    "\ud800",
+    "\u202eabc",
+    "`",
+    "\x1b[31m",
+    "</script>",
+    "'\"",
+)
 
 
 def test_the_rows_spell_the_text() -> None:
@@ -53,8 +73,11 @@ def test_the_rows_spell_the_text() -> None:
     rows = ended_view(trace, "run").rows
     assert "".join(row[0] for row in rows) == displayable(trace.text)
     assert [OUTCOMES[row[1]] for row in rows] == [token.outcome for token in trace.tokens]
-    assert all(len(row[5]) == (OUTCOMES[row[1]] is Outcome.RECOVERED) for row in rows) and any(row[5] for row in rows)
-    # what the target drew is no alternative of a sampled draft; a token without characters keeps its place
+    assert all(len(row[5]) == (OUTCOMES[row[1]] is Outcome.RECOVERED) for row in rows) and any(
+        row[5] for row in rows
+    )
+    # what the target drew is no alternative of a sampled draft; a token without characters keeps
+    # its place
     tokens = [token for step in trace.steps for token in step.tokens]
     assert not any(row[4] for row in token_rows(tokens, trace.text, 2))
     tokens = [*trace.tokens]
@@ -80,11 +103,19 @@ def numbers_of(row: Row) -> dict[str, float]:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None:
     trace = make_trace(rule="mars", new_tokens=60, temperature=temperature)
-    attributes = {"ln p": "logprob", "z₁": "z1", "z₂": "z2", "relaxed": "forgiveness", "depth": "draft_position"}
+    attributes = {
+        "ln p": "logprob",
+        "z₁": "z1",
+        "z₂": "z2",
+        "relaxed": "forgiveness",
+        "depth": "draft_position",
+    }
     for row, token in zip(ended_view(trace, "run").rows, trace.tokens, strict=True):
         for name, value in numbers_of(row).items():
             meant = getattr(token, attributes.get(name, name.lower()))
-            assert value == pytest.approx(meant, rel=1e-8, nan_ok=True) and number(value) == number(meant)
+            assert value == pytest.approx(meant, rel=1e-8, nan_ok=True) and number(value) == number(
+                meant
+            )
         ids = [float(value) for value in row[6][1].split(",")[::2]]
         assert ids == [alternative.id for alternative in token.top] and len(row[6][0]) == len(ids)
         assert row[4] == ([visible(token.own_piece), token.own] if token.own != token.id else [])
@@ -92,10 +123,17 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
 
 def test_given_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
-    shifted = replace(trace, given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)), text="Once upon" + trace.text)
+    shifted = replace(
+        trace,
+        given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)),
+        text="Once upon" + trace.text,
+    )
     built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, 0)
     for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
-        assert [row[:4] for row in rows[:2]] == [["Once", GIVEN, "Once", ""], [" upon", GIVEN, "␣upon", ""]]
+        assert [row[:4] for row in rows[:2]] == [
+            ["Once", GIVEN, "Once", ""],
+            [" upon", GIVEN, "␣upon", ""],
+        ]
         assert len(rows) == 8
     whole = [*given_rows(shifted.given, shifted.text), *built]
     assert ended_view(shifted, "run", rows=whole).rows == (*whole,)
@@ -105,31 +143,51 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
 def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_steps() -> None:
     trace = make_trace(new_tokens=30)
     for said, shown in (
-        ("first differs at position 3: kept a where the target drew b.", "kept a where the target drew b."),
-        ("differs from position 3 on, where a was chosen instead of b.", "a was chosen instead of b."),
-        ("MARS goes on where Strict ends, at position 3.", "MARS goes on where Strict ends, at position 3."),
+        (
+            "first differs at position 3: kept a where the target drew b.",
+            "kept a where the target drew b.",
+        ),
+        (
+            "differs from position 3 on, where a was chosen instead of b.",
+            "a was chosen instead of b.",
+        ),
+        (
+            "MARS goes on where Strict ends, at position 3.",
+            "MARS goes on where Strict ends, at position 3.",
+        ),
     ):
         assert ended_view(trace, "run", diverges=3, cause=said).cause == shown
-    assert ended_view(trace, "run").times == pytest.approx([step.elapsed_s for step in trace.steps], abs=1e-6)
+    assert ended_view(trace, "run").times == pytest.approx(
+        [step.elapsed_s for step in trace.steps], abs=1e-6
+    )
 
 
 def test_text_on_every_tint_can_be_read() -> None:
     theme = vars(page_theme())
     for suffix, hue in product(("", "_dark"), HUES.values()):
-        ground, ink = (theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color"))
+        ground, ink = (
+            theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color")
+        )
         tinted = mixed(hue, ground, MOST)
         assert contrast(tinted, ink) >= 4.5
-        assert contrast(mixed(ink, tinted, 0.05), ink) >= 4.5  # the shade of the text after a difference
+        assert (
+            contrast(mixed(ink, tinted, 0.05), ink) >= 4.5
+        )  # the shade of the text after a difference
 
 
 def mixed(colour: str, ground: str, amount: float) -> str:
     """``amount`` of a #RRGGBB colour over another."""
-    parts = (int(colour[i : i + 2], 16) * amount + int(ground[i : i + 2], 16) * (1 - amount) for i in (1, 3, 5))
+    parts = (
+        int(colour[i : i + 2], 16) * amount + int(ground[i : i + 2], 16) * (1 - amount)
+        for i in (1, 3, 5)
+    )
     return f"#{''.join(f'{round(part):02X}' for part in parts)}"
 
 
 def test_hostile_text_is_ascii_json_without_markup() -> None:
-    trace = make_trace(words=HOSTILE, rule="mars", status=Status.FAILED, error="<img src=x onerror=1> \ud800")
+    trace = make_trace(
+        words=HOSTILE, rule="mars", status=Status.FAILED, error="<img src=x onerror=1> \ud800"
+    )
     value = ended_view(trace, "run").json()
     assert value.isascii() and "<" not in value
     assert json.loads(value)["note"] == displayable(trace.error)
@@ -161,7 +219,10 @@ def test_the_input_is_documented() -> None:
     assert [field.name for field in fields(LaneView) if f"* `{field.name}` " not in text] == []
     assert [name for name, _ in FIELDS if f"`{name}`" not in text] == []
     outcomes = [*(outcome.value for outcome in Outcome), "given"]
-    assert ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text and len(outcomes) - 1 == GIVEN
+    assert (
+        ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text
+        and len(outcomes) - 1 == GIVEN
+    )
 
 
 def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
@@ -179,17 +240,23 @@ def test_what_is_published_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
         monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+            constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
         )
         url = token_view(make_trace(rule="mars")).push_to_hub(name="Token view", token=TOKEN)
         files = hub.repos[gallery].files
-    assert url.endswith("/discussions/1") and [each["id"] for each in json.loads(files["manifest.json"])] == [
-        "token-view"
-    ]
+    assert url.endswith("/discussions/1") and [
+        each["id"] for each in json.loads(files["manifest.json"])
+    ] == ["token-view"]
     entry = json.loads(files["components/token-view.json"])
     assert entry["id"] == "token-view" and "mars-text" in entry["html_template"]
     assert "JSON.parse(props.value)" in entry["js_on_load"]
-    assert "--mars-relaxed:" in entry["head"] and ".mars-pop" in entry["head"] and "http" not in entry["head"]
+    assert (
+        "--mars-relaxed:" in entry["head"]
+        and ".mars-pop" in entry["head"]
+        and "http" not in entry["head"]
+    )
     assert json.loads(entry["default_props"]["value"])["state"] == "completed"
 
 
@@ -218,10 +285,22 @@ def pair() -> Pair:
     return headed(random_pair(eos=frozenset(), noise=0.05))
 
 
-def run(pair: Pair, drafter: DrafterConfig, theta: float, temperature: float, seed: int, rule: str = "mars") -> Trace:
+def run(
+    pair: Pair,
+    drafter: DrafterConfig,
+    theta: float,
+    temperature: float,
+    seed: int,
+    rule: str = "mars",
+) -> Trace:
     more = {"theta": theta} if rule == "mars" else {}
     sampling = Sampling(temperature)
-    return decoded(pair, config_for(pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **more))
+    return decoded(
+        pair,
+        config_for(
+            pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **more
+        ),
+    )
 
 
 MADE = make_trace(rule="mars", theta=0.9, new_tokens=90)
@@ -233,18 +312,25 @@ TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
 def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
     both = set()
-    for seed, (temperature, theta) in enumerate(((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))):
+    for seed, (temperature, theta) in enumerate(
+        ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))
+    ):
         drafts = judged(run(pair, drafter, theta, temperature, seed))
         assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
         both |= {(draft.kept, draft.token.r > theta) for draft in drafts}
     assert len(both) == 4  # kept and refused, at low margin and elsewhere
-    sampled = [samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)]
+    sampled = [
+        samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)
+    ]
     assert sampled == [False, drafter is SAMPLED]
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, TREE], ids=["chain", "tree"])
-def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(pair: Pair, drafter: DrafterConfig) -> None:
-    """Uniforms belong to positions, so a real run at another θ agrees up to the first decision that changes."""
+def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
+    pair: Pair, drafter: DrafterConfig
+) -> None:
+    """Uniforms belong to positions, so a real run at another θ agrees up to the first decision that
+    changes."""
     changed = 0
     for seed in range(3):
         stored, fresh = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
@@ -267,7 +353,9 @@ def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
         assert all(draft.kept_at(1.0) == draft.kept for draft in strict)
 
 
-def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> None:
+def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
+    None
+):
     drafts = judged(make_tree_trace(new_tokens=120))
     kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
@@ -282,6 +370,8 @@ def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None
     assert len(entries) == len(trace.tokens)
     for entry, token in zip(entries, trace.tokens, strict=True):
         assert (token.outcome is Outcome.BONUS) == (entry == "")
-    if trace is MADE:  # a chain has no siblings: without stored nodes it is judged by its tokens alone
+    if (
+        trace is MADE
+    ):  # a chain has no siblings: without stored nodes it is judged by its tokens alone
         bare = replace(MADE, steps=tuple(replace(step, nodes=()) for step in MADE.steps))
         assert codes(bare) == codes(MADE)

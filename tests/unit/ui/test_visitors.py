@@ -1,4 +1,5 @@
-"""Who asks: accounts, browsers, programs and hostile cookies; which requests reach the page, and with which cookies."""
+"""Who asks: accounts, browsers, programs and hostile cookies; which requests reach the page, and
+with which cookies."""
 
 from __future__ import annotations
 
@@ -32,14 +33,28 @@ from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_k
 SECRET, OTHER = "a" * 22, "b" * 43
 
 
-def request(headers: dict[str, str] | None = None, session: dict[str, Any] | None = None) -> Request:
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
-    scope: dict[str, Any] = {"type": "http", "headers": raw, "query_string": b"", "path": "/", "method": "GET"}
+def request(
+    headers: dict[str, str] | None = None, session: dict[str, Any] | None = None
+) -> Request:
+    raw = [
+        (name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()
+    ]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "headers": raw,
+        "query_string": b"",
+        "path": "/",
+        "method": "GET",
+    }
     return Request(scope if session is None else scope | {"session": session})
 
 
-def owner(headers: dict[str, str] | None = None, session: dict[str, Any] | None = None, **more: Any) -> str:
-    found = visitor_of(gr.Request(request(headers, session), session_hash="page1"), public=True, **more).owner
+def owner(
+    headers: dict[str, str] | None = None, session: dict[str, Any] | None = None, **more: Any
+) -> str:
+    found = visitor_of(
+        gr.Request(request(headers, session), session_hash="page1"), public=True, **more
+    ).owner
     assert found is not None and len(found) <= 64
     return found
 
@@ -50,7 +65,9 @@ def signed_in(sub: Any = "123", **more: Any) -> dict[str, Any]:
 
 
 def test_in_private_mode_everybody_sees_everything_and_a_page_is_held_by_its_browser() -> None:
-    assert session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
+    assert (
+        session_key({COOKIE: SECRET}, {}) == browser_owner(SECRET) != session_key({}, {}) == "page"
+    )
     assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
     assert visitor_of(None, public=False) == ANYBODY
     found = visitor_of(gr.Request(request({HEADER: SECRET}), session_hash="page1"), public=False)
@@ -66,13 +83,18 @@ def test_what_comes_first_says_who_it_is() -> None:
     assert owner().startswith("page:") and owner() == owner({"Cookie": "other=1"})
     assert len({account, owner(both), owner({HEADER: OTHER}), owner()}) == 4
     assert not any(
-        secret in each for each in (account, owner(both), owner()) for secret in (SECRET, OTHER, "page1", "123")
+        secret in each
+        for each in (account, owner(both), owner())
+        for secret in (SECRET, OTHER, "page1", "123")
     )
 
 
 def test_a_request_that_names_nothing_is_nobody_twice_and_a_bare_page_does_not_last() -> None:
     for headers, lasting in (({HEADER: SECRET}, True), ({}, False)):
-        assert visitor_of(gr.Request(request(headers), session_hash="p"), public=True).lasting is lasting
+        assert (
+            visitor_of(gr.Request(request(headers), session_hash="p"), public=True).lasting
+            is lasting
+        )
     first, second = (visitor_of(request(), public=True).owner for _ in range(2))
     assert first and second and first != second
     assert visitor_of(None, public=True).owner not in (None, "", first, second)
@@ -84,17 +106,34 @@ def test_the_shared_session_of_mcp_is_no_identity() -> None:
     assert owner({"x-gradio-user": "mcp", HEADER: SECRET}) == browser_owner(SECRET)
 
 
-def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_nobody_can_sign_in() -> None:
+def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_nobody_can_sign_in() -> (
+    None
+):
     nameless: list[dict[str, Any]] = [{}, {"oauth_info": None}, {"oauth_info": {"userinfo": "mia"}}]
-    unsure = [*(signed_in(sub=sub) for sub in (None, "", {"a": 1})), signed_in(expires_at=time.time() - 1)]
+    unsure = [
+        *(signed_in(sub=sub) for sub in (None, "", {"a": 1})),
+        signed_in(expires_at=time.time() - 1),
+    ]
     assert (
-        {owner({}, session, sign_in=True) for session in (*nameless, *unsure)} == {owner()} == {owner({}, signed_in())}
+        {owner({}, session, sign_in=True) for session in (*nameless, *unsure)}
+        == {owner()}
+        == {owner({}, signed_in())}
     )
 
 
 @pytest.mark.parametrize(
     "said",
-    ["", "short", "x" * 129, "<script>" * 4, "a" * 21 + ";", "%00" * 10, "é" * 30, "a" * 22 + "\x7f", '"' + "a" * 30],
+    [
+        "",
+        "short",
+        "x" * 129,
+        "<script>" * 4,
+        "a" * 21 + ";",
+        "%00" * 10,
+        "é" * 30,
+        "a" * 22 + "\x7f",
+        '"' + "a" * 30,
+    ],
 )
 def test_a_secret_that_cannot_be_one_is_passed_over(said: str) -> None:
     assert owner({"Cookie": f"{COOKIE}={said}"}) == owner()
@@ -108,7 +147,10 @@ def client(base: str = "http://testserver", **options: Any) -> TestClient:
 
     routes = [Route("/", say), Route("/other", say)]
     return TestClient(
-        Starlette(routes=routes, middleware=[Middleware(OwnPages, **options), Middleware(VisitorCookie)]), base_url=base
+        Starlette(
+            routes=routes, middleware=[Middleware(OwnPages, **options), Middleware(VisitorCookie)]
+        ),
+        base_url=base,
     )
 
 
@@ -117,7 +159,9 @@ def test_the_page_sets_the_cookie_once() -> None:
     assert "set-cookie" not in visitor.get("/other").headers
     answer = visitor.get("/")
     said = answer.headers["set-cookie"]
-    assert re.fullmatch(rf"{COOKIE}=[\w-]{{43}}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax", said)
+    assert re.fullmatch(
+        rf"{COOKIE}=[\w-]{{43}}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax", said
+    )
     assert answer.headers["cache-control"] == "private, no-store"
     assert "set-cookie" not in visitor.get("/").headers
     assert client().get("/").headers["set-cookie"] != said
@@ -130,11 +174,16 @@ def test_the_page_sets_the_cookie_once() -> None:
 @pytest.mark.parametrize(
     ("scheme", "proxy", "forwarded", "secure"),
     [
-        ("https", False, "", True), ("http", False, "https", False), ("http", True, "https", True),
-        ("http", True, "HTTPS, http", True), ("http", True, "http", False),
+        ("https", False, "", True),
+        ("http", False, "https", False),
+        ("http", True, "https", True),
+        ("http", True, "HTTPS, http", True),
+        ("http", True, "http", False),
     ],
-)  # fmt: skip
-def test_over_https_the_cookie_is_partitioned(scheme: str, proxy: bool, forwarded: str, secure: bool) -> None:
+)
+def test_over_https_the_cookie_is_partitioned(
+    scheme: str, proxy: bool, forwarded: str, secure: bool
+) -> None:
     asking = client(f"{scheme}://testserver", trust_proxy=proxy)
     said = asking.get("/", headers={"x-forwarded-proto": forwarded}).headers["set-cookie"]
     assert said.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
@@ -143,9 +192,14 @@ def test_over_https_the_cookie_is_partitioned(scheme: str, proxy: bool, forwarde
 @pytest.mark.parametrize(
     ("root", "path"),
     [
-        ("", "/"), ("/mars", "/mars"), ("/mars/", "/mars"), ("https://x.org/mars", "/mars"), ("/a;b\r\nx: y", "/"), (None, "/"),
+        ("", "/"),
+        ("/mars", "/mars"),
+        ("/mars/", "/mars"),
+        ("https://x.org/mars", "/mars"),
+        ("/a;b\r\nx: y", "/"),
+        (None, "/"),
     ],
-)  # fmt: skip
+)
 def test_the_cookie_is_for_the_page_alone(root: str | None, path: str) -> None:
     assert root_path({"type": "http", "root_path": root}) == path
     assert f"; Path={path};" in new_cookie(path, secure=True)
@@ -168,11 +222,20 @@ def door(public: bool = True) -> TestClient:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"data": [NaN]}', b'{"data": [-Infinity]}', b'{"data": [1e999]}', b'{"data": ["\xff"]}', b"{", b'{"a": 1} x',
-        b'{"fn_index": ' + b"9" * 5000 + b"}", b"[" * 5000 + b"]" * 5000, b'{"data": ' + b"[" * 70 + b"]" * 70 + b"}",
+        b'{"data": [NaN]}',
+        b'{"data": [-Infinity]}',
+        b'{"data": [1e999]}',
+        b'{"data": ["\xff"]}',
+        b"{",
+        b'{"a": 1} x',
+        b'{"fn_index": ' + b"9" * 5000 + b"}",
+        b"[" * 5000 + b"]" * 5000,
+        b'{"data": ' + b"[" * 70 + b"]" * 70 + b"}",
     ],
-)  # fmt: skip
-def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(public: bool, body: bytes) -> None:
+)
+def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(
+    public: bool, body: bytes
+) -> None:
     paths = (
         JOIN,
         "/gradio_api/call/compare",
@@ -189,7 +252,10 @@ def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(public: bool,
 @pytest.mark.parametrize("public", [True, False])
 def test_a_good_body_arrives_as_it_was_sent(public: bool) -> None:
     deep = b"[" * 60 + b"]" * 60
-    for body in (b'{"data": ["[[[{{", 1e300, null], "session_hash": "own"}', b'{"data": ' + deep + b"}"):
+    for body in (
+        b'{"data": ["[[[{{", 1e300, null], "session_hash": "own"}',
+        b'{"data": ' + deep + b"}",
+    ):
         assert door(public).post(JOIN, content=body).content == body
 
 
@@ -232,7 +298,11 @@ def test_what_was_unused_for_longest_is_forgotten() -> None:
     assert [kept.first(name, "another") for name in "ac"] == ["first"] * 2 and kept.get("b") is None
     kept.put("b", "new")
     assert kept.get("a") is None and (kept.get("c"), kept.get("b")) == ("first", "new")
-    assert kept.take("c", lambda value: value == "new") is None and kept.take("c") == "first" and kept.take("c") is None
+    assert (
+        kept.take("c", lambda value: value == "new") is None
+        and kept.take("c") == "first"
+        and kept.take("c") is None
+    )
 
 
 @pytest.fixture
@@ -252,7 +322,9 @@ def private(place: Services, base: str, *hosts: str, proxy: bool = False) -> Tes
         else:
             await PlainTextResponse("ours")(scope, receive, send)
 
-    app = Starlette(routes=[Mount("/", answer)], middleware=page_layers(place, trust_proxy=proxy, hosts=hosts))
+    app = Starlette(
+        routes=[Mount("/", answer)], middleware=page_layers(place, trust_proxy=proxy, hosts=hosts)
+    )
     return TestClient(app, base_url=base)
 
 
@@ -270,52 +342,89 @@ def outcomes(client: TestClient, **said: str) -> set[int]:
 @pytest.mark.parametrize(
     ("host", "expected"),
     [
-        ("localhost:7860", 200), ("LOCALHOST", 200), ("127.0.0.1:9000", 200), ("[::1]:7860", 200), ("192.168.7.9:7860", 200),
-        (f"{socket.gethostname()}:7860", 200), ("lab.example", 200), ("a.hf.space", 200),
-        ("evil.example:7860", 403), ("localhost.evil.example:7860", 403), ("127.0.0.1.nip.io", 403), ("lab.example.evil.example", 403),
-        ("hf.space", 403), ("x:7860:1", 403), ("[::1", 403),
+        ("localhost:7860", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:9000", 200),
+        ("[::1]:7860", 200),
+        ("192.168.7.9:7860", 200),
+        (f"{socket.gethostname()}:7860", 200),
+        ("lab.example", 200),
+        ("a.hf.space", 200),
+        ("evil.example:7860", 403),
+        ("localhost.evil.example:7860", 403),
+        ("127.0.0.1.nip.io", 403),
+        ("lab.example.evil.example", 403),
+        ("hf.space", 403),
+        ("x:7860:1", 403),
+        ("[::1", 403),
     ],
-)  # fmt: skip
-def test_a_private_page_answers_under_its_own_names_alone(place: Services, host: str, expected: int) -> None:
-    """A name that somebody else leads to this address makes the page that is open there one of the same origin."""
+)
+def test_a_private_page_answers_under_its_own_names_alone(
+    place: Services, host: str, expected: int
+) -> None:
+    """A name that somebody else leads to this address makes the page that is open there one of the
+    same origin."""
     page = private(place, "http://localhost:7860", "lab.example", "*.hf.space")
-    assert outcomes(page, host=host) == outcomes(page, host=host, origin=f"http://{host}") == {expected}
+    assert (
+        outcomes(page, host=host)
+        == outcomes(page, host=host, origin=f"http://{host}")
+        == {expected}
+    )
     if expected == 403:
         assert "MARS_HOSTS" in page.get("/", headers={"host": host}).json()["detail"]
     forwarded = {"host": "127.0.0.1:7860", "x_forwarded_host": host}
-    assert outcomes(private(place, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded) == {
-        expected
-    }
+    assert outcomes(
+        private(place, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded
+    ) == {expected}
     assert outcomes(private(place, "http://localhost"), **forwarded) == {
         200
     }  # without a proxy that header says nothing
-    assert outcomes(private(replace(place, public=True), "http://localhost"), host=host) - {404, 413} == {200}
+    assert outcomes(private(replace(place, public=True), "http://localhost"), host=host) - {
+        404,
+        413,
+    } == {200}
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        {"origin": "http://localhost:3000"}, {"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:7860"},
-        {"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"}, {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:7860"},
+        {"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
         {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"},
     ],
-)  # fmt: skip
+)
 def test_a_private_page_refuses_other_pages(place: Services, said: dict[str, str]) -> None:
     assert outcomes(private(place, "http://localhost:7860"), **said) == {403}
 
 
 def test_a_private_page_answers_programs_its_own_page_and_links(place: Services) -> None:
     page = private(place, "http://localhost:7860")
-    for said in ({}, {"origin": "http://localhost:7860"}, {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"}):
+    for said in (
+        {},
+        {"origin": "http://localhost:7860"},
+        {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"},
+    ):
         assert outcomes(page, **said) == {200}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    assert page.get("/", headers=link).status_code == 200 and page.post("/", headers=link).status_code == 403
+    assert (
+        page.get("/", headers=link).status_code == 200
+        and page.post("/", headers=link).status_code == 403
+    )
 
 
 PROXY = {"x-forwarded-proto": "https", "x-forwarded-host": "mars.example"}
 
 
-def seen(method: str = "GET", base: str = "http://lab.example:7881", proxy: bool = False, **said: str | None) -> Any:
+def seen(
+    method: str = "GET",
+    base: str = "http://lab.example:7881",
+    proxy: bool = False,
+    **said: str | None,
+) -> Any:
     """Cookies, session and forwarding headers as the page gets them."""
 
     def answer(request: Request) -> PlainTextResponse:
@@ -327,9 +436,15 @@ def seen(method: str = "GET", base: str = "http://lab.example:7881", proxy: bool
             scope["session"] = {"oauth_info": 1}
         await inner(scope, receive, send)
 
-    inner = OwnPages(Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy)
+    inner = OwnPages(
+        Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy
+    )
     headers = {name.replace("_", "-"): value for name, value in said.items() if value is not None}
-    return TestClient(signed, base_url=base).request(method, "/", headers=headers | {"cookie": "a=b"}).json()
+    return (
+        TestClient(signed, base_url=base)
+        .request(method, "/", headers=headers | {"cookie": "a=b"})
+        .json()
+    )
 
 
 def known(*given: Any, **said: Any) -> bool:
@@ -341,13 +456,21 @@ def known(*given: Any, **said: Any) -> bool:
 @pytest.mark.parametrize(
     ("method", "site", "mode", "expected"),
     [
-        ("GET", None, None, True), ("POST", "same-origin", "cors", True), ("GET", "none", "navigate", True),
-        ("GET", "cross-site", "navigate", True), ("GET", "cross-site", "cors", False), ("GET", "cross-site", "no-cors", False),
-        ("POST", "cross-site", "cors", False), ("POST", "cross-site", "navigate", False), ("POST", "same-site", "cors", False),
+        ("GET", None, None, True),
+        ("POST", "same-origin", "cors", True),
+        ("GET", "none", "navigate", True),
+        ("GET", "cross-site", "navigate", True),
+        ("GET", "cross-site", "cors", False),
+        ("GET", "cross-site", "no-cors", False),
+        ("POST", "cross-site", "cors", False),
+        ("POST", "cross-site", "navigate", False),
+        ("POST", "same-site", "cors", False),
         ("GET", "hostile", "cors", False),
     ],
-)  # fmt: skip
-def test_the_browser_says_whose_page_asks(method: str, site: str | None, mode: str | None, expected: bool) -> None:
+)
+def test_the_browser_says_whose_page_asks(
+    method: str, site: str | None, mode: str | None, expected: bool
+) -> None:
     assert known(method, sec_fetch_site=site, sec_fetch_mode=mode) is expected
 
 
@@ -355,16 +478,20 @@ def test_the_browser_says_whose_page_asks(method: str, site: str | None, mode: s
     ("base", "origin", "expected"),
     [
         ("http://lab.example:7881", "http://lab.example:7881", True),
-        ("http://lab.example:7881", "http://LAB.example:7881", True), ("http://lab.example", "http://lab.example:80", True),
-        ("https://lab.example", "https://lab.example", True), ("http://[::1]:7881", "http://[::1]:7881", True),
-        ("http://lab.example:7881", "http://lab.example:9124", False), ("http://lab.example:7881", "http://lab.example", False),
+        ("http://lab.example:7881", "http://LAB.example:7881", True),
+        ("http://lab.example", "http://lab.example:80", True),
+        ("https://lab.example", "https://lab.example", True),
+        ("http://[::1]:7881", "http://[::1]:7881", True),
+        ("http://lab.example:7881", "http://lab.example:9124", False),
+        ("http://lab.example:7881", "http://lab.example", False),
         ("http://lab.example:7881", "https://lab.example:7881", False),
         ("http://lab.example:7881", "http://wiki.lab.example:7881", False),
         ("http://lab.example:7881", "http://lab.example:7881.evil.example", False),
-        ("http://lab.example:7881", "http://lab.example:x", False), ("http://lab.example:7881", "null", False),
+        ("http://lab.example:7881", "http://lab.example:x", False),
+        ("http://lab.example:7881", "null", False),
         ("http://lab.example:7881", "", False),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_where_it_does_not_the_origin_must_be_the_pages_own(
     method: str, base: str, origin: str, expected: bool
@@ -385,5 +512,9 @@ def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
 def test_the_origin_of_a_request() -> None:
     scope = {"type": "http", "scheme": "http", "headers": [(b"host", b"lab.example:81")]}
     assert own_origin(scope) == ("http", "lab.example", 81)
-    assert own_origin(scope | {"type": "websocket", "scheme": "wss"}) == ("https", "lab.example", 81)
+    assert own_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
+        "https",
+        "lab.example",
+        81,
+    )
     assert own_origin(scope | {"headers": []}) is None

@@ -1,4 +1,5 @@
-"""The blind vote over a small real pair, without a browser: blind until the vote, one vote a round, and results that add up."""
+"""The blind vote over a small real pair, without a browser: blind until the vote, one vote a round,
+and results that add up."""
 
 from __future__ import annotations
 
@@ -29,7 +30,15 @@ from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import OpenRound, cast_vote, write_answers
-from ui.tabs.votes.tally import COLUMNS, NONE_YET, ordered, results_table, tally, tally_html, tally_now
+from ui.tabs.votes.tally import (
+    COLUMNS,
+    NONE_YET,
+    ordered,
+    results_table,
+    tally,
+    tally_html,
+    tally_now,
+)
 from ui.tabs.votes.view import Round, asking, reveal_strip, revealed, same_strip
 
 SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
@@ -41,7 +50,10 @@ def rounds() -> Latest[OpenRound]:
 
 
 def frames(
-    services: Services, rounds: Latest[OpenRound], form: Form = FORM, side: Callable[[], int] = lambda: 1
+    services: Services,
+    rounds: Latest[OpenRound],
+    form: Form = FORM,
+    side: Callable[[], int] = lambda: 1,
 ) -> list[Any]:
     return list(write_answers(services, rounds, form, "visitor", side=side))
 
@@ -60,7 +72,10 @@ def waiting_round(services: Services, rounds: Latest[OpenRound], left: int = 0) 
 def saved(services: Services) -> list[tuple[int, int, Status]]:
     """Lane, order and status of the latest round's runs."""
     frame = services.store.find(Search(source=Source.VOTE)).frame
-    return [(run.lane, run.order, run.trace.status) for run in services.store.load(frame["id"].iloc[0]).runs]
+    return [
+        (run.lane, run.order, run.trace.status)
+        for run in services.store.load(frame["id"].iloc[0]).runs
+    ]
 
 
 def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_shown(
@@ -68,22 +83,39 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     shown = frames(services, rounds)
-    sent = "".join(frame.strip.html() + (frame.view.html() if frame.view else "") for frame in shown)
+    sent = "".join(
+        frame.strip.html() + (frame.view.html() if frame.view else "") for frame in shown
+    )
     (name,) = {frame.round for frame in shown if frame.round}
     waiting = rounds.take(services.key)
     assert (
-        waiting is not None and waiting.name == name and shown[-1].view is not None and shown[-1].view.state == "asking"
+        waiting is not None
+        and waiting.name == name
+        and shown[-1].view is not None
+        and shown[-1].view.state == "asking"
     )
     texts = set(shown[-1].view.texts)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     for text in texts:
         assert text in {trace.text for trace in traces}
-    for secret in ("strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison, name):
+    for secret in (
+        "strict",
+        "mars",
+        "θ",
+        "\\u03b8",
+        "theta",
+        "tok/s",
+        "relaxed",
+        waiting.comparison,
+        name,
+    ):
         assert secret not in words
     assert len(texts) == 2 and all(frame.view is None or not frame.view.lanes for frame in shown)
     for trace in traces:
-        assert number(trace.summary.tokens_per_s) not in "".join(plain(frame.strip.parts) for frame in shown)
+        assert number(trace.summary.tokens_per_s) not in "".join(
+            plain(frame.strip.parts) for frame in shown
+        )
     assert shown[-1].view.comparison == ""
     *before, _ = shown
     assert len(before) > 2 and all(frame.view is None or not frame.view.texts for frame in before)
@@ -91,13 +123,18 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
     assert progress == sorted(progress) and 0 < max(progress) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
-    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]  # the right one is the first lane's
+    assert saved(services) == [
+        (0, 1, Status.COMPLETED),
+        (1, 0, Status.COMPLETED),
+    ]  # the right one is the first lane's
     (record,) = services.store.find(Search()).frame.to_dict("records")
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds: Latest[OpenRound], left: int) -> None:
+def test_the_vote_is_kept_for_the_run_behind_the_side(
+    services: Services, rounds: Latest[OpenRound], left: int
+) -> None:
     for choice in Choice:
         cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
         vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
@@ -107,10 +144,18 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(services: Services, rounds
         assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
         assert vote.choice is choice
         view = revealed(cast[1], choice)
-        shown = [("A", vote.left_rule, choice is Choice.LEFT), ("B", vote.right_rule, choice is Choice.RIGHT)]
-        titles = [f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}" for name, rule, chosen in shown]
+        shown = [
+            ("A", vote.left_rule, choice is Choice.LEFT),
+            ("B", vote.right_rule, choice is Choice.RIGHT),
+        ]
+        titles = [
+            f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}"
+            for name, rule, chosen in shown
+        ]
         assert [lane.title for lane in view.lanes] == titles
-    views = [asking(round_of(left=left)) for left in (0, 1)]  # both ways round look alike before the vote
+    views = [
+        asking(round_of(left=left)) for left in (0, 1)
+    ]  # both ways round look alike before the vote
     assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
 
 
@@ -128,7 +173,9 @@ def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
     assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
 
 
-def test_the_same_text_asks_no_vote_and_is_counted(services: Services, rounds: Latest[OpenRound]) -> None:
+def test_the_same_text_asks_no_vote_and_is_counted(
+    services: Services, rounds: Latest[OpenRound]
+) -> None:
     last = frames(services, rounds, SAME)[-1]
     assert last.round == "" and last.view is not None and last.view.state == "revealed"
     assert last.view.comparison and last.strip.state == "done"
@@ -153,13 +200,20 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Latest[
     assert tally(services.store.vote_counts()) == ()
 
 
-def test_a_bad_value_gets_one_sentence_and_saves_nothing(services: Services, rounds: Latest[OpenRound]) -> None:
+def test_a_bad_value_gets_one_sentence_and_saves_nothing(
+    services: Services, rounds: Latest[OpenRound]
+) -> None:
     for form, words in (
         (replace(FORM, pair="no such pair"), "The model pair is 'no such pair'"),
-        (replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2), "two rules that differ; both are MARS θ = 0.9."),
+        (
+            replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2),
+            "two rules that differ; both are MARS θ = 0.9.",
+        ),
     ):
         last = frames(services, rounds, form)[-1]
-        assert last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
+        assert (
+            last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
+        )
     assert services.store.count() == 0
 
 
@@ -167,23 +221,32 @@ def test_a_round_without_a_vote_is_discarded_when_the_next_begins(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
     owner = "browser:a"
-    owned = replace(services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page"))
+    owned = replace(
+        services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page")
+    )
     first = list(write_answers(owned, rounds, FORM, owned.key))[-1].round
     assert first
     following = write_answers(owned, rounds, FORM, owned.key)
     next(following)
     assert cast_vote(owned, rounds, first, Choice.LEFT) is None
     second = list(following)[-1].round
-    assert cast_vote(owned, rounds, second, Choice.LEFT) is not None and len(owned.store.votes()) == 1
+    assert (
+        cast_vote(owned, rounds, second, Choice.LEFT) is not None and len(owned.store.votes()) == 1
+    )
 
 
 def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None:
     round_ = round_of(left=1)
     view = revealed(round_, Choice.RIGHT)
-    assert ["".join(row[0] for row in lane.rows) for lane in view.lanes] == [trace.text for trace in round_.sides]
+    assert ["".join(row[0] for row in lane.rows) for lane in view.lanes] == [
+        trace.text for trace in round_.sides
+    ]
     position = divergence(*round_.traces)
     assert position and {lane.diverges for lane in view.lanes} == {position.position}
-    assert [bool(lane.cause) for lane in view.lanes] == [True, False]  # of the second rule, which is Answer A
+    assert [bool(lane.cause) for lane in view.lanes] == [
+        True,
+        False,
+    ]  # of the second rule, which is Answer A
     words = plain(reveal_strip(round_, Choice.RIGHT).parts)
     assert words.startswith("You preferred Strict.") and "first differs at position" in words
     assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
@@ -201,7 +264,16 @@ def test_hostile_texts_comments_and_prompts_are_data() -> None:
         and second.text == "(This answer is empty.)"
     )
     vote = StoredVote(
-        "v", "c" * 32, datetime(2026, 1, 2, tzinfo=UTC), Choice.TIE, "strict", "mars", "a", "b", "", "Hello"
+        "v",
+        "c" * 32,
+        datetime(2026, 1, 2, tzinfo=UTC),
+        Choice.TIE,
+        "strict",
+        "mars",
+        "a",
+        "b",
+        "",
+        "Hello",
     )
     said = replace(vote, prompt="</script>\u202e", comment="<b>\ud800")
     shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
@@ -213,17 +285,29 @@ def test_hostile_texts_comments_and_prompts_are_data() -> None:
 def test_results_count_rules_and_not_sides() -> None:
     mars = "mars(theta=0.9)"
     counts = [
-        VoteCount("strict", mars, Choice.LEFT, 1), VoteCount(mars, "strict", Choice.LEFT, 1),
-        VoteCount("strict", mars, Choice.RIGHT, 1), VoteCount(mars, "strict", Choice.TIE, 1),
-        VoteCount("strict", mars, Choice.BOTH_BAD, 1), VoteCount(mars, "typical", Choice.RIGHT, 2),
+        VoteCount("strict", mars, Choice.LEFT, 1),
+        VoteCount(mars, "strict", Choice.LEFT, 1),
+        VoteCount("strict", mars, Choice.RIGHT, 1),
+        VoteCount(mars, "strict", Choice.TIE, 1),
+        VoteCount("strict", mars, Choice.BOTH_BAD, 1),
+        VoteCount(mars, "typical", Choice.RIGHT, 2),
         VoteCount(mars, "strict", None, 1),
-    ]  # fmt: skip
+    ]
     pair, other = tally(counts)
     assert (pair.first, pair.second) == ("strict", mars)
-    assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (1, 2, 1, 1, 1)
+    assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (
+        1,
+        2,
+        1,
+        1,
+        1,
+    )
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
     assert (other.first, other.second, other.second_wins) == (mars, "typical", 2)
-    assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == ("none", "strict")
+    assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == (
+        "none",
+        "strict",
+    )
 
 
 def test_the_csv_holds_what_the_table_shows(
@@ -248,7 +332,9 @@ def test_the_csv_holds_what_the_table_shows(
     assert read_panel(shown).one("h3").text == "All votes"
     monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
     shown = read_panel(tally_now(services))
-    assert len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
+    assert (
+        len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
+    )
 
 
 def test_a_deleted_round_counts_no_more(services: Services, rounds: Latest[OpenRound]) -> None:

@@ -1,5 +1,5 @@
-"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing, delete all, move it to an account, and
-export it: all of it as one file, written in constant memory.
+"""The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing,
+delete all, move it to an account, and export it: all of it as one file, written in constant memory.
 
 The owner comes from the request alone; no value that the page sends can name another visitor.
 """
@@ -35,7 +35,8 @@ STILL_RUNNING = "What is running now is kept when it ends: stop it first."
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The panel. ``state``: of ``message``, done or failed; ``lasting``: the visitor is known beyond this page."""
+    """The panel. ``state``: of ``message``, done or failed; ``lasting``: the visitor is known
+    beyond this page."""
 
     who: str
     counts: str = ""
@@ -65,7 +66,9 @@ def look(services: Services, request: Any) -> Account:
         return Account(_who(seen.visitor), message=services.sentence(error), state=FAILED)
     stored = _anything(counts)
     days = f"Everything is removed for good {plural(services.retention_days or 0, 'day')} after it was made."
-    links_end = f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
+    links_end = (
+        f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
+    )
     return Account(
         who=_who(seen.visitor),
         counts=f"Kept: {amounts(counts)}." if stored else "Nothing of yours is kept here.",
@@ -103,9 +106,12 @@ def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
 
 
 def _delete_all(store: RunStore, word: object) -> str:
-    """Everything of the store's owner goes for good. Raises StorageError, and where the word is missing."""
+    """Everything of the store's owner goes for good. Raises StorageError, and where the word is
+    missing."""
     if store.owner is None:
-        raise StorageError("In private mode all visitors share all runs; delete comparisons one by one in History.")
+        raise StorageError(
+            "In private mode all visitors share all runs; delete comparisons one by one in History."
+        )
     if str(word or "").strip().lower() != WORD:
         raise StorageError(f"Nothing was deleted: type {WORD} to confirm.")
     before = store.counts()
@@ -117,7 +123,9 @@ def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
     """What the browser made becomes the account's. Raises StorageError."""
     browser = _before(visitor, request)
     if browser is None or visitor.owner is None:
-        raise StorageError("There is nothing to move. Sign in with the browser that stored the runs.")
+        raise StorageError(
+            "There is nothing to move. Sign in with the browser that stored the runs."
+        )
     store = services.store.of(browser)
     before = store.counts()
     store.give(browser, visitor.owner)
@@ -125,7 +133,8 @@ def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
 
 
 def _before(visitor: Visitor, request: Any) -> str | None:
-    """The owner that the browser of somebody who signed in is by itself. It has shown its cookie, so it may give."""
+    """The owner that the browser of somebody who signed in is by itself. It has shown its cookie,
+    so it may give."""
     browser = browser_of(request) if _signed_in(visitor) else None
     return browser.owner if browser is not None and browser.owner != visitor.owner else None
 
@@ -135,14 +144,31 @@ def _signed_in(visitor: Visitor) -> bool:
 
 
 def _anything(counts: Counts) -> bool:
-    return any((counts.comparisons, counts.deleted, counts.sweeps, counts.votes, counts.studies, counts.shares))
+    return any(
+        (
+            counts.comparisons,
+            counts.deleted,
+            counts.sweeps,
+            counts.votes,
+            counts.studies,
+            counts.shares,
+        )
+    )
 
 
 def amounts(counts: Counts, *, deleted: bool = False) -> str:
-    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``: those that can be brought back too."""
+    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``:
+    those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
-    more = ((counts.deleted if deleted else 0, "deleted comparison"), (counts.sweeps, "sweep"), (counts.votes, "vote"))
-    parts = [f"{plural(counts.comparisons, 'comparison')}{runs}", *(plural(many, noun) for many, noun in more if many)]
+    more = (
+        (counts.deleted if deleted else 0, "deleted comparison"),
+        (counts.sweeps, "sweep"),
+        (counts.votes, "vote"),
+    )
+    parts = [
+        f"{plural(counts.comparisons, 'comparison')}{runs}",
+        *(plural(many, noun) for many, noun in more if many),
+    ]
     if counts.studies:
         parts.append("1 study" if counts.studies == 1 else f"{count(counts.studies)} studies")
     return ", ".join(parts)

@@ -1,4 +1,5 @@
-"""The panel "Your data" on top of History: its components and events. What they do is in actions.py."""
+"""The panel "Your data" on top of History: its components and events. What they do is in
+actions.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from ui.kit.gradio_compat import check_sign_in
 from ui.kit.panel import panel_component
 from ui.tabs.account.actions import NOBODY, act, look
 
-ENDED = "() => { document.dispatchEvent(new CustomEvent('mars:account')); }"  # who shows a link that ended asks whether it works
+# who shows a link that ended asks whether it works
+ENDED = "() => { document.dispatchEvent(new CustomEvent('mars:account')); }"
 CLOSE = """() => {
   document.dispatchEvent(new CustomEvent('mars:account'));
   if (document.querySelector('#account [data-state="done"]')) document.querySelector('#history-close')?.click();
@@ -33,15 +35,21 @@ def build_account(services: Services, tab: gr.Tab) -> gr.HTML | None:
         return act(services, request, event_data(event)).html()
 
     gr.on([tab.select, panel.input], show, None, panel, **PRIVATE)
-    panel.select(change, None, panel, trigger_mode="multiple", **PRIVATE).then(None, js=ENDED, **PRIVATE)
-    panel.delete(change, None, panel, trigger_mode="multiple", **PRIVATE).then(None, js=CLOSE, **PRIVATE)
+    panel.select(change, None, panel, trigger_mode="multiple", **PRIVATE).then(
+        None, js=ENDED, **PRIVATE
+    )
+    panel.delete(change, None, panel, trigger_mode="multiple", **PRIVATE).then(
+        None, js=CLOSE, **PRIVATE
+    )
     return panel
 
 
 def sign_in_button() -> gr.LoginButton:
-    """Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has signed in, it signs out. Nothing of an
-    account but subject and name is used."""
+    """Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has
+    signed in, it signs out. Nothing of an account but subject and name is used."""
     with gr.Row(elem_classes=["mars-account-sign"]):
-        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", size="sm", elem_id="mine-sign-in")
+        button = gr.LoginButton(
+            "Sign in with Hugging Face", "Sign out ({})", size="sm", elem_id="mine-sign-in"
+        )
     check_sign_in(button)
     return button

@@ -1,6 +1,8 @@
-"""How many lanes there are and in which order: add, remove, move to the left. What the lanes show moves with their settings.
+"""How many lanes there are and in which order: add, remove, move to the left. What the lanes show
+moves with their settings.
 
-The leftmost lane is the baseline, so a result is put together anew for the new order, from the saved runs.
+The leftmost lane is the baseline, so a result is put together anew for the new order, from the
+saved runs.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ def empty_lane(lane: int) -> LaneView:
 def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: ResultView) -> None:
     """``shown``: the comparison that the lanes show, a Shown or None."""
 
-    def arrange(value: str | None, shown_now: Shown | None, event: gr.EventData, request: gr.Request) -> Updates:
+    def arrange(
+        value: str | None, shown_now: Shown | None, event: gr.EventData, request: gr.Request
+    ) -> Updates:
         wanted, values = event_data(event), parse(value)
         lanes, lane = lanes_of(values)[:MOST_LANES], wanted.get("lane")
         if wanted.get("do") == "add" and len(lanes) < MOST_LANES:
             fresh = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
-            known = {shown: replace(shown_now, lanes=(*shown_now.lanes, None)[:MOST_LANES])} if shown_now else {}
+            known = (
+                {shown: replace(shown_now, lanes=(*shown_now.lanes, None)[:MOST_LANES])}
+                if shown_now
+                else {}
+            )
             return set_lanes(panel, view, values, [*lanes, {}]) | fresh | known
         if not isinstance(lane, int) or not 0 <= lane < len(lanes):
             return {panel.component: gr.update()}
@@ -53,11 +61,16 @@ def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: 
         return moved | _shown_anew(store, shown, view, order, shown_now)
 
     panel.component.input(
-        arrange, [panel.component, shown], [shown, panel.component, *view.cards, *view.outputs], **PRIVATE
+        arrange,
+        [panel.component, shown],
+        [shown, panel.component, *view.cards, *view.outputs],
+        **PRIVATE,
     )
 
 
-def set_lanes(panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]) -> Updates:
+def set_lanes(
+    panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]
+) -> Updates:
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
 
 
@@ -81,10 +94,14 @@ def _shown_anew(
     if not traces:
         return {state: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
     name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
-    labels = dict(zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True))
+    labels = dict(
+        zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
+    )
     named = [labels.get(lane, "Another lane") for lane in range(len(order))]
     result = ended_result(traces, name, named, ids=ids, speeds=speeds)
     if len(traces) == len(order):
         return {state: now} | view.update(result.strip, result.lanes) | view.show(result.details)
-    views = tuple(view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes))
+    views = tuple(
+        view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes)
+    )
     return {state: now} | view.update(None, views) | view.show(result.details)

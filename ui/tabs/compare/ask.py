@@ -1,4 +1,5 @@
-"""The upper half of Compare: the prompt, the buttons, the settings, and how long the prompt is in tokens."""
+"""The upper half of Compare: the prompt, the buttons, the settings, and how long the prompt is in
+tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +26,15 @@ from ui.sharing import consent_line
 
 NOT_LOADED = "The token count appears once the models are loaded."
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
-COUNTED = ("pair", "own_target", "own_draft", "own_head", "system", "chat", "thinking")  # what it depends on
+COUNTED = (
+    "pair",
+    "own_target",
+    "own_draft",
+    "own_head",
+    "system",
+    "chat",
+    "thinking",
+)  # what it depends on
 
 
 def _describe(own: Fields) -> None:
@@ -42,17 +51,25 @@ class Ask:
         with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.prompt = prompt_field(services, "prompt", "What should the models write?")
-                self.run = gr.Button("Compare", variant="primary", elem_id="compare", min_width=130, scale=0)
-                self.stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=130, scale=0)
+                self.run = gr.Button(
+                    "Compare", variant="primary", elem_id="compare", min_width=130, scale=0
+                )
+                self.stop = gr.Button(
+                    "Stop", variant="stop", elem_id="stop", min_width=130, scale=0
+                )
                 presets = presets_for(first)
-                self.preset = gr.Dropdown(presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0)
+                self.preset = gr.Dropdown(
+                    presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
+                )
                 self.again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
             self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
             consent_line(services)
-            self.panel = SettingsPanel(services, "compare", _describe, lanes=FIRST_LANES, label=self._label)
+            self.panel = SettingsPanel(
+                services, "compare", _describe, lanes=FIRST_LANES, label=self._label
+            )
         self.inputs: list[Any] = [self.prompt, self.panel.component]
         self.below: list[Any] = [self.tokens, self.other]
 
@@ -67,18 +84,25 @@ class Ask:
         followed = [self.preset, self.chips, *self.below]
         self.panel.wire(self._follow, [self.prompt], followed)
         wire_examples(self.chips, self.prompt, self.panel)
-        self.prompt.change(self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE)
+        self.prompt.change(
+            self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE
+        )
         self.other.click(self.switch, self.inputs, [self.panel.component, *followed], **PRIVATE)
 
     def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
-        below = self._about(read_form(prompt, values)) if changed in COUNTED else (gr.update(), gr.update())
+        below = (
+            self._about(read_form(prompt, values))
+            if changed in COUNTED
+            else (gr.update(), gr.update())
+        )
         if changed != "pair":
             return gr.update(), gr.update(), *below
         spec = self.panel.spec(values)
         return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), *below
 
     def about(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
-        """How long the prompt is, with what the panel asks for, and whether another pair knows more of its words."""
+        """How long the prompt is, with what the panel asks for, and whether another pair knows more
+        of its words."""
         return self._about(read_form(prompt, parse(value)))
 
     def measured(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
@@ -87,7 +111,11 @@ class Ask:
 
     def _about(self, form: Form) -> tuple[Any, ...]:
         other, label = self._other(), ""
-        if other and form.pair == BUNDLED_PAIR.key and (words := unknown_words(form.prompt[:LONGEST_READ])):
+        if (
+            other
+            and form.pair == BUNDLED_PAIR.key
+            and (words := unknown_words(form.prompt[:LONGEST_READ]))
+        ):
             named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
             label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
         return prompt_length(self.services, form), gr.update(value=label, visible=bool(label))
@@ -95,7 +123,11 @@ class Ask:
     def _other(self) -> PairSpec | None:
         """The pair for what the bundled one cannot answer, where this page offers both."""
         pairs = self.services.catalog
-        return next((spec for spec in pairs if spec != BUNDLED_PAIR), None) if BUNDLED_PAIR in pairs else None
+        return (
+            next((spec for spec in pairs if spec != BUNDLED_PAIR), None)
+            if BUNDLED_PAIR in pairs
+            else None
+        )
 
     def switch(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
         """To the other pair; the prompt stays."""
@@ -106,7 +138,8 @@ class Ask:
 
 
 def prompt_length(services: Services, form: Form) -> str:
-    """How long the prompt is in tokens and what is left of the context; the pair must be in memory for that."""
+    """How long the prompt is in tokens and what is left of the context; the pair must be in memory
+    for that."""
     try:
         spec = chosen_pair(services, form)
         if not form.prompt.strip():
@@ -115,11 +148,11 @@ def prompt_length(services: Services, form: Form) -> str:
         if spec not in services.pool.loaded():
             return NOT_LOADED
         loaded = services.pool.get(spec)
-        config = PromptConfig(form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking))
+        config = PromptConfig(
+            form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking)
+        )
         length, limit = start_session(loaded).count_tokens(config), loaded.limit(read_drafter(form))
     except (ValueError, ModelError) as error:
         return services.sentence(error)
     templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
-    return (
-        f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."
-    )
+    return f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."

@@ -1,4 +1,5 @@
-"""The lanes of a comparison while it runs, as frames: what changes on the page with every event of the driver. No gradio."""
+"""The lanes of a comparison while it runs, as frames: what changes on the page with every event of
+the driver. No gradio."""
 
 from __future__ import annotations
 
@@ -26,11 +27,14 @@ TURNS = ("first", "second", "third", "fourth")
 CONTINUES = "Continues from the chosen token."
 SHORT_S = 1.0  # a run
 BUSY = 1.5  # load for each processor, averaged over a minute
-WARMING = "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
+WARMING = (
+    "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
+)
 
 
 def busy_note() -> str:
-    """Names a machine on which more wants to run than it has processors: times measured there say little."""
+    """Names a machine on which more wants to run than it has processors: times measured there say
+    little."""
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
     busy = f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
     return busy if load > BUSY * processors else ""
@@ -38,7 +42,8 @@ def busy_note() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which comparison the lanes show: its id, its pair, and by column the lane as saved (None: nothing was run there)."""
+    """Which comparison the lanes show: its id, its pair, and by column the lane as saved (None:
+    nothing was run there)."""
 
     comparison: str
     pair: PairSpec
@@ -47,8 +52,9 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What changes on the page: the strip, lanes by column (None: as it was), the details once a comparison ended, and ``shown``.
-    ``opens``: another result begins, whose details are not there yet."""
+    """What changes on the page: the strip, lanes by column (None: as it was), the details once a
+    comparison ended, and ``shown``. ``opens``: another result begins, whose details are not there
+    yet."""
 
     strip: Strip | None = None
     lanes: tuple[LaneView | None, ...] = ()
@@ -71,13 +77,15 @@ class Writing:
 
 @dataclass(slots=True)
 class Lanes:
-    """The columns of the page; owned by the generator that runs them. A continuation has the columns that were there, in ``saved``
-    ``traces`` and ``ids``, and runs one more after them."""
+    """The columns of the page; owned by the generator that runs them. A continuation has the
+    columns that were there, in ``saved`` ``traces`` and ``ids``, and runs one more after them."""
 
     pair: PairSpec
     comparison: str = ""
     saved: tuple[int, ...] = ()  # lane in the store, by column
-    traces: dict[int, Trace] = field(default_factory=dict)  # column → run that ended, in order of execution
+    traces: dict[int, Trace] = field(
+        default_factory=dict
+    )  # column → run that ended, in order of execution
     ids: dict[int, str] = field(default_factory=dict)  # column → id of its run, where it was saved
     configs: tuple[RunConfig, ...] = ()  # by column
     order: tuple[int, ...] = ()
@@ -86,7 +94,9 @@ class Lanes:
     unsaved: str = ""  # why a run could not be saved
     writing: Writing | None = None
     shown: Shown | None = None  # goes with the next frame
-    speeds: dict[int, list[float]] = field(default_factory=dict)  # column → tokens/s of its run and its repeats
+    speeds: dict[int, list[float]] = field(
+        default_factory=dict
+    )  # column → tokens/s of its run and its repeats
     rounds: int = 0
 
     def frame(self, event: Event) -> Frame | None:
@@ -115,14 +125,24 @@ class Lanes:
         """What came of it; ``strip``: in place of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else f"Saved to History{busy_note()}"
         ended = ended_result(
-            self.traces, self.comparison, self.labels, side=side, rows=self.rows, ids=self.ids, speeds=self.speeds
+            self.traces,
+            self.comparison,
+            self.labels,
+            side=side,
+            rows=self.rows,
+            ids=self.ids,
+            speeds=self.speeds,
         )
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
 
     @property
     def slowest_s(self) -> float:
         """Of the runs; infinite unless every lane has run to its end."""
-        ended = [trace.summary.wall_s for trace in self.traces.values() if trace.status is Status.COMPLETED]
+        ended = [
+            trace.summary.wall_s
+            for trace in self.traces.values()
+            if trace.status is Status.COMPLETED
+        ]
         return max(ended) if ended and len(ended) == len(self.configs) else math.inf
 
     @property
@@ -142,7 +162,9 @@ class Lanes:
         return Frame(message_strip(WARMING, "running"), tuple(lanes), shown=shown, opens=True)
 
     def _start(self, event: Started) -> None:
-        self.writing = Writing(self.first + event.run, event.place, given_rows(event.given, event.text))
+        self.writing = Writing(
+            self.first + event.run, event.place, given_rows(event.given, event.text)
+        )
         if event.place == 0:
             self.comparison = event.comparison
             self.shown = Shown(self.comparison, self.pair, self.saved)
@@ -178,12 +200,19 @@ class Lanes:
     def _progress(self, now: Writing, config: RunConfig) -> Strip:
         longest, runs, counts = config.max_new_tokens, len(self.order), now.counts
         text = f"Run {now.place + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
-        left = counts.elapsed_s / counts.tokens * (longest - counts.tokens + (runs - now.place - 1) * longest)
+        left = (
+            counts.elapsed_s
+            / counts.tokens
+            * (longest - counts.tokens + (runs - now.place - 1) * longest)
+        )
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
-        return message_strip(text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs)
+        return message_strip(
+            text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs
+        )
 
     def _repeat(self, event: Started) -> Frame | None:
-        """Of short runs only the first of a round is announced: a frame takes a tenth as long as such a run."""
+        """Of short runs only the first of a round is announced: a frame takes a tenth as long as
+        such a run."""
         if event.place % len(self.configs) and self.slowest_s < SHORT_S:
             return None
         turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"

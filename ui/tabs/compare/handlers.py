@@ -1,4 +1,5 @@
-"""What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in a test without a browser."""
+"""What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in
+a test without a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
-    """Run the lanes one after the other and say what came of it. Never raises: the strip says what was wrong."""
+    """Run the lanes one after the other and say what came of it. Never raises: the strip says what
+    was wrong."""
     return unbroken(_compare(services, form, visitor), Frame, "compare")
 
 
@@ -47,8 +49,9 @@ def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One more run of the comparison that is shown: ``column`` up to output position ``index``, continued with ``token``; or, with
-    ``theta``, its latest run that has a θ (else its last, under MARS) with another. ``nonce`` tells two wishes for the same apart."""
+    """One more run of the comparison that is shown: ``column`` up to output position ``index``,
+    continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
+    MARS) with another. ``nonce`` tells two wishes for the same apart."""
 
     column: int = 0
     index: int = 0
@@ -58,7 +61,8 @@ class Wish:
 
 
 def run_one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Iterator[Frame]:
-    """The run in a new lane, saved as a further run of the comparison that is shown. Never raises, as ``run_comparison``."""
+    """The run in a new lane, saved as a further run of the comparison that is shown. Never raises,
+    as ``run_comparison``."""
     return unbroken(_one_more(services, shown, wish, visitor), Frame, "continue")
 
 
@@ -70,12 +74,20 @@ def _one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Ite
         traces = {place: run.trace for place, run in there.items()}
         config = wished_config([traces.get(place) for place in range(len(shown.lanes))], wish)
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
-    batch = Batch((config,), (0,), comparison=stored.id, lane=lane, before=len(stored.runs) + len(stored.repeats))
+    batch = Batch(
+        (config,),
+        (0,),
+        comparison=stored.id,
+        lane=lane,
+        before=len(stored.runs) + len(stored.repeats),
+    )
     ids = {place: run.id for place, run in there.items()}
     saved = tuple(lane for lane in shown.lanes if lane is not None)
     measured = run_speeds(stored)
     speeds = {place: measured[run.lane] for place, run in there.items() if run.lane in measured}
-    jobs = drive(services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens)
+    jobs = drive(
+        services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens
+    )
     yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
 
 
@@ -86,16 +98,21 @@ def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:
     if not known or (wish.theta is None and source is None):
         raise ValueError("There is no run to continue in this lane; press Compare first.")
     if len(known) < len(columns) or len(columns) >= MOST_LANES:
-        raise ValueError(f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again.")
+        raise ValueError(
+            f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again."
+        )
     if wish.theta is not None or source is None:
         config = next(
-            (trace.config for trace in reversed(known) if "theta" in trace.config.rule.parameters), known[-1].config
+            (trace.config for trace in reversed(known) if "theta" in trace.config.rule.parameters),
+            known[-1].config,
         )
         name = config.rule.name if "theta" in config.rule.parameters else "mars"
         return replace(config, rule=RuleConfig(name, {"theta": wish.theta or 0.0}))
     ids, index = (*source.config.prefix, *source.token_ids), wish.index
     if not 0 <= index < len(ids):
-        raise ValueError(f"The output position is {index}; this run has positions 0 to {len(ids) - 1}.")
+        raise ValueError(
+            f"The output position is {index}; this run has positions 0 to {len(ids) - 1}."
+        )
     longest = len(source.config.prefix) + source.config.max_new_tokens - index - 1
     if longest < 1:
         raise ValueError(
@@ -105,7 +122,8 @@ def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:
 
 
 def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:
-    """The events as frames, and what came of them. Raises JobError where the lanes were not opened."""
+    """The events as frames, and what came of them. Raises JobError where the lanes were not
+    opened."""
     broken = None
     with closing(jobs) as events:
         try:

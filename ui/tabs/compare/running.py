@@ -1,7 +1,9 @@
-"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and Stop.
+"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and
+Stop.
 
-All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says that a run is under way, the style
-sheet shows Stop in place of Compare and hides what would change the lanes."""
+All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says
+that a run is under way, the style sheet shows Stop in place of Compare and hides what would change
+the lanes."""
 
 from __future__ import annotations
 
@@ -36,10 +38,12 @@ MOST_WISHES = 1000  # pages whose latest wish is known
 
 
 class Running:
-    """``comparison``: the state with what the lanes show, a Shown or None. ``ended``: details by page, until the event after the last
-    frame. ``wished``: the nonce of the latest wish by page."""
+    """``comparison``: the state with what the lanes show, a Shown or None. ``ended``: details by
+    page, until the event after the last frame. ``wished``: the nonce of the latest wish by page."""
 
-    def __init__(self, services: Services, ask: Ask, comparison: gr.State, view: ResultView) -> None:
+    def __init__(
+        self, services: Services, ask: Ask, comparison: gr.State, view: ResultView
+    ) -> None:
         self.services, self.ask, self.comparison, self.view = services, ask, comparison, view
         self.ended, self.wished = Latest[Details](MOST_ENDED), Latest[float](MOST_WISHES)
 
@@ -49,7 +53,8 @@ class Running:
         again = ask.again.click(self.new_seed, panel, panel, **PRIVATE)
         self._run(again.then, self.compare, ask.inputs)
         ask.stop.click(self.ask_stop, None, ask.stop, **PRIVATE)
-        # queued: else gradio misses that a state changed; multiple: the click that pinned the token may still be under way
+        # queued: else gradio misses that a state changed; multiple: the click that pinned the token
+        # may still be under way
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
         gr.on(triggers, read_wish, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
@@ -57,18 +62,27 @@ class Running:
         self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
 
     def _run(
-        self, when: Callable[..., Any], handler: Callable[..., Iterator[Updates]], inputs: Sequence[Any],
-        changed: Sequence[Any] = (), trigger_mode: str = "once",
-    ) -> None:  # fmt: skip
-        """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it off. ``changed``: what it changes besides
-        the result, of which as little as can be: for every frame the browser looks for each component among all of the page."""
+        self,
+        when: Callable[..., Any],
+        handler: Callable[..., Iterator[Updates]],
+        inputs: Sequence[Any],
+        changed: Sequence[Any] = (),
+        trigger_mode: str = "once",
+    ) -> None:
+        """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it
+        off. ``changed``: what it changes besides the result, of which as little as can be: for
+        every frame the browser looks for each component among all of the page."""
         view, ask = self.view, self.ask
         streamed = [view.strip, *view.lanes, self.comparison, view.details, *view.margins, *changed]
-        running = when(handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED)
+        running = when(
+            handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
+        )
         shown = running.then(self.show, view.strip, [*view.below, view.strip, ask.stop], **PRIVATE)
         shown.then(ask.measured, ask.inputs, [ask.panel.component, *ask.below], **PRIVATE)
 
-    def compare(self, request: gr.Request, prompt: str | None, value: str | None) -> Iterator[Updates]:
+    def compare(
+        self, request: gr.Request, prompt: str | None, value: str | None
+    ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
         yield from self.frames(request, lambda place: run_comparison(place, form, place.key))
 
@@ -83,16 +97,19 @@ class Running:
         return self.after(self.services.seen_by(request).key, strip)
 
     def after(self, page: str, strip: str) -> Updates:
-        """The details of the comparison that just ended, if there are any. ``strip`` that still says it runs: no last frame came."""
+        """The details of the comparison that just ended, if there are any. ``strip`` that still
+        says it runs: no last frame came."""
         details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
         if f'data-state="{RUNNING}"' in strip:
             changed |= self.view.update(message_strip(LOST, "failed"), ())
         return changed | {self.ask.stop: gr.update(value="Stop", interactive=True)}
 
-    def frames(self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]) -> Iterator[Updates]:
-        """Frames as updates; an internal error becomes the last one, with its id. Details and margin maps are hidden while it runs and
-        shown by the event after the last frame."""
+    def frames(
+        self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]
+    ) -> Iterator[Updates]:
+        """Frames as updates; an internal error becomes the last one, with its id. Details and
+        margin maps are hidden while it runs and shown by the event after the last frame."""
 
         def updates() -> Iterator[Updates]:
             place = self.services.seen_by(request)
@@ -109,12 +126,20 @@ class Running:
         return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
 
     def run(
-        self, wanted: Wish | None, shown: Shown | None, prompt: str | None, value: str | None, request: gr.Request
+        self,
+        wanted: Wish | None,
+        shown: Shown | None,
+        prompt: str | None,
+        value: str | None,
+        request: gr.Request,
     ) -> Iterator[Updates]:
-        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs it; the other lanes stay. Once, though
-        gradio reports the change of a state with every event under way meanwhile."""
+        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs
+        it; the other lanes stay. Once, though gradio reports the change of a state with every event
+        under way meanwhile."""
         if wanted is None or (shown is None and wanted.theta is None):
-            yield self.view.update(message_strip("There is no run to continue; press Compare first.", "failed"), ())
+            yield self.view.update(
+                message_strip("There is no run to continue; press Compare first.", "failed"), ()
+            )
             return
         page = self.services.seen_by(request).key
         if self.wished.get(page) == wanted.nonce:
@@ -127,10 +152,13 @@ class Running:
         if shown is None:
             yield from self.compare(request, prompt, changed.get(self.ask.panel.component, value))
         else:
-            yield from self.frames(request, lambda place: run_one_more(place, shown, wanted, place.key))
+            yield from self.frames(
+                request, lambda place: run_one_more(place, shown, wanted, place.key)
+            )
 
     def one_more(self, wanted: Wish, shown: Shown | None, value: str | None) -> Updates:
-        """The lane; nothing where there is no place for it: the run itself says why it cannot be."""
+        """The lane; nothing where there is no place for it: the run itself says why it cannot
+        be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
         if not lanes or (shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)):

@@ -1,4 +1,5 @@
-"""The Compare tab: prompt and settings, lanes side by side, and what came of them, put together from their parts."""
+"""The Compare tab: prompt and settings, lanes side by side, and what came of them, put together
+from their parts."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ class CompareTab:
         keys = {lane: f"example-{lane}" for lane in traces}
         stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
         self.view = ResultView(
-            "compare", message_strip(""), tuple(map(empty_lane, range(MOST_LANES))), stored, continues=True
+            "compare",
+            message_strip(""),
+            tuple(map(empty_lane, range(MOST_LANES))),
+            stored,
+            continues=True,
         )
         self.view.begin_with(example_result(traces, keys))
         self.outputs: list[Any] = [*self.ask.inputs, *self.view.cards]
@@ -60,7 +65,8 @@ class CompareTab:
 
 
 def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
-    """The stored example as a result that says what it is. ``keys``: under which its runs are read."""
+    """The stored example as a result that says what it is. ``keys``: under which its runs are
+    read."""
     labels = lane_labels([trace.config for trace in traces.values()])
     result = ended_result(traces, "example", labels, side=EXAMPLE, ids=keys)
     return replace(

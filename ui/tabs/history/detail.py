@@ -1,4 +1,5 @@
-"""The open comparison of History: name, tags and comment to change, deleting it, its downloads, and the result as it was shown live."""
+"""The open comparison of History: name, tags and comment to change, deleting it, its downloads, and
+the result as it was shown live."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from evaluation.format import count, displayable
 from storage import StoredComparison
 from ui.jobs.services import Services
 from ui.kit.address import Address
-from ui.kit.components import REPORT, RUN_FILES, downloads_component, downloads_html, message_strip, text_panel
+from ui.kit.components import (
+    REPORT,
+    RUN_FILES,
+    downloads_component,
+    downloads_html,
+    message_strip,
+    text_panel,
+)
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
@@ -26,29 +34,47 @@ from ui.token_view.view import LaneView
 
 class Detail:
     def __init__(self, stored: StoredRuns) -> None:
-        with gr.Column(elem_classes=["mars-details", "mars-away"], elem_id="history-open") as self.box:
+        with gr.Column(
+            elem_classes=["mars-details", "mars-away"], elem_id="history-open"
+        ) as self.box:
             with gr.Column(elem_classes=["mars-panel"]) as self.head:
                 self.prompt = gr.Textbox(
-                    label="Prompt", interactive=False, lines=1, max_lines=6, elem_id="history-prompt"
+                    label="Prompt",
+                    interactive=False,
+                    lines=1,
+                    max_lines=6,
+                    elem_id="history-prompt",
                 )
                 self.settings = text_panel("mars-page")
                 with gr.Row(elem_classes=["mars-tools"]):
                     self.again = gr.Button("Load into Compare", size="sm", elem_id="history-again")
                     self.close = gr.Button("Close", size="sm", elem_id="history-close")
             empty = tuple(LaneView("") for _ in range(MOST_LANES))
-            self.view = ResultView("history", message_strip("Choose a comparison from the list."), empty, stored)
+            self.view = ResultView(
+                "history", message_strip("Choose a comparison from the list."), empty, stored
+            )
             with gr.Column(elem_classes=["mars-panel"]) as self.foot:
                 with gr.Row(elem_classes=["mars-notes"]):
                     self.name = _note("Name", "What you call it", "history-name", max_length=200)
                     self.tags = _note("Tags, separated by commas", "paper, greedy", "history-tags")
-                self.comment = _note("Comment", "Notes", "history-comment", lines=2, max_lines=8, max_length=10_000)
+                self.comment = _note(
+                    "Comment", "Notes", "history-comment", lines=2, max_lines=8, max_length=10_000
+                )
                 with gr.Row(elem_classes=["mars-tools"]):
-                    self.save = gr.Button("Save name, tags and comment", size="sm", elem_id="history-save")
-                    self.delete = gr.Button("Delete", size="sm", variant="stop", elem_id="history-delete")
+                    self.save = gr.Button(
+                        "Save name, tags and comment", size="sm", elem_id="history-save"
+                    )
+                    self.delete = gr.Button(
+                        "Delete", size="sm", variant="stop", elem_id="history-delete"
+                    )
                     self.saved = text_panel("mars-page")
                 self.downloads = downloads_component("history-open-downloads")
                 self.sharing = share_component("history")
-        self.notes: list[Any] = [self.name, self.tags, self.comment]  # the fields that can be changed
+        self.notes: list[Any] = [
+            self.name,
+            self.tags,
+            self.comment,
+        ]  # the fields that can be changed
         head = [self.box, self.head, self.foot, *self.notes, self.save, self.delete, self.saved]
         shown = [self.prompt, self.settings, self.downloads, self.sharing]
         self.outputs: list[Any] = [*head, *shown, *self.view.outputs, *self.view.cards]
@@ -62,9 +88,11 @@ class Detail:
         strip = self.view.update(message_strip(error, "failed"), ())
         return shown | strip | self.view.show_lanes(0) | self.view.show(None)
 
-    def opened(self, whole: StoredComparison, wanted: Collection[str] = (), share: str = "") -> Updates:
-        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there are too many; ``share``: token of the
-        link through which it is read."""
+    def opened(
+        self, whole: StoredComparison, wanted: Collection[str] = (), share: str = ""
+    ) -> Updates:
+        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there
+        are too many; ``share``: token of the link through which it is read."""
         stored, view = few(whole, wanted), self.view
         result = reopened(stored)
         shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes))
@@ -91,7 +119,8 @@ class Detail:
 
 
 def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
-    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by id, else the first ones."""
+    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by
+    id, else the first ones."""
     if len(stored.runs) <= MOST_LANES:
         return stored
     chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
@@ -100,14 +129,16 @@ def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
 
 
 def _settings(stored: StoredComparison, total: int) -> str:
-    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the comparison has, shown or not."""
+    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the
+    comparison has, shown or not."""
     config, shown = richest(stored), len(stored.runs)
     hidden = f"Shown are {count(shown)} of {count(total)} runs: choose others in the list, then open it again. "
     return f"{hidden if total > shown else ''}{settings_line(config) if config else ''}"
 
 
 def _shown(name: str, shown: bool) -> Any:
-    """A column that is not shown is there all the same: a component that appears late starts its script without its props."""
+    """A column that is not shown is there all the same: a component that appears late starts its
+    script without its props."""
     return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
 
 
@@ -120,10 +151,13 @@ def _note(label: str, placeholder: str, elem_id: str, **more: Any) -> gr.Textbox
 
 
 def open_form(services: Services, view: Address) -> tuple[Form, str]:
-    """The fields of Compare that ask for the open comparison again, and why its texts will differ. Raises StorageError and ValueError."""
+    """The fields of Compare that ask for the open comparison again, and why its texts will differ.
+    Raises StorageError and ValueError."""
     store = services.store.through(view.share) if view.share else services.store
     stored = few(store.load(view.comparison), view.runs)
     form = stored_form(stored, services.catalog)
     if form.pair == CUSTOM and not services.own_models:
         raise ValueError(LIST_ONLY)
-    return form, OTHER_SAMPLER if any(run.trace.config.draws_otherwise for run in stored.runs) else ""
+    return form, OTHER_SAMPLER if any(
+        run.trace.config.draws_otherwise for run in stored.runs
+    ) else ""

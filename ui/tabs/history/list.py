@@ -1,4 +1,5 @@
-"""The list of History: one page of saved comparisons, and the search bar above it, whose rules, models and tags come from the store."""
+"""The list of History: one page of saved comparisons, and the search bar above it, whose rules,
+models and tags come from the store."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ Options = list[tuple[str, str]]  # value and text
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line above the list, until the next action. ``undo``: the comparison that a button brings back; ``refusal``: new at every
-    action that was refused, so that the boxes of the list show again what holds."""
+    """A line above the list, until the next action. ``undo``: the comparison that a button brings
+    back; ``refusal``: new at every action that was refused, so that the boxes of the list show
+    again what holds."""
 
     text: str = ""
     undo: str = ""
@@ -48,9 +50,10 @@ SILENT = Notice()
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message`` says why there is no row,
-    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page or not; ``more``: there are more
-    than ``total``, and than ``pages``."""
+    """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message``
+    says why there is no row, ``searching`` that a search may be why; ``selected``: the comparison
+    that is open, on this page or not; ``more``: there are more than ``total``, and than
+    ``pages``."""
 
     rows: tuple[dict[str, Any], ...] = ()
     page: int = 1
@@ -85,17 +88,23 @@ def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: 
     if page > pages:
         return listing(store, replace(address, page=pages))
     message = "" if rows else NOT_FOUND if address.searching else NOTHING
-    return Listing(rows, page, pages, found.total, message, address.searching, address.comparison, found.more)
+    return Listing(
+        rows, page, pages, found.total, message, address.searching, address.comparison, found.more
+    )
 
 
 def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
     """``chosen``: which of its runs stand among the compared ones."""
     taus, states = record["tau"], [str(status) for status in record["status"]]
-    status = next((state for state in states if state != "completed"), "completed" if states else "cancelled")
+    status = next(
+        (state for state in states if state != "completed"), "completed" if states else "cancelled"
+    )
     return dict(record) | {
         "settings": _settings(record),
         "chosen": [run in chosen for run in record["run_ids"]],
-        "ratio": f"τ {ratio(over(taus[1], taus[0]))}" if len(taus) == 2 and status == "completed" else "",
+        "ratio": f"τ {ratio(over(taus[1], taus[0]))}"
+        if len(taus) == 2 and status == "completed"
+        else "",
         "status": status,
     }
 
@@ -116,7 +125,10 @@ def searched(address: Address, fields: Mapping[str, Any]) -> Address:
     """The address after the visitor changed the search; its list begins at the first page again."""
     requested = read_address(fields)
     return replace(
-        address, page=1, zone=requested.zone, **{name: getattr(requested, name) for name in (*SEARCH, "sort")}
+        address,
+        page=1,
+        zone=requested.zone,
+        **{name: getattr(requested, name) for name in (*SEARCH, "sort")},
     )
 
 
@@ -125,7 +137,11 @@ def search_html(address: Address, choices: Choices) -> str:
     choosers: list[tuple[str, str, Options]] = [
         ("rule", "Rule", _options("Any rule", choices.rules, address.rule, rule_label)),
         ("target", "Target", _options("Any model", choices.targets, address.target)),
-        ("status", "Status", _options("Any status", [status.value for status in Status], address.status)),
+        (
+            "status",
+            "Status",
+            _options("Any status", [status.value for status in Status], address.status),
+        ),
         ("source", "From", _SOURCES),
         ("tag", "Tag", _options("Any tag", choices.tags, address.tag)),
     ]

@@ -1,4 +1,5 @@
-"""The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the baseline.
+"""The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the
+baseline.
 
 Every row knows whether all runs agree in it, so that the page can show the differences only.
 """
@@ -10,7 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from evaluation.format import MISSING, displayable, duration, memory, number, plural, ratio, share, shorten
+from evaluation.format import (
+    MISSING,
+    displayable,
+    duration,
+    memory,
+    number,
+    plural,
+    ratio,
+    share,
+    shorten,
+)
 from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
@@ -20,8 +31,14 @@ from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
 
 MOST_RUNS = 10
-TOO_MANY = f"The table already has {MOST_RUNS} runs, its maximum; remove one before you add another."
-RATIOS = ("Total latency", "Time to first token", "Tokens per second")  # of which a ratio says more than a difference
+TOO_MANY = (
+    f"The table already has {MOST_RUNS} runs, its maximum; remove one before you add another."
+)
+RATIOS = (
+    "Total latency",
+    "Time to first token",
+    "Tokens per second",
+)  # of which a ratio says more than a difference
 _MORE = (
     Quantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
     Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
@@ -31,13 +48,14 @@ _MORE = (
     Quantity("Recovered", "tokens drawn after a rejection", "recovered", whole),
     Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
     Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
-)  # fmt: skip
+)
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
 class RunCell(NamedTuple):
-    """A value; its signed difference from the leftmost, and its ratio to it, where there are such."""
+    """A value; its signed difference from the leftmost, and its ratio to it, where there are
+    such."""
 
     text: str
     delta: str = ""
@@ -55,7 +73,8 @@ class RunRow(NamedTuple):
 
 
 class RunTable(NamedTuple):
-    """As many cells a row as there are columns, which are as runs.html.jinja takes them; the leftmost is the baseline."""
+    """As many cells a row as there are columns, which are as runs.html.jinja takes them; the
+    leftmost is the baseline."""
 
     columns: tuple[dict[str, str], ...] = ()
     rows: tuple[RunRow, ...] = ()
@@ -66,18 +85,28 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
         return RunTable()
     columns = tuple(_column(record) for record in records)
     rows = [
-        _words("setting", name, help_, [read(record.config) for record in records]) for name, help_, read in SETTINGS
+        _words("setting", name, help_, [read(record.config) for record in records])
+        for name, help_, read in SETTINGS
     ]
-    rows += [_words("setting", "Ended", "how the run ended", [_ending(record) for record in records])]
+    rows += [
+        _words("setting", "Ended", "how the run ended", [_ending(record) for record in records])
+    ]
     rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
     rows += [_words("text", "Text", "what the run wrote", [record.text for record in records])]
-    return RunTable(columns, tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)))
+    return RunTable(
+        columns,
+        tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)),
+    )
 
 
 def _column(record: RunRecord) -> dict[str, str]:
     """``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
     name = displayable(record.name) or shorten(record.config.prompt.text, 60)
-    ids = {"id": record.id, "comparison": record.comparison_id, "created": record.created_at.isoformat()}
+    ids = {
+        "id": record.id,
+        "comparison": record.comparison_id,
+        "created": record.created_at.isoformat(),
+    }
     return ids | {"title": displayable(lane_label(record.config)), "name": name}
 
 
@@ -87,21 +116,32 @@ def _ending(record: RunRecord) -> str:
 
 
 def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
-    return RunRow(kind, name, help_, len(set(values)) == 1, tuple(RunCell(displayable(value)) for value in values))
+    return RunRow(
+        kind,
+        name,
+        help_,
+        len(set(values)) == 1,
+        tuple(RunCell(displayable(value)) for value in values),
+    )
 
 
 def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
     base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
-        factor = ratio(over(value, base)) if quantity.name in RATIOS and math.isfinite(over(value, base)) else ""
+        factor = (
+            ratio(over(value, base))
+            if quantity.name in RATIOS and math.isfinite(over(value, base))
+            else ""
+        )
         cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base), factor))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
     return RunRow("measure", quantity.name, quantity.help, same, tuple(cells))
 
 
 def signed(write: Callable[[float], str], difference: float) -> str:
-    """A difference as the quantity is written, with its sign; of shares in percentage points; empty where it is not a number."""
+    """A difference as the quantity is written, with its sign; of shares in percentage points; empty
+    where it is not a number."""
     if not math.isfinite(difference):
         return ""
     if difference == 0:
@@ -111,17 +151,20 @@ def signed(write: Callable[[float], str], difference: float) -> str:
 
 
 def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
-    """The ids with one more: beside the runs of its comparison, in the order of their lanes; without any it comes last."""
+    """The ids with one more: beside the runs of its comparison, in the order of their lanes;
+    without any it comes last."""
     ids = [record.id for record in records]
-    same = [place for place, record in enumerate(records) if record.comparison_id == added.comparison_id]
+    same = [
+        place for place, record in enumerate(records) if record.comparison_id == added.comparison_id
+    ]
     after = same[-1] + 1 if same else len(ids)
     place = next((place for place in same if records[place].lane > added.lane), after)
     return (*ids[:place], added.id, *ids[place:])
 
 
 def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
-    """The view after an action ``{action, id | run | page}`` that a component reported, whatever it holds; and one sentence on what
-    was not done."""
+    """The view after an action ``{action, id | run | page}`` that a component reported, whatever it
+    holds; and one sentence on what was not done."""
     run, action = _id(data.get("run")), data.get("action")
     match action:
         case "open":
@@ -168,7 +211,10 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
         return found[:MOST_RUNS], message
     missing = len(runs) - len(found)
     verb = "is" if missing == 1 else "are"
-    return found, f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else ""
+    return (
+        found,
+        f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else "",
+    )
 
 
 def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
@@ -183,9 +229,16 @@ def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
 
 
 def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
-    """``message``: one sentence on what was not done; empty where all went well. ``share``: token of the link they are read through."""
+    """``message``: one sentence on what was not done; empty where all went well. ``share``: token
+    of the link they are read through."""
     template, columns = "tabs/history/runs.html.jinja", len(table.columns)
-    summary = f"{plural(columns, 'run')} side by side; differences are against the leftmost." if columns else ""
+    summary = (
+        f"{plural(columns, 'run')} side by side; differences are against the leftmost."
+        if columns
+        else ""
+    )
     if columns == 1:
         summary = "One run is chosen; choose another one to compare them."
-    return render(template, table=table, groups=_GROUPS, summary=summary, message=message, share=share)
+    return render(
+        template, table=table, groups=_GROUPS, summary=summary, message=message, share=share
+    )

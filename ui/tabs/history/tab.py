@@ -1,4 +1,5 @@
-"""The History tab: its components, and what they become after each action. The address of the page is its one state."""
+"""The History tab: its components, and what they become after each action. The address of the page
+is its one state."""
 
 from __future__ import annotations
 
@@ -25,12 +26,22 @@ from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
 from ui.sharing import READ_ONLY, share_of, wire_share
 from ui.tabs.history.detail import Detail, read_tags
-from ui.tabs.history.list import NO_CHOICES, NOTHING, SILENT, Listing, Notice, listing, search_html, searched
+from ui.tabs.history.list import (
+    NO_CHOICES,
+    NOTHING,
+    SILENT,
+    Listing,
+    Notice,
+    listing,
+    search_html,
+    searched,
+)
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
 
 
 class Session:
-    """What one visitor sees. Actions that follow each other quickly are answered in threads of their own: the lock puts them in order."""
+    """What one visitor sees. Actions that follow each other quickly are answered in threads of
+    their own: the lock puts them in order."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -42,20 +53,24 @@ class Session:
 
 
 class History:
-    """The components of the tab, and what they become. The updates of every method hold the view at ``session``; ``address`` is the
-    page's keeper of the view, ``place`` what the visitor may see."""
+    """The components of the tab, and what they become. The updates of every method hold the view at
+    ``session``; ``address`` is the page's keeper of the view, ``place`` what the visitor may
+    see."""
 
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.place, self.address = services, address
         self.session = gr.State(Session())
         self.detail = Detail(StoredRuns(services))
         with gr.Column(elem_classes=["mars-panel"]):
-            self.search = panel_component(search_html(Address(), NO_CHOICES), elem_id="history-search")
+            self.search = panel_component(
+                search_html(Address(), NO_CHOICES), elem_id="history-search"
+            )
             self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
-        # those that may change while the tab is only about to appear: a component that has properties of its own would lose them. The
-        # address is not among them, for what it says may not have been asked for yet
+        # those that may change while the tab is only about to appear: a component that has
+        # properties of its own would lose them. The address is not among them, for what it says may
+        # not have been asked for yet
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
@@ -82,13 +97,15 @@ class History:
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
-        """The table of the view's runs; runs that are no longer there are left out of both. ``message``: what was not done."""
+        """The table of the view's runs; runs that are no longer there are left out of both.
+        ``message``: what was not done."""
         runs, missing, share = self._chosen(view)
         view = replace(view, runs=tuple(run.id for run in runs))
         return view, {self.runs: stamped(runs_html(run_table(runs), message or missing, share))}
 
     def _chosen(self, view: Address) -> tuple[tuple[RunRecord, ...], str, str]:
-        """The view's runs, a message on missing ones, and the token of the link they are read through: of all of them, or of none."""
+        """The view's runs, a message on missing ones, and the token of the link they are read
+        through: of all of them, or of none."""
         if view.share and view.runs:
             with suppress(StorageError):
                 store = self.place.store.through(view.share)
@@ -100,7 +117,9 @@ class History:
         """The view's comparison, or none; one's own can be shared."""
         view, updates = self._opened(view)
         own = "" if view.share else view.comparison
-        return view, updates | {self.detail.sharing: share_of(self.place, Shared.COMPARISON, own).html()}
+        return view, updates | {
+            self.detail.sharing: share_of(self.place, Shared.COMPARISON, own).html()
+        }
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
         """The view's comparison: one's own, else what its link shows, or none."""
@@ -142,7 +161,9 @@ class History:
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:
-            self.place.store.annotate(view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment)
+            self.place.store.annotate(
+                view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment
+            )
         except StorageError as error:
             return {self.detail.saved: displayable(self.place.sentence(error))}
         view, runs = self.compared(view)
@@ -169,21 +190,36 @@ class History:
         return Notice("Restored.")
 
     def closed(self, view: Address) -> Updates:
-        return self.detail.closed() | self.listed(replace(view, comparison="", share=""), search=False)
+        return self.detail.closed() | self.listed(
+            replace(view, comparison="", share=""), search=False
+        )
 
     def wire(self, tab: gr.Tab) -> None:
         """The list is read whenever ``tab`` is chosen."""
         session, detail, outputs = self.session, self.detail, self.outputs
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)
-        self.address.input(on("go", lambda own, _, data: own.go(read_address(data))), session, outputs, **PRIVATE)
+        self.address.input(
+            on("go", lambda own, _, data: own.go(read_address(data))), session, outputs, **PRIVATE
+        )
         self.search.select(on("search", History.searched), session, outputs, **PRIVATE)
         acted = on("act", History.act)
-        gr.on([self.rows.select, self.runs.select], acted, session, outputs, trigger_mode="multiple", **PRIVATE)
+        gr.on(
+            [self.rows.select, self.runs.select],
+            acted,
+            session,
+            outputs,
+            trigger_mode="multiple",
+            **PRIVATE,
+        )
         noted = [detail.save.click, detail.name.submit, detail.tags.submit]
         gr.on(noted, self.save, [session, *detail.notes], outputs, **PRIVATE)
-        detail.delete.click(on("delete", lambda own, view, _: own.deleted(view)), session, outputs, **PRIVATE)
-        detail.close.click(on("close", lambda own, view, _: own.closed(view)), session, outputs, **PRIVATE)
+        detail.delete.click(
+            on("delete", lambda own, view, _: own.deleted(view)), session, outputs, **PRIVATE
+        )
+        detail.close.click(
+            on("close", lambda own, view, _: own.closed(view)), session, outputs, **PRIVATE
+        )
         wire_share(self.place, detail.sharing)
 
     def _handler(
@@ -192,7 +228,9 @@ class History:
         """``name``: of the event, in the log."""
 
         def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
-            return self._within(session, lambda view: change(self.of(request), view, event_data(event)))
+            return self._within(
+                session, lambda view: change(self.of(request), view, event_data(event))
+            )
 
         handle.__name__ = name
         return handle
@@ -207,8 +245,13 @@ class History:
         updates = self._within(session, self.of(request).listed)
         return {component: updates[component] for component in self.light}
 
-    def save(self, session: Session, name: str, tags: str, comment: str, request: gr.Request) -> Updates:
-        return self._within(session, lambda view: self.of(request).saved(view, name or "", tags or "", comment or ""))
+    def save(
+        self, session: Session, name: str, tags: str, comment: str, request: gr.Request
+    ) -> Updates:
+        return self._within(
+            session,
+            lambda view: self.of(request).saved(view, name or "", tags or "", comment or ""),
+        )
 
 
 def _groups(view: Address) -> list[Group]:

@@ -1,6 +1,8 @@
-"""Downloads of a study: ``/downloads/study-report.html?study=<id>``, its CSV files, and all of them with Markdown and charts in one ZIP.
+"""Downloads of a study: ``/downloads/study-report.html?study=<id>``, its CSV files, and all of them
+with Markdown and charts in one ZIP.
 
-Of a sweep: ``/downloads/sweep.csv?sweep=<id>``, one row a setting, and ``sweep-comparisons.csv``, one row a comparison.
+Of a sweep: ``/downloads/sweep.csv?sweep=<id>``, one row a setting, and ``sweep-comparisons.csv``,
+one row a comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ from ui.sharing import store_for
 from ui.tabs.study.reports import Reports
 
 FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))
-EXAMPLE_FILES = ("study-report.html", "study-measured.csv")  # of a study whose runs are not in the database
+EXAMPLE_FILES = (
+    "study-report.html",
+    "study-measured.csv",
+)  # of a study whose runs are not in the database
 SWEEP_TABLES: dict[str, Callable[[Sweep], Iterable[Sequence[Any]]]] = {
     "sweep.csv": points_table,
     "sweep-comparisons.csv": pairs_table,
@@ -55,19 +60,31 @@ def _content(name: str, store: RunStore, report: Report) -> bytes:
 
 def study_file(reports: Reports, name: str, services: Services, request: Request) -> Response:
     """Raises StorageError, and ValueError for what another version saved."""
-    return _file(services, request, "study", lambda store, study: attachment(
-        name, _content(name, store, reports.of(store).fresh(study))
-    ))  # fmt: skip
+    return _file(
+        services,
+        request,
+        "study",
+        lambda store, study: attachment(
+            name, _content(name, store, reports.of(store).fresh(study))
+        ),
+    )
 
 
 def sweep_file(name: str, services: Services, request: Request) -> Response:
     """Raises as ``study_file``."""
-    return _file(services, request, "sweep", lambda store, sweep: attachment(
-        name, csv_text(SWEEP_TABLES[name](load_sweep(store, sweep)))
-    ))  # fmt: skip
+    return _file(
+        services,
+        request,
+        "sweep",
+        lambda store, sweep: attachment(
+            name, csv_text(SWEEP_TABLES[name](load_sweep(store, sweep)))
+        ),
+    )
 
 
-def _file(services: Services, request: Request, parameter: str, send: Callable[[RunStore, str], Response]) -> Response:
+def _file(
+    services: Services, request: Request, parameter: str, send: Callable[[RunStore, str], Response]
+) -> Response:
     wanted = request.query_params.get(parameter, "")
     store = store_for(services, request)
     if not ID.fullmatch(wanted):

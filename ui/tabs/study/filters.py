@@ -22,9 +22,12 @@ def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
     )
 
 
-def narrowed(report: Report, suite: object = EVERY, temperature: object = EVERY, drafts: object = EVERY) -> Report:
-    """The report with only what the filters ask for, whatever they hold: what it does not have is ignored. The lane ``none`` stays, since
-    speed-ups are over it; a suite shows its categories too."""
+def narrowed(
+    report: Report, suite: object = EVERY, temperature: object = EVERY, drafts: object = EVERY
+) -> Report:
+    """The report with only what the filters ask for, whatever they hold: what it does not have is
+    ignored. The lane ``none`` stays, since speed-ups are over it; a suite shows its categories
+    too."""
     plan = report.plan
     suites = [each.name for each in plan.suites]
     group = suite if suite in (*suites, ALL) else None
@@ -33,7 +36,11 @@ def narrowed(report: Report, suite: object = EVERY, temperature: object = EVERY,
 
     def shows(row: Measured | PromptRow, groups: list[str], *also: str) -> bool:
         here = plan.lanes[row.lane].drafts
-        return group in (None, *groups) and degrees in (None, row.temperature) and here in (drafter or here, *also)
+        return (
+            group in (None, *groups)
+            and degrees in (None, row.temperature)
+            and here in (drafter or here, *also)
+        )
 
     def groups_of(row: Measured) -> list[str]:
         """The suites that a group belongs to; the name of one may have a slash."""

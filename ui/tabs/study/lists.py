@@ -1,4 +1,5 @@
-"""What the forms of sweeps and studies share: lists of numbers as text, the plan that they describe, and how large it is."""
+"""What the forms of sweeps and studies share: lists of numbers as text, the plan that they
+describe, and how large it is."""
 
 from __future__ import annotations
 
@@ -15,10 +16,20 @@ from mars_core.rules import RULES
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import rule_title
-from ui.settings.form import TREE, RunForm, read_number, read_processors, read_stop, read_thinking, read_whole
+from ui.settings.form import (
+    TREE,
+    RunForm,
+    read_number,
+    read_processors,
+    read_stop,
+    read_thinking,
+    read_whole,
+)
 
 LONGEST_LIST = 200
-RULE_CHOICES = [(rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE]
+RULE_CHOICES = [
+    (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +96,14 @@ def read_ks(form: ListsForm) -> tuple[int, ...]:
 
 
 def numbers(text: str, name: str) -> tuple[float, ...]:
-    """``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises ValueError."""
+    """``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises
+    ValueError."""
     parts = [part for part in re.split(r"[\s,;]+", re.sub(r"\s*:\s*", ":", text)) if part]
     found = [value for part in parts for value in _range(part, name)]
     if len(found) > LONGEST_LIST:
-        raise ValueError(f"The list of {name} has {len(found)} numbers; it must have at most {LONGEST_LIST}.")
+        raise ValueError(
+            f"The list of {name} has {len(found)} numbers; it must have at most {LONGEST_LIST}."
+        )
     return tuple(map(float, found))
 
 
@@ -97,8 +111,12 @@ def _range(part: str, name: str) -> list[Decimal]:
     try:
         bounds = [Decimal(number) for number in part.split(":")]
     except InvalidOperation:
-        raise ValueError(f"{part[:40]!r} among the {name} is not a number; write 0.8, 0.9 or 0.8:0.98:0.02.") from None
-    if not all(bound.is_finite() and abs(bound) < 10**15 for bound in bounds) or len(bounds) not in (1, 3):
+        raise ValueError(
+            f"{part[:40]!r} among the {name} is not a number; write 0.8, 0.9 or 0.8:0.98:0.02."
+        ) from None
+    if not all(bound.is_finite() and abs(bound) < 10**15 for bound in bounds) or len(
+        bounds
+    ) not in (1, 3):
         raise ValueError(
             f"{part[:40]!r} among the {name} is neither a number nor a range; write 0.8, 0.9 or 0.8:0.98:0.02."
         )

@@ -1,4 +1,5 @@
-"""The form with which a study is started from the page: its fields, the plan that they describe, and how long it may take."""
+"""The form with which a study is started from the page: its fields, the plan that they describe,
+and how long it may take."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SUITES = tuple(BUILT_IN)  # none of them executes code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyForm(ListsForm):
-    """``problems``: the first items of the suite; ``thetas``: a list as text, for every rule with a θ; strict is always there."""
+    """``problems``: the first items of the suite; ``thetas``: a list as text, for every rule with a
+    θ; strict is always there."""
 
     suite: str
     problems: float | None
@@ -33,7 +35,9 @@ class StudyForm(ListsForm):
 
     def plan(self, spec: PairSpec) -> Plan:
         if self.suite not in SUITES:
-            raise ValueError(f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}.")
+            raise ValueError(
+                f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}."
+            )
         limit = read_whole(self.problems, "the number of problems")
         suite, drafter = read_suite(self.suite, limit), read_drafter(replace(self, k=1))
         drafters = [replace(drafter, k=k) for k in read_ks(self)] or [drafter]
@@ -41,7 +45,9 @@ class StudyForm(ListsForm):
             raise ValueError("The list of K is empty; give at least one number.")
         rules = [rule for name in self.rules for rule in _rules(name, self.thetas)]
         if not rules:
-            raise ValueError("No rule is chosen; choose at least one, which is compared with strict.")
+            raise ValueError(
+                "No rule is chosen; choose at least one, which is compared with strict."
+            )
         lanes = [Lane(rule, each) for each in drafters for rule in (RuleConfig(BASELINE), *rules)]
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
         name = f"{self.suite}, {plural(len(suite.items), 'problem')}: {', '.join(self.rules)}"[:200]
@@ -61,7 +67,9 @@ class StudyForm(ListsForm):
         seconds = tokens * services.queue.pace_s
         parts = [plural(plan.items, "problem"), plural(len(plan.lanes), "lane")]
         parts += [plural(plan.repeats, "seed")] if plan.repeats > 1 else []
-        parts += [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
+        parts += (
+            [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
+        )
         stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
         words = f"{' × '.join(parts)} = {plural(runs, 'run')}, at most {count(tokens)} new tokens"
         return f"{words}: {about(seconds)}.{stops}"
@@ -95,9 +103,19 @@ def describe(own: Fields) -> None:
     """The fields by name of StudyForm."""
     own.choice("suite", "Suite", [(suite, suite) for suite in SUITES], ARITHMETIC, width=160)
     own.number("problems", "Problems", 10)
-    own.text("thetas", "θ", f"{default_theta(own.spec).value:g}", placeholder="0.84, 0.9, 0.96", live=True)
+    own.text(
+        "thetas",
+        "θ",
+        f"{default_theta(own.spec).value:g}",
+        placeholder="0.84, 0.9, 0.96",
+        live=True,
+    )
     own.many(
-        "rules", "Rules, beside strict", [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)], ("mars", PLAIN), redraws=True
+        "rules",
+        "Rules, beside strict",
+        [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)],
+        ("mars", PLAIN),
+        redraws=True,
     )
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)

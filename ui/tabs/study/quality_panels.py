@@ -1,4 +1,5 @@
-"""The panels of a report: its sections, the charts, the prompts, one of them in full. Escaped HTML."""
+"""The panels of a report: its sections, the charts, the prompts, one of them in full. Escaped
+HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from functools import partial
 
 from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.build import CHARTS, CHARTS_LEAD, facts, plan_section, warning_section
+from evaluation.report.document.build import (
+    CHARTS,
+    CHARTS_LEAD,
+    facts,
+    plan_section,
+    warning_section,
+)
 from evaluation.report.document.chart import HEADS as CHART_HEADS
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
@@ -30,7 +37,9 @@ _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab'
 
 def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
-    sections = filter(None, (verdict_section(report), warning_section(report), tables.overview_section(report)))
+    sections = filter(
+        None, (verdict_section(report), warning_section(report), tables.overview_section(report))
+    )
     return _render(part="first", facts=facts(report), sections=sections)
 
 
@@ -50,22 +59,31 @@ def rest_html(report: Report) -> str:
 
 
 def prompts_html(report: Report) -> str:
-    """The prompts, worst first; nothing where there are none. The event ``select`` carries ``run``, the id of the rule's worst run of
-    the row."""
+    """The prompts, worst first; nothing where there are none. The event ``select`` carries ``run``,
+    the id of the rule's worst run of the row."""
     if not report.prompts:
         return ""
     rows = report.prompts[:LISTED]
     total = plural(len(report.prompts), "row")
-    note = f"the first {count(LISTED)} of {total}; study-prompts.csv has all" if len(report.prompts) > LISTED else total
+    note = (
+        f"the first {count(LISTED)} of {total}; study-prompts.csv has all"
+        if len(report.prompts) > LISTED
+        else total
+    )
     return _render(
-        part="prompts", heads=HEADS, rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
+        part="prompts",
+        heads=HEADS,
+        rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
         note=note,
-    )  # fmt: skip
+    )
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
     """A prompt in full; both runs are shown below as token views."""
     return _render(
-        part="texts", shown=replace(opened(report.plan, row, texts), sides=()), run=row.worst[1],
-        comparison=texts.comparison if texts else "", runs=texts.runs if texts else (),
-    )  # fmt: skip
+        part="texts",
+        shown=replace(opened(report.plan, row, texts), sides=()),
+        run=row.worst[1],
+        comparison=texts.comparison if texts else "",
+        runs=texts.runs if texts else (),
+    )

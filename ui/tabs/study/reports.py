@@ -29,10 +29,14 @@ class Cached(NamedTuple):
 
 
 class Reports:
-    """Measures studies, each of its threads at its own time; one study is never measured twice at once."""
+    """Measures studies, each of its threads at its own time; one study is never measured twice at
+    once."""
 
     def __init__(
-        self, store: RunStore, measure: Measure | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        store: RunStore,
+        measure: Measure | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
         self._measure = measure or _measured
@@ -47,7 +51,8 @@ class Reports:
         return other
 
     def fresh(self, study_id: str) -> Report:
-        """Measured now: votes may have come since. Raises StorageError, and ValueError for a study of another version."""
+        """Measured now: votes may have come since. Raises StorageError, and ValueError for a study
+        of another version."""
         return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
@@ -55,7 +60,8 @@ class Reports:
         return self._report(study_id, lambda _: True)[0]
 
     def newer(self, study_id: str, done: int) -> Report | None:
-        """A new one where other tasks have ended than it knows, but not too often; else None. Raises as ``fresh``."""
+        """A new one where other tasks have ended than it knows, but not too often; else None.
+        Raises as ``fresh``."""
 
         def recent(cached: Cached) -> bool:
             early = done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S

@@ -1,4 +1,5 @@
-"""Runs a study or a sweep on the page: a worker in the queue, and how far it has come. A plain generator."""
+"""Runs a study or a sweep on the page: a worker in the queue, and how far it has come. A plain
+generator."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ Name = Callable[[Plan, Writing], str]  # of a run, for the line
 
 
 class Progress(NamedTuple):
-    """How far a study has come. ``worker``: once there is one; ``saved``: the result that was just stored; ``status``: of the last one
-    only, ``why``: in a sentence."""
+    """How far a study has come. ``worker``: once there is one; ``saved``: the result that was just
+    stored; ``status``: of the last one only, ``why``: in a sentence."""
 
     strip: Strip
     worker: Worker | None = None
@@ -45,19 +46,38 @@ class Progress(NamedTuple):
 
 
 def study_runs(
-    services: Services, visitor: str, spec: PairSpec, plan: Plan, name: Name, *, study: str = "", runs: int = 0
+    services: Services,
+    visitor: str,
+    spec: PairSpec,
+    plan: Plan,
+    name: Name,
+    *,
+    study: str = "",
+    runs: int = 0,
 ) -> Generator[Progress, None, None]:
-    """Runs a new study; or goes on with ``study``, of whose plan ``runs`` are left. Raises JobError."""
+    """Runs a new study; or goes on with ``study``, of whose plan ``runs`` are left. Raises
+    JobError."""
     runs, stop = runs or runs_planned(plan), services.stops.of(visitor)
 
     def work(session: Session) -> Generator[Progress, None, None]:
         with job_errors(services):
             checked = _checked(services, session, spec, plan, new=not study)
-            study_id = study or services.store.new_study(checked.name, checked.as_dict(), checked.tasks)
-            engine = Accelerated(spec, services.accelerator, stop, services.limits.seconds or math.inf)
+            study_id = study or services.store.new_study(
+                checked.name, checked.as_dict(), checked.tasks
+            )
+            engine = Accelerated(
+                spec, services.accelerator, stop, services.limits.seconds or math.inf
+            )
             free = partial(free_dead, services.store, study_id)
             worker = Worker(
-                services.store, study_id, checked, session, engine, own_name(), free_dead=free, order=services.order
+                services.store,
+                study_id,
+                checked,
+                session,
+                engine,
+                own_name(),
+                free_dead=free,
+                order=services.order,
             )
         yield Progress(message_strip(WARMING, "running"), worker)
         with job_errors(services, RUNNING), closing(worker.events()) as events:
@@ -66,14 +86,23 @@ def study_runs(
     jobs = with_models(services, visitor, spec, work, runs=runs, new_tokens=plan.max_new_tokens)
     with closing(jobs) as events:
         for event in events:
-            yield event if isinstance(event, Progress) else Progress(message_strip(event.message, "running"))
+            yield (
+                event
+                if isinstance(event, Progress)
+                else Progress(message_strip(event.message, "running"))
+            )
 
 
-def _checked(services: Services, session: Session, spec: PairSpec, plan: Plan, *, new: bool) -> Plan:
-    """The plan, all of whose runs these models can do; a new one has their revisions. Raises ValueError."""
+def _checked(
+    services: Services, session: Session, spec: PairSpec, plan: Plan, *, new: bool
+) -> Plan:
+    """The plan, all of whose runs these models can do; a new one has their revisions. Raises
+    ValueError."""
     pair = session.pair
     if new:
-        plan = replace(plan, models=Models(spec.key, pair.target_ref, pair.draft_ref, pair.head_ref))
+        plan = replace(
+            plan, models=Models(spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+        )
     check_models(plan, pair)
     check(plan, session)
     for config in chain(every_setting(plan, session), every_prompt(plan, session)):
@@ -82,7 +111,12 @@ def _checked(services: Services, session: Session, spec: PairSpec, plan: Plan, *
 
 
 def _follow(
-    services: Services, worker: Worker, events: Iterator[Event], name: Name, runs: int, stopped: Callable[[], bool]
+    services: Services,
+    worker: Worker,
+    events: Iterator[Event],
+    name: Name,
+    runs: int,
+    stopped: Callable[[], bool],
 ) -> Iterator[Progress]:
     """A line for every report of the worker. A sweep ends at the first run that failed."""
     started, done, plan = time.monotonic(), 0, worker.plan
@@ -94,7 +128,11 @@ def _follow(
         number, task = total - runs + done, plan.task(event.task)
         text = f"Run {count(min(number + 1, total))} of {count(total)}: {name(plan, event)}, prompt {count(task.item + 1)} of "
         text += count(len(plan.suites[task.suite].items))
-        left = f"{about((time.monotonic() - started) / done * (runs - done))} to go" if 0 < done <= runs else ""
+        left = (
+            f"{about((time.monotonic() - started) / done * (runs - done))} to go"
+            if 0 < done <= runs
+            else ""
+        )
         part = min(1.0, event.tokens / plan.max_new_tokens)
         return message_strip(text, "running", side=left, progress=min(1.0, (number + part) / total))
 

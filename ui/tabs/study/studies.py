@@ -22,7 +22,8 @@ BADGES = {"done": "done", "stopped": "unfinished"}
 
 
 class Row(NamedTuple):
-    """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its tasks, 0 to 1."""
+    """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its
+    tasks, 0 to 1."""
 
     id: str
     created: str
@@ -34,19 +35,28 @@ class Row(NamedTuple):
 
 
 EXAMPLE_ROW = Row(
-    EXAMPLE, "2026-11-21T08:25:00+00:00", "Example: the bundled pair on 300 problems", "1,800 of 1,800 tasks", "done", "example", 1.0
-)  # fmt: skip
+    EXAMPLE,
+    "2026-11-21T08:25:00+00:00",
+    "Example: the bundled pair on 300 problems",
+    "1,800 of 1,800 tasks",
+    "done",
+    "example",
+    1.0,
+)
 
 
 def list_component(name: str) -> gr.HTML:
-    """``name``: sweep or study, as the address of the page has it. Its event ``select`` carries an id, and the token of a link."""
+    """``name``: sweep or study, as the address of the page has it. Its event ``select`` carries an
+    id, and the token of a link."""
     return study_panel("", f"{name}-list", address=name)
 
 
 def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
-    """A panel with study.js. ``address``: the word of the page's address for what is open here; ``scope``: of a chart whose points
-    choose rows. Both are texts of ours."""
-    return panel_component(html, elem_id=element, scripts=("study.js",), given={"address": address, "scope": scope})
+    """A panel with study.js. ``address``: the word of the page's address for what is open here;
+    ``scope``: of a chart whose points choose rows. Both are texts of ours."""
+    return panel_component(
+        html, elem_id=element, scripts=("study.js",), given={"address": address, "scope": scope}
+    )
 
 
 def sweeps_html(place: Services, selected: str, share: str = "") -> str:
@@ -64,7 +74,9 @@ def studies_html(place: Services, selected: str, share: str = "") -> str:
     def rows() -> list[Row]:
         heads = place.store.studies()
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
-        active = {study_id: len(at_work(place.store.study_progress(study_id))) for study_id in unfinished}
+        active = {
+            study_id: len(at_work(place.store.study_progress(study_id))) for study_id in unfinished
+        }
         return [*(_row(head, active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
 
     return _listed(place, "Studies", rows, selected, share, "" if place.public else COMMAND)
@@ -75,11 +87,18 @@ def _row(head: StudyHead, active: int = 0) -> Row:
     state = "done" if head.done == head.tasks else "running" if active else "stopped"
     badge = plural(active, "worker") if active else BADGES[state]
     done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
-    return Row(head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks)
+    return Row(
+        head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks
+    )
 
 
 def _listed(
-    place: Services, title: str, rows: Callable[[], list[Row]], selected: str, share: str, command: str = ""
+    place: Services,
+    title: str,
+    rows: Callable[[], list[Row]],
+    selected: str,
+    share: str,
+    command: str = "",
 ) -> str:
     """Nothing where there are no rows."""
     try:
@@ -89,27 +108,39 @@ def _listed(
     if not found and not message:
         return ""
     return render(
-        "tabs/study/studies.html.jinja", title=title, rows=found, message=message, selected=selected, share=share, command=command,
+        "tabs/study/studies.html.jinja",
+        title=title,
+        rows=found,
+        message=message,
+        selected=selected,
+        share=share,
+        command=command,
         first=EXAMPLE if found == [EXAMPLE_ROW] and not selected else "",
-    )  # fmt: skip
+    )
 
 
 def at_work(progress: StudyProgress) -> list[WorkerProgress]:
     return [worker for worker in progress.workers if worker.claimed]
 
 
-def progress_strip(name: str, study_id: str, progress: StudyProgress, lanes: int, *, public: bool = False) -> Strip:
-    """How far a study has come: done, at work with an estimate, or stopped, with the command that goes on where it can be used."""
+def progress_strip(
+    name: str, study_id: str, progress: StudyProgress, lanes: int, *, public: bool = False
+) -> Strip:
+    """How far a study has come: done, at work with an estimate, or stopped, with the command that
+    goes on where it can be used."""
     title = f"{displayable(name)}: " if name else ""
     if progress.done == progress.tasks:
         return message_strip(
-            f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.", "done"
+            f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.",
+            "done",
         )
     part = progress.done / progress.tasks
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
     active = at_work(progress)
     if not active:
-        resume = "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
+        resume = (
+            "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
+        )
         return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))

@@ -1,4 +1,5 @@
-"""What the tabs of sweeps and of studies share: a list of what is stored, one of it that is open, its link, and a job with its Stop."""
+"""What the tabs of sweeps and of studies share: a list of what is stored, one of it that is open,
+its link, and a job with its Stop."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ Starts = Sequence[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]]
 
 
 class StoredTab:
-    """``kind``: of what is stored; ``listing``: the value of the list, of a visitor's services, the id that is open and its link; ``form``:
-    what the ``fields`` ask for. ``shown`` holds the id of what is open, and the token of the link it is read through; or empty
-    strings. The components are the subclass's; ``outputs``: what opening changes."""
+    """``kind``: of what is stored; ``listing``: the value of the list, of a visitor's services, the
+    id that is open and its link; ``form``: what the ``fields`` ask for. ``shown`` holds the id of
+    what is open, and the token of the link it is read through; or empty strings. The components are
+    the subclass's; ``outputs``: what opening changes."""
 
     panel: SettingsPanel
     note: gr.HTML
@@ -42,9 +44,20 @@ class StoredTab:
     outputs: list[Any]
 
     def __init__(
-        self, services: Services, scope: str, kind: Shared, listing: Callable[..., str], form: Callable[..., ListsForm]
+        self,
+        services: Services,
+        scope: str,
+        kind: Shared,
+        listing: Callable[..., str],
+        form: Callable[..., ListsForm],
     ) -> None:
-        self.services, self.scope, self.kind, self.listing, self.form = services, scope, kind, listing, form
+        self.services, self.scope, self.kind, self.listing, self.form = (
+            services,
+            scope,
+            kind,
+            listing,
+            form,
+        )
         self.shown = [gr.State(""), gr.State("")]
 
     def say(self, strip: Strip) -> Updates:
@@ -60,12 +73,17 @@ class StoredTab:
             self.sharing: share_of(place, self.kind, selected).html(),
         }
 
-    def enter(self, request: gr.Request, selected: str, share: str, *values: Any) -> tuple[str, str]:
+    def enter(
+        self, request: gr.Request, selected: str, share: str, *values: Any
+    ) -> tuple[str, str]:
         place = self.services.seen_by(request)
         return self.listing(place, selected, share), estimated(self.services, self.form(*values))
 
-    def follow(self, request: gr.Request, job: Callable[[Services, str], Iterator[Updates]]) -> Iterator[Updates]:
-        """The updates of a job for whoever asks, named by who may stop it: apart from the same visitor's comparison."""
+    def follow(
+        self, request: gr.Request, job: Callable[[Services, str], Iterator[Updates]]
+    ) -> Iterator[Updates]:
+        """The updates of a job for whoever asks, named by who may stop it: apart from the same
+        visitor's comparison."""
         place = self.services.seen_by(request)
         yield from unbroken(job(place, self.visitor(place)), self.say, self.kind)
 
@@ -73,7 +91,8 @@ class StoredTab:
         return f"{place.key}/{self.scope}"
 
     def wire(self, tab: gr.Tab, starts: Starts, locked: Sequence[Any] = ()) -> None:
-        """``starts``: of these the first button is shown again at the end. ``locked``: fields that cannot be changed meanwhile."""
+        """``starts``: of these the first button is shown again at the end. ``locked``: fields that
+        cannot be changed meanwhile."""
         buttons = [button for button, *_ in starts]
         shared = [*buttons, self.stop, *locked]
 
@@ -96,13 +115,21 @@ class StoredTab:
             return again | self.around(request, selected, share)
 
         for button, work, inputs in starts:
-            pressed = button.click(begin, None, [*shared, self.strip], trigger_mode="once", **PRIVATE)
+            pressed = button.click(
+                begin, None, [*shared, self.strip], trigger_mode="once", **PRIVATE
+            )
             running = pressed.then(work, inputs, self.outputs, **COMPUTES, **QUEUED)
             running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
             running.then(ended, self.shown, [*shared, self.listed, self.sharing], **PRIVATE)
         self.stop.click(ask_stop, None, self.stop, **PRIVATE)
         tab.select(self.enter, [*self.shown, *self.fields], [self.listed, self.note], **PRIVATE)
-        gr.on([each.change for each in self.fields], lambda *values: estimated(self.services, self.form(*values)),
-              self.fields, self.note, trigger_mode="always_last", **PRIVATE)  # fmt: skip
+        gr.on(
+            [each.change for each in self.fields],
+            lambda *values: estimated(self.services, self.form(*values)),
+            self.fields,
+            self.note,
+            trigger_mode="always_last",
+            **PRIVATE,
+        )
         self.panel.wire()
         wire_share(self.services, self.sharing)

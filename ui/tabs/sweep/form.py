@@ -1,4 +1,5 @@
-"""The form of a sweep: its fields, the plan that they describe. Fields can hold anything: what cannot be read gets one clear sentence."""
+"""The form of a sweep: its fields, the plan that they describe. Fields can hold anything: what
+cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from dataclasses import dataclass, replace
 
 from evaluation.format import count, plural
 from evaluation.study.plan import Models, Plan
-from evaluation.study.sweep import Case, Grid, ks_of, pairs_planned, runs_planned, sweep_name, sweep_plan, values_of
+from evaluation.study.sweep import (
+    Case,
+    Grid,
+    ks_of,
+    pairs_planned,
+    runs_planned,
+    sweep_name,
+    sweep_plan,
+    values_of,
+)
 from mars_core.demo.corpus import HELD_OUT, held_out
 from mars_core.models import PairSpec
 from mars_core.rules import RULES, Parameter
@@ -49,14 +59,19 @@ class SweepForm(ListsForm):
             others=_others(self),
         )
         cases = read_cases(self.prompts)
-        models, name = Models(spec.key, spec.target, spec.draft, spec.head), sweep_name(grid, cases) if cases else ""
+        models, name = (
+            Models(spec.key, spec.target, spec.draft, spec.head),
+            sweep_name(grid, cases) if cases else "",
+        )
         return sweep_plan(models, cases, grid, name, **plan_settings(self))
 
     def estimate(self, plan: Plan, _: Services) -> str:
         ks, values = ks_of(plan), values_of(plan)
         factors = [plural(plan.items, "prompt")]
         factors += [plural(plan.repeats, "repeat")] if plan.repeats > 1 else []
-        factors += [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
+        factors += (
+            [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
+        )
         factors += [f"{count(len(ks))} K"] if len(ks) > 1 else []
         factors += [plural(len(values), "value")] if values else []
         runs = runs_planned(plan)
@@ -74,7 +89,10 @@ def thresholds(values: Values) -> list[RuleConfig]:
     """The rule with each value that the fields ask for. Raises ValueError."""
     form = SweepForm(**read(SweepForm, values) | {"prompts": ""})
     others = _others(form)
-    return [RuleConfig(form.rule, {**others, form.parameter: value}) for value in numbers(form.values, form.parameter)]
+    return [
+        RuleConfig(form.rule, {**others, form.parameter: value})
+        for value in numbers(form.values, form.parameter)
+    ]
 
 
 def describe(own: Fields) -> None:
@@ -82,23 +100,42 @@ def describe(own: Fields) -> None:
     own.choice("rule", "Rule, against strict", RULE_CHOICES, FIRST_RULE, width=180, redraws=True)
     rule = own.by_name["rule"].value
     parameters = RULES[rule].parameters
-    own.choice("parameter", "Parameter", [(parameter_title(each.name), each.name) for each in parameters], redraws=True)
-    varied = next((each for each in parameters if each.name == own.by_name["parameter"].value), None)
+    own.choice(
+        "parameter",
+        "Parameter",
+        [(parameter_title(each.name), each.name) for each in parameters],
+        redraws=True,
+    )
+    varied = next(
+        (each for each in parameters if each.name == own.by_name["parameter"].value), None
+    )
     own.text(
-        "values", "Values", suggestion(varied) if varied else "", placeholder="0.84, 0.9 or 0.8:0.98:0.02", width=260,
-        help="" if varied else "This rule has none.", live=True,
-    )  # fmt: skip
+        "values",
+        "Values",
+        suggestion(varied) if varied else "",
+        placeholder="0.84, 0.9 or 0.8:0.98:0.02",
+        width=260,
+        help="" if varied else "This rule has none.",
+        live=True,
+    )
     others = other_parameters(rule, varied.name) if varied else ""
-    own.text("others", "Other parameters of the rule", others, placeholder="name = value, …", width=200)
+    own.text(
+        "others", "Other parameters of the rule", others, placeholder="name = value, …", width=200
+    )
     own.bar(LONGEST, lists=True)
     own.number("repeats", "Repeats", 1)
     own.advanced()
 
 
 def read_cases(text: str) -> tuple[Case, ...]:
-    """One prompt a line; or, where a line is ``---``, one between two such lines. ``prompt => answer`` gives a reference."""
+    """One prompt a line; or, where a line is ``---``, one between two such lines. ``prompt =>
+    answer`` gives a reference."""
     blocks = re.split(rf"^\s*{BLOCK}\s*$", text, flags=re.MULTILINE)
-    return tuple(_case(block) for block in (blocks if len(blocks) > 1 else text.splitlines()) if block.strip())
+    return tuple(
+        _case(block)
+        for block in (blocks if len(blocks) > 1 else text.splitlines())
+        if block.strip()
+    )
 
 
 def _case(text: str) -> Case:
@@ -107,18 +144,24 @@ def _case(text: str) -> Case:
         return Case(text.strip())
     if not prompt.strip() or not answer.strip():
         side = "before" if not prompt.strip() else "after"
-        raise ValueError(f"There is nothing {side} {ANSWER} in a prompt; write it as prompt {ANSWER} answer.")
+        raise ValueError(
+            f"There is nothing {side} {ANSWER} in a prompt; write it as prompt {ANSWER} answer."
+        )
     return Case(prompt.strip(), answer.strip())
 
 
 def write_cases(cases: Sequence[Case]) -> str:
     """The text that ``read_cases`` reads as these."""
-    texts = [f"{case.prompt} {ANSWER} {case.reference}" if case.reference else case.prompt for case in cases]
+    texts = [
+        f"{case.prompt} {ANSWER} {case.reference}" if case.reference else case.prompt
+        for case in cases
+    ]
     return f"\n{BLOCK}\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts)
 
 
 def examples(press: int) -> tuple[Case, ...]:
-    """The next word problems with answers, of those that the bundled pair never saw as questions; ``press`` from 0."""
+    """The next word problems with answers, of those that the bundled pair never saw as questions;
+    ``press`` from 0."""
     start = EXAMPLES * press % HELD_OUT
     problems = held_out(start + EXAMPLES)[start:HELD_OUT]
     return tuple(Case(item.question, str(item.answer)) for item in problems)
@@ -130,7 +173,9 @@ def suggestion(parameter: Parameter) -> str:
         return ", ".join(f"{value:g}" for value in PAPER_THETAS)
     wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
     fitting = [min(max(value, parameter.low), parameter.high) for value in wide]
-    rounded = [float(round(value)) if parameter.whole else float(f"{value:.3g}") for value in fitting]
+    rounded = [
+        float(round(value)) if parameter.whole else float(f"{value:.3g}") for value in fitting
+    ]
     return ", ".join(f"{value:g}" for value in dict.fromkeys(rounded))
 
 
@@ -145,6 +190,8 @@ def _others(form: SweepForm) -> Mapping[str, float]:
     for part in filter(str.strip, re.split(r"[,\n]", form.others)):
         name, equals, value = (side.strip() for side in part.partition("="))
         if not equals or not name:
-            raise ValueError(f"{part.strip()[:40]!r} is not a parameter; write name = value, comma separated.")
+            raise ValueError(
+                f"{part.strip()[:40]!r} is not a parameter; write name = value, comma separated."
+            )
         (found[name],) = numbers(value, name) or (read_number(None, name),)
     return found

@@ -1,4 +1,5 @@
-"""A sweep as a plain generator of frames: what the page shows next. Runs in a test without a browser."""
+"""A sweep as a plain generator of frames: what the page shows next. Runs in a test without a
+browser."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from ui.tabs.sweep.form import SweepForm
 
 @dataclass(frozen=True, slots=True)
 class SweepFrame:
-    """What changes on the page: the line above, and chart and table where there is something new (None: as they were)."""
+    """What changes on the page: the line above, and chart and table where there is something new
+    (None: as they were)."""
 
     strip: Strip
     shown: Sweep | None = None
@@ -61,19 +63,31 @@ def _frames(services: Services, form: SweepForm, visitor: str) -> Iterator[Sweep
 def run_label(plan: Plan, event: Writing) -> str:
     lane = plan.lanes[event.lane]
     cell = cell_of(plan, plan.task(event.task).temperature, lane)
-    return f"strict, {group_label(plan, cell)}" if plan.baseline(event.lane) is None else setting_label(plan, cell)
+    return (
+        f"strict, {group_label(plan, cell)}"
+        if plan.baseline(event.lane) is None
+        else setting_label(plan, cell)
+    )
 
 
 def closing_strip(sweep: Sweep) -> Strip:
     done, total, error = len(sweep.pairs), sweep.total, sweep.error.rstrip(".")
     if sweep.status is Status.COMPLETED:
         return message_strip(f"{_all(total)} {verdict(sweep)}", "done", side="Saved to History")
-    stored = f"what ended is stored and shown below. {verdict(sweep)}" if done else "no comparison had ended yet."
+    stored = (
+        f"what ended is stored and shown below. {verdict(sweep)}"
+        if done
+        else "no comparison had ended yet."
+    )
     if sweep.status is Status.CANCELLED:
         why = f"{error}; stopped" if error else "Stopped"
-        return message_strip(f"{why} after {count(done)} of {count(total)} comparisons; {stored}", "cancelled")
+        return message_strip(
+            f"{why} after {count(done)} of {count(total)} comparisons; {stored}", "cancelled"
+        )
     reason = f": {error}" if error else ""
-    return message_strip(f"Failed after {count(done)} of {count(total)} comparisons{reason}; {stored}", "failed")
+    return message_strip(
+        f"Failed after {count(done)} of {count(total)} comparisons{reason}; {stored}", "failed"
+    )
 
 
 def _all(total: int) -> str:
@@ -83,7 +97,11 @@ def _all(total: int) -> str:
 def verdict(sweep: Sweep) -> str:
     """The fastest setting and its price; and how many settings are on the Pareto front."""
     found = points(sweep.plan, sweep.pairs)
-    speeds = [(point.speedup.value, index) for index, point in enumerate(found) if not math.isnan(point.speedup.value)]
+    speeds = [
+        (point.speedup.value, index)
+        for index, point in enumerate(found)
+        if not math.isnan(point.speedup.value)
+    ]
     if not speeds:
         return ""
     fewest = min(point.n for point in found)
@@ -91,8 +109,16 @@ def verdict(sweep: Sweep) -> str:
         return f"With fewer than {LEAST_PAIRS} pairs a setting no fastest one is named: add prompts or repeats."
     point = found[max(speeds)[1]]
     prices = [f"texts differ in {share(point.differ.value)} of {plural(point.n, 'pair')}"]
-    prices += [f"TV {bounded(number(point.tv), point.tv_kind)} a token"] if not math.isnan(point.tv) else []
-    prices += [f"right {share(point.score.value)} against {share(point.strict_score.value)}"] if point.scored else []
+    prices += (
+        [f"TV {bounded(number(point.tv), point.tv_kind)} a token"]
+        if not math.isnan(point.tv)
+        else []
+    )
+    prices += (
+        [f"right {share(point.score.value)} against {share(point.strict_score.value)}"]
+        if point.scored
+        else []
+    )
     where = f"{value_label(sweep.plan, point.cell)} at {group_label(sweep.plan, point.cell)}"
     best = count(len(optimal(found, Cost.TV)))
     return (

@@ -1,4 +1,5 @@
-"""The Sweep tab: a grid of settings on some prompts, each as a pair with strict. Wires components to the plain handlers."""
+"""The Sweep tab: a grid of settings on some prompts, each as a pair with strict. Wires components
+to the plain handlers."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from evaluation.study.points import Cost, points
 from storage import Shared
 from ui.figures.tradeoff import COSTS, tradeoff_plot
 from ui.jobs.services import Services
-from ui.kit.components import downloads_component, downloads_html, message_strip, strip_component, text_panel
+from ui.kit.components import (
+    downloads_component,
+    downloads_html,
+    message_strip,
+    strip_component,
+    text_panel,
+)
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.panel import panel_component
@@ -29,7 +36,9 @@ from ui.tabs.sweep.run import SweepFrame, closing_strip, run
 
 CHART_S = 3.0  # between two drawings of the chart while a sweep runs
 SCOPE = "sweep"
-HINT = "Run the sweep: every prompt is decoded with strict and with the rule, once for each setting."
+HINT = (
+    "Run the sweep: every prompt is decoded with strict and with the rule, once for each setting."
+)
 NO_CHART = "There is nothing to draw yet: no setting has both a speed-up and this cost. A score loss needs prompts with answers."
 FIRST = Cost.TV  # of few prompts all texts may differ, which tells nothing apart
 FILES = ("sweep.csv", "sweep-comparisons.csv")
@@ -45,26 +54,44 @@ class SweepTab(StoredTab):
         super().__init__(services, SCOPE, Shared.SWEEP, sweeps_html, read_sweep)
         with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-sweep-ask"]):
             self.prompts = gr.Textbox(
-                write_cases(examples(0)[:4]), label="Prompts, one a line", lines=5, max_lines=16, elem_id="sweep-prompts",
+                write_cases(examples(0)[:4]),
+                label="Prompts, one a line",
+                lines=5,
+                max_lines=16,
+                elem_id="sweep-prompts",
                 info="Write “prompt => answer” to have the texts scored. For prompts of several lines put a line --- between two.",
                 placeholder="2 + 2 = => 4",
-            )  # fmt: skip
+            )
             with gr.Row(elem_classes=["mars-tools"]):
-                self.examples = gr.Button("Example problems with answers", size="sm", elem_id="sweep-examples")
+                self.examples = gr.Button(
+                    "Example problems with answers", size="sm", elem_id="sweep-examples"
+                )
             self.panel = SettingsPanel(services, SCOPE, describe, thresholds=thresholds)
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.note = text_panel("mars-page mars-sweep-estimate")
-                self.run = gr.Button("Run the sweep", variant="primary", elem_id="sweep-run", min_width=150, scale=0)
+                self.run = gr.Button(
+                    "Run the sweep", variant="primary", elem_id="sweep-run", min_width=150, scale=0
+                )
                 self.stop = gr.Button(
-                    "Stop", variant="stop", visible=False, elem_id="sweep-stop", min_width=150, scale=0
+                    "Stop",
+                    variant="stop",
+                    visible=False,
+                    elem_id="sweep-stop",
+                    min_width=150,
+                    scale=0,
                 )
         self.strip = strip_component(message_strip(HINT), scope=SCOPE)
-        # not visible=False: Gradio loses the properties of a component that is updated before it was ever mounted
+        # not visible=False: Gradio loses the properties of a component that is updated before it
+        # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-sweep-result", "mars-away"]) as self.result:
             with gr.Column(elem_classes=["mars-panel"]):
                 costs = [(title, cost.value) for cost, title in COSTS.items()]
-                self.cost = gr.Radio(costs, value=FIRST.value, label="Speed-up against", elem_id="sweep-cost")
-                self.chart = figure_component(scope=SCOPE, name="tradeoff", label="Trade-off", empty=NO_CHART)
+                self.cost = gr.Radio(
+                    costs, value=FIRST.value, label="Speed-up against", elem_id="sweep-cost"
+                )
+                self.chart = figure_component(
+                    scope=SCOPE, name="tradeoff", label="Trade-off", empty=NO_CHART
+                )
             with gr.Column(elem_classes=["mars-panel"]):
                 self.table = study_panel(settings_html(None, FIRST), "sweep-table", scope=SCOPE)
                 self.downloads = downloads_component("sweep-downloads")
@@ -85,10 +112,13 @@ class SweepTab(StoredTab):
 
     def sweep(self, request: gr.Request, cost: str, *values: Any) -> Iterator[Updates]:
         form = read_sweep(*values)
-        yield from self.follow(request, lambda place, visitor: self.updates(run(place, form, visitor), _cost(cost)))
+        yield from self.follow(
+            request, lambda place, visitor: self.updates(run(place, form, visitor), _cost(cost))
+        )
 
     def updates(self, frames: Iterator[SweepFrame], cost: Cost) -> Iterator[Updates]:
-        """The chart is drawn when something ends and at most every few seconds before: drawing takes the browser long."""
+        """The chart is drawn when something ends and at most every few seconds before: drawing
+        takes the browser long."""
         drawn, before = 0.0, ""
         for frame in frames:
             changed = self.say(frame.strip)
@@ -101,7 +131,8 @@ class SweepTab(StoredTab):
             yield changed
 
     def show(self, sweep: Sweep, cost: Cost, share: str = "", *, chart: bool = True) -> Updates:
-        """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of the link it is read through."""
+        """Table and chart of a sweep; without ``chart`` that stays as it was. ``share``: token of
+        the link it is read through."""
         query = f"?sweep={sweep.id}{f'&share={share}' if share else ''}"
         return {
             self.result: gr.update(elem_classes=[RESULT, "mars-sweep-result"]),
@@ -112,7 +143,8 @@ class SweepTab(StoredTab):
         }
 
     def load(self, request: gr.Request, sweep_id: str, token: object) -> tuple[Sweep, str]:
-        """A stored sweep, and the token of the link it is read through, if it is. Raises StorageError and ValueError."""
+        """A stored sweep, and the token of the link it is read through, if it is. Raises
+        StorageError and ValueError."""
         store, share = reading(self.services, request, token, lambda own: own.study(sweep_id))
         return load_sweep(store, sweep_id), share
 
@@ -141,7 +173,9 @@ class SweepTab(StoredTab):
 
     def choose(self, sweep_id: str, share: str, event: gr.EventData, request: gr.Request) -> str:
         row = event_data(event).get("row")
-        return pairs_html(self.shown_again(request, sweep_id, share), row if isinstance(row, int) else -1)
+        return pairs_html(
+            self.shown_again(request, sweep_id, share), row if isinstance(row, int) else -1
+        )
 
     def more(self, pressed: int) -> tuple[str, int]:
         return write_cases(examples(pressed)), pressed + 1

@@ -1,7 +1,9 @@
-"""One round of the blind vote as a plain generator of frames, and the vote itself. Runs in a test without a browser.
+"""One round of the blind vote as a plain generator of frames, and the vote itself. Runs in a test
+without a browser.
 
-Both runs go one after the other, warm, in random order, as on Compare. While they run the page gets joint progress only, in coarse
-steps: no text, no rule, no speed, no order. Which run is Answer A is chosen apart from the order and stays on the server.
+Both runs go one after the other, warm, in random order, as on Compare. While they run the page gets
+joint progress only, in coarse steps: no text, no rule, no speed, no order. Which run is Answer A is
+chosen apart from the order and stays on the server.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are forgotten
 PROGRESS_STEPS = 20
 WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
-QUESTION = message_strip("Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done")
+QUESTION = message_strip(
+    "Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done"
+)
 EITHER_SIDE = partial(secrets.randbelow, 2)  # from the system's randomness, which no seed repeats
 NO_VOTE = "The round ended without a vote; its runs are in History."
 
@@ -49,14 +53,17 @@ class RoundFrame:
 
 
 class OpenRound(NamedTuple):
-    """A round that waits for its vote. ``name``: to take it with; ``left_lane``: the lane that is Answer A."""
+    """A round that waits for its vote. ``name``: to take it with; ``left_lane``: the lane that is
+    Answer A."""
 
     name: str
     comparison: str
     left_lane: int
 
 
-Rounds = Latest[OpenRound]  # by page (``Services.key``): whoever takes one is the only one to vote on it
+Rounds = Latest[
+    OpenRound
+]  # by page (``Services.key``): whoever takes one is the only one to vote on it
 
 
 @dataclass(slots=True)
@@ -73,7 +80,9 @@ class _Writing:
 
     @property
     def failed(self) -> Trace | None:
-        return next((trace for trace in self.traces.values() if trace.status is Status.FAILED), None)
+        return next(
+            (trace for trace in self.traces.values() if trace.status is Status.FAILED), None
+        )
 
     def frame(self, event: Event) -> RoundFrame | None:
         """What ``event`` changes: while runs write, nothing but joint progress."""
@@ -99,27 +108,38 @@ class _Writing:
         done, whole = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
         left = (time.monotonic() - self.began) / max(1, done) * (whole - done)
         progress = math.floor(PROGRESS_STEPS * done / max(1, whole)) / PROGRESS_STEPS
-        return message_strip(f"Writing both answers; {about(left)} left at most.", "running", progress=progress)
+        return message_strip(
+            f"Writing both answers; {about(left)} left at most.", "running", progress=progress
+        )
 
     def broken(self) -> Strip | None:
         """Why the round that has ended gets no vote; None where it gets one."""
         traces = self.traces.values()
         if self.unsaved:
-            return message_strip(f"Not saved: {self.unsaved} The round ends without a vote.", "failed")
+            return message_strip(
+                f"Not saved: {self.unsaved} The round ends without a vote.", "failed"
+            )
         if self.failed:
             return message_strip(f"A run failed: {self.failed.error} {NO_VOTE}", "failed")
         if len(traces) == 2 and all(trace.status is Status.COMPLETED for trace in traces):
             return None
         if any(trace.stop_reason is StopReason.DEADLINE for trace in traces):
             return message_strip(f"The time for one request is up. {NO_VOTE}", "cancelled")
-        return message_strip(f"Stopped. {NO_VOTE}" if traces else "Stopped before the first token.", "cancelled")
+        return message_strip(
+            f"Stopped. {NO_VOTE}" if traces else "Stopped before the first token.", "cancelled"
+        )
 
 
 def write_answers(
-    services: Services, rounds: Rounds, form: Form, visitor: str, *, side: Callable[[], int] = EITHER_SIDE
+    services: Services,
+    rounds: Rounds,
+    form: Form,
+    visitor: str,
+    *,
+    side: Callable[[], int] = EITHER_SIDE,
 ) -> Iterator[RoundFrame]:
-    """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A. Never raises: the strip says what was
-    wrong."""
+    """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A.
+    Never raises: the strip says what was wrong."""
     answers = _answers(services, rounds, form, visitor, side)
     return unbroken(answers, lambda strip: RoundFrame(strip, RoundView()), "vote")
 
@@ -138,7 +158,9 @@ def _answers(
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
         return [Batch(configs, tuple(services.order(2)), source=Source.VOTE)]
 
-    with closing(drive(services, visitor, spec, read, runs=2, new_tokens=form.max_new_tokens)) as events:
+    with closing(
+        drive(services, visitor, spec, read, runs=2, new_tokens=form.max_new_tokens)
+    ) as events:
         for event in events:
             frame = writing.frame(event)
             if frame:
@@ -148,7 +170,9 @@ def _answers(
     yield _closing(services, writing, rounds, side)
 
 
-def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]) -> RoundFrame:
+def _closing(
+    services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]
+) -> RoundFrame:
     if broken := writing.broken():
         return RoundFrame(broken, RoundView())
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
@@ -159,9 +183,11 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds, side: Callab
     return RoundFrame(QUESTION, asking(round_), waiting.name)
 
 
-def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> tuple[str, Round] | None:
-    """Save the vote on the round of that name: its id, for its comment, and the round; None where it has one already. Raises
-    StorageError, and then it may be tried again."""
+def cast_vote(
+    services: Services, rounds: Rounds, name: str, choice: Choice
+) -> tuple[str, Round] | None:
+    """Save the vote on the round of that name: its id, for its comment, and the round; None where
+    it has one already. Raises StorageError, and then it may be tried again."""
     waiting = rounds.take(services.key, lambda waiting: waiting.name == name)
     if waiting is None:
         return None
@@ -169,7 +195,9 @@ def cast_vote(services: Services, rounds: Rounds, name: str, choice: Choice) -> 
         first, second = (run.trace for run in services.store.load(waiting.comparison).runs)
         round_ = Round(waiting.comparison, (first, second), waiting.left_lane)
         left, right = round_.left_lane, round_.right_lane
-        vote = services.store.add_vote(round_.comparison, left_lane=left, right_lane=right, choice=choice)
+        vote = services.store.add_vote(
+            round_.comparison, left_lane=left, right_lane=right, choice=choice
+        )
     except StorageError:
         rounds.put(services.key, waiting)
         raise

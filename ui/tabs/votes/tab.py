@@ -1,4 +1,5 @@
-"""The Votes tab: two answers without names, a vote, then which rule was which; and what all votes say."""
+"""The Votes tab: two answers without names, a vote, then which rule was which; and what all votes
+say."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from storage import Choice, StorageError
 from ui.jobs.admission import unbroken
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
-from ui.kit.components import Strip, chips_component, chips_html, message_strip, strip_component, text_panel
+from ui.kit.components import (
+    Strip,
+    chips_component,
+    chips_html,
+    message_strip,
+    strip_component,
+    text_panel,
+)
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
@@ -37,23 +45,34 @@ Updates = dict[Any, Any]  # component → new value or gr.update
 
 
 class VotesTab:
-    """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``: id of the one just cast."""
+    """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``:
+    id of the one just cast."""
 
     def __init__(self, services: Services) -> None:
         self.services, self.rounds = services, Rounds(MOST_OPEN)
         with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
-            self.prompt = prompt_field(services, "votes-prompt", "What should both answers be about?")
+            self.prompt = prompt_field(
+                services, "votes-prompt", "What should both answers be about?"
+            )
             self.chips = chips_component(services.catalog[0].prompts, "votes-chips")
-            self.panel = SettingsPanel(services, "votes", _describe, lanes=2, describe_lane=partial(lane, votes=True))
+            self.panel = SettingsPanel(
+                services, "votes", _describe, lanes=2, describe_lane=partial(lane, votes=True)
+            )
             with gr.Row(elem_classes=["mars-votes-action"]):
-                self.write = gr.Button("Write two answers", variant="primary", elem_id="votes-write")
+                self.write = gr.Button(
+                    "Write two answers", variant="primary", elem_id="votes-write"
+                )
                 self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
-        with gr.Column(visible=False, elem_classes=["mars-panel", "mars-votes-after"]) as self.after:
+        with gr.Column(
+            visible=False, elem_classes=["mars-panel", "mars-votes-after"]
+        ) as self.after:
             label = "Comment on this vote (optional)"
-            self.comment = gr.Textbox(label=label, lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000)
+            self.comment = gr.Textbox(
+                label=label, lines=2, max_lines=8, elem_id="votes-comment", max_length=10_000
+            )
             with gr.Row(elem_classes=["mars-tools"]):
                 self.keep = gr.Button("Save the comment", elem_id="votes-keep")
                 self.again = gr.Button("Next round", variant="primary", elem_id="votes-next")
@@ -69,11 +88,24 @@ class VotesTab:
         wire_examples(self.chips, self.prompt, self.panel)
         round_ = [self.round, *self.pair.outputs]
         buttons = [self.write, self.stop, self.after]
-        cleared = [*buttons, self.comment, self.kept, self.name, self.vote, self.strip, *round_, self.panel.component]
+        cleared = [
+            *buttons,
+            self.comment,
+            self.kept,
+            self.name,
+            self.vote,
+            self.strip,
+            *round_,
+            self.panel.component,
+        ]
         triggers = [self.write.click, self.again.click, self.prompt.submit]
-        pressed = gr.on(triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE)
+        pressed = gr.on(
+            triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE
+        )
         shown = [self.strip, *round_, self.name, self.tally]
-        running = pressed.then(self.on_write, [self.prompt, self.panel.component], shown, **COMPUTES, **QUEUED)
+        running = pressed.then(
+            self.on_write, [self.prompt, self.panel.component], shown, **COMPUTES, **QUEUED
+        )
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
         self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
@@ -83,7 +115,9 @@ class VotesTab:
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
     def _follow(self, changed: str, values: Values) -> tuple[Any]:
-        return (chips_html(examples_of(self.panel.spec(values))) if changed == "pair" else gr.update(),)
+        return (
+            chips_html(examples_of(self.panel.spec(values))) if changed == "pair" else gr.update(),
+        )
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
@@ -97,12 +131,18 @@ class VotesTab:
             self.stop: gr.update(visible=True, interactive=True, value="Stop"),
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
-            self.panel.component: self.panel.value(values | seed) if values.get("fresh") else gr.update(),
+            self.panel.component: self.panel.value(values | seed)
+            if values.get("fresh")
+            else gr.update(),
         }
 
-    def on_write(self, prompt: str | None, value: str | None, request: gr.Request) -> Iterator[Updates]:
+    def on_write(
+        self, prompt: str | None, value: str | None, request: gr.Request
+    ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
-        yield from unbroken(self._updates(self.services.seen_by(request), form), self.broken, "votes")
+        yield from unbroken(
+            self._updates(self.services.seen_by(request), form), self.broken, "votes"
+        )
 
     def _updates(self, place: Services, form: Form) -> Iterator[Updates]:
         for frame in write_answers(place, self.rounds, form, _visitor(place)):

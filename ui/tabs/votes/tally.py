@@ -1,6 +1,8 @@
-"""What the votes say: counts, win rate and Wilson's interval of every pair of rules, on the page and as a CSV; and the latest votes.
+"""What the votes say: counts, win rate and Wilson's interval of every pair of rules, on the page
+and as a CSV; and the latest votes.
 
-A pair is unordered: which of its rules was Answer A is of no account. Rules carry the labels of the store, with their parameters.
+A pair is unordered: which of its rules was Answer A is of no account. Rules carry the labels of the
+store, with their parameters.
 """
 
 from __future__ import annotations
@@ -25,14 +27,25 @@ RECENT = 20  # votes in the list
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
 NONE_YET = "No votes yet. Generate two answers above, read both, and vote for the better one."
 COLUMNS = (
-    "first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad", "decided",
-    "second_win_rate", "wilson95_low", "wilson95_high", "same_text",
-)  # fmt: skip
+    "first_rule",
+    "second_rule",
+    "votes",
+    "first_wins",
+    "second_wins",
+    "ties",
+    "both_bad",
+    "decided",
+    "second_win_rate",
+    "wilson95_low",
+    "wilson95_high",
+    "same_text",
+)
 Pair = tuple[str, str]
 
 
 class PairResult(NamedTuple):
-    """The votes on two rules. ``same_text``: rounds in which both wrote the same, so that nothing was asked."""
+    """The votes on two rules. ``same_text``: rounds in which both wrote the same, so that nothing
+    was asked."""
 
     first: str
     second: str
@@ -68,9 +81,16 @@ def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     for each in counts:
         pair = ordered(each.left_rule, each.right_rule)
         won = each.left_rule if each.choice is Choice.LEFT else each.right_rule
-        found[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += each.count
-    pairs = [PairResult(*pair, *(counted[name] for name in PairResult._fields[2:])) for pair, counted in found.items()]
-    return tuple(sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second)))
+        found[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += (
+            each.count
+        )
+    pairs = [
+        PairResult(*pair, *(counted[name] for name in PairResult._fields[2:]))
+        for pair, counted in found.items()
+    ]
+    return tuple(
+        sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second))
+    )
 
 
 def ordered(one: str, other: str) -> Pair:
@@ -84,19 +104,31 @@ def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
     """Heads, and one row a pair; nan is an empty cell."""
     yield COLUMNS
     for pair in pairs:
-        counts = (pair.votes, pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.decided)
+        counts = (
+            pair.votes,
+            pair.first_wins,
+            pair.second_wins,
+            pair.ties,
+            pair.both_bad,
+            pair.decided,
+        )
         yield pair.first, pair.second, *counts, pair.win_rate, *pair.interval, pair.same_text
 
 
-def tally_html(pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET) -> str:
-    """The value of the component. ``votes``: the latest; ``message`` is shown where there is nothing."""
+def tally_html(
+    pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET
+) -> str:
+    """The value of the component. ``votes``: the latest; ``message`` is shown where there is
+    nothing."""
     pairs = tuple(pairs)
     total = sum(pair.votes for pair in pairs)
     return render(
         "tabs/votes/tally.html.jinja",
         pairs=pairs,
         votes=votes,
-        head=f"The last {len(votes)} of {plural(total, 'vote')}" if total > len(votes) else "All votes",
+        head=f"The last {len(votes)} of {plural(total, 'vote')}"
+        if total > len(votes)
+        else "All votes",
         message=message,
         colours=(LANES[0], LANES[1], NEUTRAL),
     )

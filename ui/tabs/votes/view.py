@@ -1,5 +1,5 @@
-"""What a round of the blind vote shows: until a vote is cast the two texts and nothing else (no rule, no number, no id of a run), then
-the token views of both runs.
+"""What a round of the blind vote shows: until a vote is cast the two texts and nothing else (no
+rule, no number, no id of a run), then the token views of both runs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ _HINTS = {
     "empty": "An answer appears here once both are written.",
     "writing": "Being written. Both answers appear at once.",
 }
-_CHOICES = {Choice.LEFT: "A is better", Choice.RIGHT: "B is better", Choice.TIE: "Tie", Choice.BOTH_BAD: "Both bad"}
+_CHOICES = {
+    Choice.LEFT: "A is better",
+    Choice.RIGHT: "B is better",
+    Choice.TIE: "Tie",
+    Choice.BOTH_BAD: "Both bad",
+}
 _SIDES = {Choice.LEFT: 0, Choice.RIGHT: 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Two runs that ended, and which of them is Answer A. Never sent to a browser. ``traces`` by lane."""
+    """Two runs that ended, and which of them is Answer A. Never sent to a browser. ``traces`` by
+    lane."""
 
     comparison: str
     traces: tuple[Trace, Trace]
@@ -50,8 +56,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are asked about. After the vote:
-    ``comparison``, the id for History, and ``lanes``, the runs of Answer A and Answer B."""
+    """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are
+    asked about. After the vote: ``comparison``, the id for History, and ``lanes``, the runs of
+    Answer A and Answer B."""
 
     state: str = "empty"
     texts: tuple[str, ...] = ()
@@ -69,11 +76,15 @@ def asking(round_: Round) -> RoundView:
 
 
 def revealed(round_: Round, choice: Choice | None) -> RoundView:
-    """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the same."""
+    """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the
+    same."""
     chosen = _SIDES.get(choice) if choice else None
     views = pair_views(round_.traces, round_.comparison)
     lanes = tuple(
-        replace(views[lane], title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}")
+        replace(
+            views[lane],
+            title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}",
+        )
         for side, lane in enumerate((round_.left_lane, round_.right_lane))
     )
     return RoundView("revealed", comparison=round_.comparison, lanes=lanes)
@@ -87,10 +98,13 @@ def reveal_strip(round_: Round, choice: Choice) -> Strip:
 
 
 def same_strip(round_: Round) -> Strip:
-    """Where there is nothing to vote on; the comparison says that texts of the same tokens are the same."""
+    """Where there is nothing to vote on; the comparison says that texts of the same tokens are the
+    same."""
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
-        return Strip((Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done")
+        return Strip(
+            (Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done"
+        )
     reason = Part(": both rules wrote the same text with different tokens.")
     return Strip((Part("Nothing to vote on", "strong"), reason), "done")
 

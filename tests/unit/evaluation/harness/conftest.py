@@ -33,7 +33,10 @@ def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) 
 
 
 def ask(model: Any, *contexts: str, **generation: Any) -> list[str]:
-    requests = [request(context, doc=doc, **copy.deepcopy(generation)) for doc, context in enumerate(contexts)]
+    requests = [
+        request(context, doc=doc, **copy.deepcopy(generation))
+        for doc, context in enumerate(contexts)
+    ]
     return list(model.generate_until(requests, disable_tqdm=True))
 
 
@@ -57,7 +60,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="package")
 def with_bos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The same random models with a tokenizer that begins every text, and a chat template that does so too."""
+    """The same random models with a tokenizer that begins every text, and a chat template that does
+    so too."""
     folder = tmp_path_factory.mktemp("with_bos")
     tiny_pair(folder)
     for name in ("target", "draft"):

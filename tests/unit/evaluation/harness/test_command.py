@@ -23,9 +23,12 @@ from storage import RunStore
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """lm-eval's command changes ``sys.argv`` and logging, and looks through 10,000 files of tasks, of which none is ours."""
+    """lm-eval's command changes ``sys.argv`` and logging, and looks through 10,000 files of tasks,
+    of which none is ours."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", partial(lm_eval.tasks.TaskManager, include_defaults=False))
+    monkeypatch.setattr(
+        lm_eval.tasks, "TaskManager", partial(lm_eval.tasks.TaskManager, include_defaults=False)
+    )
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -39,18 +42,29 @@ def lines(folder: Path, name: str) -> list[Any]:
 
 def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url: str) -> None:
     arguments = f"pair=bundled,rule=mars,theta=0.9,db={url}"
-    command = f"--model mars --model_args {arguments} --tasks demo_arithmetic --limit 2 --seed 7".split()
-    assert main([*command, "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path)]) == 0
+    command = (
+        f"--model mars --model_args {arguments} --tasks demo_arithmetic --limit 2 --seed 7".split()
+    )
+    assert (
+        main([*command, "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path)])
+        == 0
+    )
 
     (path,) = tmp_path.rglob("results_*.json")
     results = json.loads(path.read_text(encoding="utf-8"))
-    samples = {sample["doc_id"]: sample for sample in lines(tmp_path, "samples_demo_arithmetic_*.jsonl")}
+    samples = {
+        sample["doc_id"]: sample for sample in lines(tmp_path, "samples_demo_arithmetic_*.jsonl")
+    }
     rows = lines(tmp_path, "telemetry_*.jsonl")
     assert path.parent.name == "bundled_mars"
-    assert {"exact_match,strict-match", "exact_match,flexible-extract"} <= set(results["results"]["demo_arithmetic"])
+    assert {"exact_match,strict-match", "exact_match,flexible-extract"} <= set(
+        results["results"]["demo_arithmetic"]
+    )
     assert results["config"]["device"] == "cpu"
     pooled = results["config"]["mars"]
-    assert pooled["tau"] == pytest.approx(sum(row["new_tokens"] for row in rows) / sum(row["steps"] for row in rows))
+    assert pooled["tau"] == pytest.approx(
+        sum(row["new_tokens"] for row in rows) / sum(row["steps"] for row in rows)
+    )
     assert [row["doc_id"] for row in rows] == sorted(samples) == [0, 1]
     with RunStore(url) as store:
         records = store.records([row["run_id"] for row in rows])
@@ -59,13 +73,18 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
         assert row["prompt_hash"] == sample["prompt_hash"]
         assert record.text == sample["resps"][0][0]
         assert record.config.prompt.text == sample["arguments"]["gen_args_0"]["arg_0"]
-        assert row["tau"] == record.summary.tau and row["theta" if "theta" in row else "parameters"] == {"theta": 0.9}
+        assert row["tau"] == record.summary.tau and row[
+            "theta" if "theta" in row else "parameters"
+        ] == {"theta": 0.9}
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("pair=bundled,k=5 --gen_kwargs num_beams=3", "The task sets num_beams=3; the model mars takes until"),
+        (
+            "pair=bundled,k=5 --gen_kwargs num_beams=3",
+            "The task sets num_beams=3; the model mars takes until",
+        ),
         ("rule=mars,theta=2", "theta is 2; rule mars takes 0 to 1."),
         ("rule=marsh", "rule is 'marsh'; it must be one of none, strict"),
         ("pair=mine", "pair is 'mine'; it must be one of smollm2-135m, bundled"),
@@ -76,9 +95,20 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
         ("device=abacus", "device is 'abacus'"),
         ("pair=bundled,k=65", "K is 65; it must be 1 to 64"),
     ],
-)  # fmt: skip
-def test_what_cannot_run_is_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["--model", "mars", "--tasks", "demo_arithmetic", "--limit", "1", "--model_args", *arguments.split()]
+)
+def test_what_cannot_run_is_one_sentence(
+    arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "--model",
+        "mars",
+        "--tasks",
+        "demo_arithmetic",
+        "--limit",
+        "1",
+        "--model_args",
+        *arguments.split(),
+    ]
     assert main(command) == 2
     assert sentence in capsys.readouterr().err
 
@@ -90,7 +120,9 @@ def test_lm_evals_own_models_stay_beside_ours() -> None:
         "from lm_eval.api.registry import model_registry\nprint({*model_registry} >= {'hf', 'mars'})"
     )
     asked = [sys.executable, "-c", code]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, cwd=TASKS.parents[1], check=True)
+    done = subprocess.run(
+        asked, capture_output=True, text=True, timeout=120, cwd=TASKS.parents[1], check=True
+    )
     assert done.stdout.strip() == "True"
 
 
@@ -103,7 +135,10 @@ def test_without_lm_eval_a_sentence_says_what_to_install(
 
 
 def test_the_scripts_know_the_model_from_any_folder(
-    make_commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_commands: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     script = make_commands / "lm_eval"
     assert script.read_bytes() == (make_commands / "lm-eval").read_bytes()
@@ -119,8 +154,14 @@ def test_the_scripts_know_the_model_from_any_folder(
     assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
 
 
-def test_the_tasks_folder_stands_beside_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (TASKS / "demo_arithmetic.yaml").read_text(encoding="utf-8").replace("task: demo", "task: my")
+def test_the_tasks_folder_stands_beside_the_users_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        (TASKS / "demo_arithmetic.yaml")
+        .read_text(encoding="utf-8")
+        .replace("task: demo", "task: my")
+    )
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
     assert main(["ls", "tasks", "--include_path", str(tmp_path)]) == 0
     listed = capsys.readouterr().out

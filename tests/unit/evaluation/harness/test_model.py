@@ -1,4 +1,5 @@
-"""The model mars as lm-eval asks it: its arguments and those of a task, and the answers of hf, without drafts and with strict ones."""
+"""The model mars as lm-eval asks it: its arguments and those of a task, and the answers of hf,
+without drafts and with strict ones."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_every_argument_is_in_the_documentation() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.parameters], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES.values() if rule.parameters], ids=lambda rule: rule.name
+)
 def test_every_parameter_of_every_rule_may_stand_beside_it(rule: Any) -> None:
     given = {parameter.name: parameter.high for parameter in rule.parameters}
     assert read_options({"rule": rule.name, **given}).rule_config.parameters == given
@@ -42,7 +45,9 @@ def test_none_is_no_default(none: str | None, bundled: dict[str, Any]) -> None:
     for name in ("rule", "drafter"):
         options = read_options({name: none})
         assert getattr(options, name) == "none"
-    assert read_drafter(read_options({"drafter": none, "rule": "strict"}), pair) == DrafterConfig("none")
+    assert read_drafter(read_options({"drafter": none, "rule": "strict"}), pair) == DrafterConfig(
+        "none"
+    )
 
 
 def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
@@ -74,27 +79,46 @@ BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
         ({"do_sample": False, "temperature": 1.0, "max_gen_toks": 7}, Sampling(), 7),
         ({"temperature": 0.7, "top_p": 0.9, "top_k": 20}, Sampling(0.7, 20, 0.9), 99),
         ({"do_sample": True}, Sampling(1.0), 99),
-        ({"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "min_p": None}, Sampling(processors=PENALISED), 99),
-        ({"do_sample": True, "min_p": 0.1, "typical_p": 0.9}, Sampling(1.0, processors=Processors(0.1, 0.9)), 99),
+        (
+            {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "min_p": None},
+            Sampling(processors=PENALISED),
+            99,
+        ),
+        (
+            {"do_sample": True, "min_p": 0.1, "typical_p": 0.9},
+            Sampling(1.0, processors=Processors(0.1, 0.9)),
+            99,
+        ),
         ({"sequence_bias": [[[4, 5], 2]], "bad_words_ids": [[6]]}, Sampling(processors=BIASED), 99),
         ({"sequence_bias": {(4, 5): 2.0}, "bad_words_ids": [[6]]}, Sampling(processors=BIASED), 99),
-        ({"do_sample": True, "temperature": 0.5, "top_k": None, "top_p": None, "num_beams": 1}, Sampling(0.5), 99),
+        (
+            {"do_sample": True, "temperature": 0.5, "top_k": None, "top_p": None, "num_beams": 1},
+            Sampling(0.5),
+            99,
+        ),
     ],
 )
-def test_generation_is_read_as_lm_eval_means_it(given: dict[str, Any], sampling: Sampling, length: int) -> None:
+def test_generation_is_read_as_lm_eval_means_it(
+    given: dict[str, Any], sampling: Sampling, length: int
+) -> None:
     found = read_generation(given, "</s>", 99)
     assert (found.sampling, found.max_new_tokens, found.until) == (sampling, length, ("</s>",))
 
 
 @pytest.mark.parametrize(
-    "given", [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}]
+    "given",
+    [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}],
 )
 def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="could not convert" if "a" in given.values() else next(iter(given))):
+    with pytest.raises(
+        OptionError, match="could not convert" if "a" in given.values() else next(iter(given))
+    ):
         read_generation(given, None, 99)
 
 
-def test_what_theta_means_on_the_pair_is_in_the_log(tiny: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_what_theta_means_on_the_pair_is_in_the_log(
+    tiny: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("INFO"):
         MarsLM(target=tiny["none"].pair.target_ref.name, rule="mars", theta=0.8, **HERE)
     assert "On this pair θ = 0.8 calls" in caplog.text
@@ -113,10 +137,22 @@ def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> 
 
 def test_telemetry_is_on_disk_as_soon_as_an_answer_is_there(tmp_path: Path) -> None:
     telemetry = Telemetry(str(tmp_path / "new"), 1)
-    numbers = ("new_tokens", "steps", "wall_s", "drafted", "accepted", "relaxed", "tv_sum", "log_likelihood")
+    numbers = (
+        "new_tokens",
+        "steps",
+        "wall_s",
+        "drafted",
+        "accepted",
+        "relaxed",
+        "tv_sum",
+        "log_likelihood",
+    )
     for value in (2, 4):
         telemetry.add(dict.fromkeys(numbers, value) | {"tv_kind": "bound"})
-        assert telemetry.path is not None and telemetry.path.read_text(encoding="utf-8").count("\n") == value // 2
+        assert (
+            telemetry.path is not None
+            and telemetry.path.read_text(encoding="utf-8").count("\n") == value // 2
+        )
     assert telemetry.path is not None and telemetry.path.name.endswith("_rank1.jsonl")
     assert pooled(telemetry.rows)["tau"] == 1.0 and pooled(telemetry.rows)["tv_sum"] == 3.0
     assert pooled(telemetry.rows)["tv_kind"] == "bound"
@@ -143,8 +179,16 @@ def test_same_answers_as_hf(kind: str, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("kind", ["tiny", "with_bos"])
 def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest) -> None:
     found = request.getfixturevalue(kind)
-    prompt, whole = max(zip(PROMPTS, ask(found["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1]))
-    for stops in ([whole[3]], [whole[6:9]], ["never there", whole[10:12], whole[5:7]], whole[4:6], []):
+    prompt, whole = max(
+        zip(PROMPTS, ask(found["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
+    )
+    for stops in (
+        [whole[3]],
+        [whole[6:9]],
+        ["never there", whole[10:12], whole[5:7]],
+        whole[4:6],
+        [],
+    ):
         answers = assert_alike(found, prompt, PROMPTS[1], until=stops)
         assert len(answers[0]) < len(whole) or not stops
 
@@ -172,7 +216,10 @@ def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path
 def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) -> None:
     conversation = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]
     texts = {
-        (model.apply_chat_template(conversation), model.apply_chat_template(conversation, add_generation_prompt=False))
+        (
+            model.apply_chat_template(conversation),
+            model.apply_chat_template(conversation, add_generation_prompt=False),
+        )
         for model in with_bos.values()
     }
     assert len(texts) == 1
@@ -183,13 +230,19 @@ def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) 
     assert_alike(with_bos, context)
 
 
-def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_another(with_bos: dict[str, Any]) -> None:
+def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_another(
+    with_bos: dict[str, Any],
+) -> None:
     target = str(with_bos["strict"].pair.target_ref.name)
     model = MarsLM(target=target, rule="none", enable_thinking=False, **HERE)
     conversation = [{"role": "user", "content": "Hi"}]
-    with pytest.raises(OptionError, match="thinking is off, but the chat template of this model has no such switch"):
+    with pytest.raises(
+        OptionError, match="thinking is off, but the chat template of this model has no such switch"
+    ):
         model.apply_chat_template(conversation)
-    model.tokenizer.chat_template = "{{ messages[0].content }}{% if enable_thinking is false %} without{% endif %}"
+    model.tokenizer.chat_template = (
+        "{{ messages[0].content }}{% if enable_thinking is false %} without{% endif %}"
+    )
     assert model.apply_chat_template(conversation) == "Hi without"
 
 
@@ -201,12 +254,16 @@ def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]
     assert ask(model, PROMPTS[0]) == [whole.rpartition(mark)[2].lstrip()]
 
 
-def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(tiny: dict[str, Any]) -> None:
+def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(
+    tiny: dict[str, Any],
+) -> None:
     target = str(tiny["none"].pair.target_ref.name)
     whole = ask(tiny["none"], PROMPTS[0])[0]
     mark, thinks = whole[6:9], whole[:6]
     answer = whole.rpartition(mark)[2].lstrip()
-    stop = next(letter for letter in answer[1:] if letter in thinks or letter in whole.rpartition(mark)[0])
+    stop = next(
+        letter for letter in answer[1:] if letter in thinks or letter in whole.rpartition(mark)[0]
+    )
     model = MarsLM(target=target, rule="strict", think_end_token=mark, **HERE)
     assert ask(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
     row = model.telemetry[-1]
@@ -216,7 +273,10 @@ def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(tin
 def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[str, Any]) -> None:
     long = "abc" * (with_bos["hf"].max_length // 3)
     assert_alike(with_bos, long, max_gen_toks=8)
-    assert with_bos["strict"].telemetry[-1]["cut_tokens"] == len(long) + 1 + 8 - with_bos["hf"].max_length
+    assert (
+        with_bos["strict"].telemetry[-1]["cut_tokens"]
+        == len(long) + 1 + 8 - with_bos["hf"].max_length
+    )
 
 
 def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None:
@@ -225,7 +285,10 @@ def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None
 
 
 def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
-    chats = [bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}]) for item in held_out()[:1]]
+    chats = [
+        bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}])
+        for item in held_out()[:1]
+    ]
     answers = assert_alike(bundled, *chats, max_gen_toks=64)
     assert any("####" in answer for answer in answers)
     assert_alike(bundled, chats[0], max_gen_toks=24, until=["="])
@@ -254,9 +317,12 @@ def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) ->
             getattr(tiny["none"], method)([])
 
 
-def test_a_model_argument_wins_over_the_device_that_lm_eval_always_names(tiny: dict[str, Any]) -> None:
+def test_a_model_argument_wins_over_the_device_that_lm_eval_always_names(
+    tiny: dict[str, Any],
+) -> None:
     target = str(tiny["none"].pair.target_ref.name)
     model = MarsLM.create_from_arg_string(
-        f"target={target},drafter=none,rule=none,dtype=float32", {"device": "cuda:0", "batch_size": 1}
+        f"target={target},drafter=none,rule=none,dtype=float32",
+        {"device": "cuda:0", "batch_size": 1},
     )
     assert str(model.device) == "cpu" and model.options.drafter == "none"

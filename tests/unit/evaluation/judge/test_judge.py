@@ -1,4 +1,5 @@
-"""An endpoint that answers, is busy, refuses, or is not there; a study judged in both orders, each verdict asked for once."""
+"""An endpoint that answers, is busy, refuses, or is not there; a study judged in both orders, each
+verdict asked for once."""
 
 from __future__ import annotations
 
@@ -70,11 +71,17 @@ def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> N
     with (
         serve(lambda _body, _number: Reply(f"bad key {KEY}\nsorry " * 40, status)) as (url, asked),
         Endpoint(Settings(url, "a-judge", KEY, tries=3), sleep=lambda _: None) as endpoint,
-        pytest.raises(ServerError, match=f"The judge a-judge answered {status}: bad key … sorry") as refused,
+        pytest.raises(
+            ServerError, match=f"The judge a-judge answered {status}: bad key … sorry"
+        ) as refused,
     ):
         endpoint.ask(QUESTION)
     assert len(asked) == tries
-    assert KEY not in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 300
+    assert (
+        KEY not in str(refused.value)
+        and "\n" not in str(refused.value)
+        and len(str(refused.value)) < 300
+    )
 
 
 def test_without_a_key_there_is_no_judge() -> None:
@@ -119,8 +126,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         while claim := store.claim_task(study_id, "worker", 600):
             for lane, rule in enumerate(("none", "strict", "mars", "strict")):
                 prompt = PromptConfig(f"Question {claim.task}")
-                trace = make_trace(rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt)
-                store.save_result(claim, lane, [trace], Result(Status.COMPLETED).as_dict(), order=lane)
+                trace = make_trace(
+                    rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt
+                )
+                store.save_result(
+                    claim, lane, [trace], Result(Status.COMPLETED).as_dict(), order=lane
+                )
             store.finish_task(claim, {})
     return path, study_id
 
@@ -148,7 +159,9 @@ def first(_body: dict[str, Any], _number: int) -> Reply:
 def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
     progress, asked = judged(study, first)
     kept = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
-    assert len({repr(body) for _, _, body in asked}) == len(asked) == 6 and progress[-1] == Progress(12, judged=12)
+    assert len({repr(body) for _, _, body in asked}) == len(asked) == 6 and progress[
+        -1
+    ] == Progress(12, judged=12)
     assert set(kept) == set(product(range(3), (MARS, LENIENCE), (False, True)))
     for (_, lane, swapped), each in kept.items():
         if lane == LENIENCE:
@@ -174,7 +187,9 @@ def test_a_limit_takes_the_same_pairs_every_time(study: tuple[RunStore, str]) ->
 
 
 def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
-    progress, _ = judged(study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1)
+    progress, _ = judged(
+        study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1
+    )
     assert (progress[-1].judged, progress[-1].failed) == (11, 1)
 
 
@@ -200,7 +215,10 @@ def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules(
         assert (text.index("Five.") < text.index("Four.")) is swapped
         assert text.index("Reference") < text.index("Assistant A") < text.index("Assistant B")
         assert text.count("Sure?") == 2 and "reference answer is given" in system["content"]
-        assert "mars" not in (system["content"] + text).lower() and "strict" not in (system["content"] + text).lower()
+        assert (
+            "mars" not in (system["content"] + text).lower()
+            and "strict" not in (system["content"] + text).lower()
+        )
 
 
 @pytest.mark.parametrize(

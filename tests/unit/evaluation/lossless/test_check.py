@@ -1,4 +1,5 @@
-"""``mars check`` on a stand-in server of the bundled pair: what is lossless passes, what is not is found, and troubles are one sentence."""
+"""``mars check`` on a stand-in server of the bundled pair: what is lossless passes, what is not is
+found, and troubles are one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from tests.served_server import MODEL, Fault, Serving
 
-GREEDY = DrafterConfig("model", k=5, mode=DraftMode.GREEDY)  # with which rules change more than with coupled drafts
+GREEDY = DrafterConfig(
+    "model", k=5, mode=DraftMode.GREEDY
+)  # with which rules change more than with coupled drafts
 
 
 @pytest.fixture
@@ -42,13 +45,28 @@ def by_check(path: Path) -> dict[str, dict[str, str]]:
 
 @pytest.mark.slow
 def test_a_strict_server_passes_and_a_relaxed_one_is_found(
-    serving: Serving, other_serving: Serving, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    serving: Serving,
+    other_serving: Serving,
+    prompts: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     other_serving.drafter = DrafterConfig("none")
-    asked = ("--server", serving.url, "--against", other_serving.url, "--prompts", prompts, "--draws", "20")
+    asked = (
+        "--server",
+        serving.url,
+        "--against",
+        other_serving.url,
+        "--prompts",
+        prompts,
+        "--draws",
+        "20",
+    )
     assert run(*asked, json_file=tmp_path / "strict.json") == 0
     assert "Verdict  lossless as far as tested" in capsys.readouterr().out
-    assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {"lossless as far as tested"}
+    assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {
+        "lossless as far as tested"
+    }
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
     assert run(*asked, json_file=tmp_path / "mars.json") == 1
     assert "Verdict  not lossless" in capsys.readouterr().out
@@ -61,7 +79,10 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
         "Temperature 1, against the other server",
     }
     position = _first_difference(serving, other_serving)
-    assert f"prompt 2, token {position + 1}:" in found["Temperature 0, against the other server"]["reason"]
+    assert (
+        f"prompt 2, token {position + 1}:"
+        in found["Temperature 0, against the other server"]["reason"]
+    )
 
 
 def _first_difference(server: Serving, alone: Serving) -> int:
@@ -84,7 +105,10 @@ def test_a_server_that_does_not_answer_is_one_sentence(
 
 
 def test_a_server_that_is_killed_in_the_middle_is_one_sentence(
-    serving: Serving, prompts: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    serving: Serving,
+    prompts: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("evaluation.served.client.PAUSE_S", 0.0)
     serving.faults = [Fault.NONE, *[Fault.KILL] * 5]
@@ -99,7 +123,10 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
     for arguments, message in (
         (("--draws", "5"), "--draws is 5; it must be 20 to 10,000."),
         (("--seed", "-1"), "--seed is -1; it must be 0 to 2,147,483,647."),
-        (("--prompts", str(tmp_path / "empty.txt")), "--prompts has 0 lines with a prompt; it must have 1 to 100."),
+        (
+            ("--prompts", str(tmp_path / "empty.txt")),
+            "--prompts has 0 lines with a prompt; it must have 1 to 100.",
+        ),
         (("--prompts", str(tmp_path / "none.txt")), "which cannot be read"),
     ):
         assert run(*server, *arguments) == 2
@@ -108,13 +135,20 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run("--server", "ftp://x") == 2
 
 
-def test_without_counters_and_echo_the_other_checks_decide(serving: Serving, prompts: str, tmp_path: Path) -> None:
+def test_without_counters_and_echo_the_other_checks_decide(
+    serving: Serving, prompts: str, tmp_path: Path
+) -> None:
     path = tmp_path / "found.json"
     serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
     assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
     found = by_check(path)
-    assert found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
-    assert found["Temperature 1, against the log probabilities of the next token"]["verdict"] == "not lossless"
+    assert (
+        found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
+    )
+    assert (
+        found["Temperature 1, against the log probabilities of the next token"]["verdict"]
+        == "not lossless"
+    )
 
 
 def counters(drafts: float, drafted: float, accepted: float, places: Sequence[float]) -> Counters:
@@ -129,7 +163,13 @@ def counters(drafts: float, drafted: float, accepted: float, places: Sequence[fl
         (100, 500, 500, [100] * 5, "Every drafted token was accepted"),
         (100, 500, 0, [0] * 5, "No drafted token was accepted"),
         (10, 50, 30, [6] * 5, "hardly tested"),
-        (100, 500, 240, [80, 80, 80, 0, 0], "80 drafts have 3 accepted tokens of 5, and none has more"),
+        (
+            100,
+            500,
+            240,
+            [80, 80, 80, 0, 0],
+            "80 drafts have 3 accepted tokens of 5, and none has more",
+        ),
         (100, 500, 270, [80, 70, 60], "add up to 210"),
         (100, 500, 290, [], ""),
     ],
@@ -147,12 +187,16 @@ def test_counters_that_cannot_be_true_are_named(
 
 
 def answer(text: str, *, ids: Sequence[int] | None = None, gaps: Sequence[float] = ()) -> Answer:
-    """Tokens are characters, with ids or by their bytes. ``gaps``: of both tokens that are listed at a position."""
+    """Tokens are characters, with ids or by their bytes. ``gaps``: of both tokens that are listed
+    at a position."""
     rows = [(Position("a", 0.0, key=b"a"), Position("b", -gap, key=b"b")) for gap in gaps]
     listed = [
-        Position(name, -1.0, top, name.encode()) for name, top in zip(text, rows or [()] * len(text), strict=True)
+        Position(name, -1.0, top, name.encode())
+        for name, top in zip(text, rows or [()] * len(text), strict=True)
     ]
-    return Answer("", text, "length", tuple(ids) if ids else None, None, tuple(listed), {}, 0.0, 0.0, {})
+    return Answer(
+        "", text, "length", tuple(ids) if ids else None, None, tuple(listed), {}, 0.0, 0.0, {}
+    )
 
 
 class Judge:
@@ -163,7 +207,9 @@ class Judge:
 
     def complete(self, prompt: Any, **_: Any) -> Answer:
         self.asked.append(prompt)
-        top = tuple(Position(name, value, key=name.encode()) for name, value in self.logprobs.items())
+        top = tuple(
+            Position(name, value, key=name.encode()) for name, value in self.logprobs.items()
+        )
         return Answer("", "?", "length", None, None, (top[0]._replace(top=top),), {}, 0.0, 0.0, {})
 
 
@@ -172,12 +218,17 @@ class Judge:
     [
         (answer("abc"), "", "", None),
         (answer("abd"), "token 3", "d", 0.1),
-        (answer("axc"), "token 2", "xc", math.nan),  # c and the rest are listed, so at least 0.1, perhaps much more
+        (
+            answer("axc"),
+            "token 2",
+            "xc",
+            math.nan,
+        ),  # c and the rest are listed, so at least 0.1, perhaps much more
         (answer("ab"), "token 3", "the␣end", math.nan),
         (replace(answer("axc"), logprobs=None), "character 2", "xc", math.nan),
         (replace(answer("abc"), logprobs=None, text="abc\N{REPLACEMENT CHARACTER}"), "", "", None),
     ],
-)  # fmt: skip
+)
 def test_a_difference_has_its_place_both_texts_and_the_gap(
     found: Answer, place: str, token: str, gap: float | None
 ) -> None:
@@ -188,7 +239,9 @@ def test_a_difference_has_its_place_both_texts_and_the_gap(
         return
     assert result is not None and result.where.startswith(f"prompt 3, {place}: {token} for ")
     assert result.gap == pytest.approx(gap, nan_ok=True)
-    assert judge.asked == [f"p{'ab'[: int(place[-1]) - 1]}"] * (place.startswith("token") and "end" not in token)
+    assert judge.asked == [f"p{'ab'[: int(place[-1]) - 1]}"] * (
+        place.startswith("token") and "end" not in token
+    )
 
 
 def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> None:
@@ -196,14 +249,24 @@ def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> 
     result = difference(judge, 0, "p", answer("aa", ids=(1, 2)), answer("aa", ids=(1, 3)))  # type: ignore[arg-type]
     assert result is not None and "token 2" in result.where and judge.asked == [["p", 1]]
     known = replace(answer("aa", ids=(1, 2)), prompt_ids=(7, 8))
-    assert difference(judge, 0, "p", known, answer("aa", ids=(1, 3))) and judge.asked[-1] == [7, 8, 1]  # type: ignore[arg-type]
+    assert difference(judge, 0, "p", known, answer("aa", ids=(1, 3))) and judge.asked[-1] == [
+        7,
+        8,
+        1,
+    ]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("first", "then", "expected"),
-    [([3.0, 3.0], [3.05, 3.1], TIE), ([3.0, 3.0], [3.0, 3.3], 0.3), ([3.0, 3.0], [9.0, 3.0], MOST_TIE)],
+    [
+        ([3.0, 3.0], [3.05, 3.1], TIE),
+        ([3.0, 3.0], [3.0, 3.3], 0.3),
+        ([3.0, 3.0], [9.0, 3.0], MOST_TIE),
+    ],
 )
-def test_a_tie_is_what_the_servers_own_repeats_move(first: list[float], then: list[float], expected: float) -> None:
+def test_a_tie_is_what_the_servers_own_repeats_move(
+    first: list[float], then: list[float], expected: float
+) -> None:
     found = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])
     assert found == pytest.approx(expected)
     assert tie_of([answer("ab", gaps=first)], [answer("xb", gaps=then)]) == TIE  # not the same text

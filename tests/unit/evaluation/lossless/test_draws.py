@@ -1,4 +1,5 @@
-"""The test of draws at temperature 1 on a model whose probabilities are known: its level, its power and what it can be asked."""
+"""The test of draws at temperature 1 on a model whose probabilities are known: its level, its power
+and what it can be asked."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from evaluation.served.answer import Answer, Key, Position
 
 WORDS = ("a", "b", "c", "d", "e", "f")
 PROMPTS = ("one", "two", "three", "four")
-Choose = Callable[[random.Random, dict[str, float], bool], str]  # with whether the token is the first one
+Choose = Callable[
+    [random.Random, dict[str, float], bool], str
+]  # with whether the token is the first one
 
 
 @cache
@@ -33,7 +36,8 @@ def exactly(source: random.Random, p: dict[str, float], _first: bool) -> str:
 
 
 def second_best(source: random.Random, p: dict[str, float], first: bool) -> str:
-    """A rule that keeps the second best token wherever the best one is less than twice as probable."""
+    """A rule that keeps the second best token wherever the best one is less than twice as
+    probable."""
     best, second, *_ = sorted(p, key=lambda word: -p[word])
     return second if not first and p[second] > p[best] / 2 else exactly(source, p, first)
 
@@ -43,20 +47,34 @@ def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
 
 
 class Server:
-    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities at all; ``key``: how it identifies a
-    token; ``repeat``: how many seeds give the same draws."""
+    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities
+    at all; ``key``: how it identifies a token; ``repeat``: how many seeds give the same draws."""
 
     server = client.Server("http://stand-in")
 
     def __init__(
-        self, choose: Choose = exactly, top: int = 6, key: Callable[[str], Key | None] = str.encode, repeat: int = 1
+        self,
+        choose: Choose = exactly,
+        top: int = 6,
+        key: Callable[[str], Key | None] = str.encode,
+        repeat: int = 1,
     ) -> None:
         self.choose, self.top, self.key, self.repeat = choose, top, key, repeat
 
     def complete(
-        self, prompt: str | Sequence[Any], *, max_tokens: int, temperature: float, seed: int = 0, **_: Any
+        self,
+        prompt: str | Sequence[Any],
+        *,
+        max_tokens: int,
+        temperature: float,
+        seed: int = 0,
+        **_: Any,
     ) -> Answer:
-        begun = prompt if isinstance(prompt, str) else prompt[0] + "".join(WORDS[id_] for id_ in prompt[1:])
+        begun = (
+            prompt
+            if isinstance(prompt, str)
+            else prompt[0] + "".join(WORDS[id_] for id_ in prompt[1:])
+        )
         source, text, positions = random.Random(f"{seed // self.repeat} {temperature}"), begun, []
         for place in range(max_tokens):
             p = probabilities(text)
@@ -66,17 +84,24 @@ class Server:
             positions.append(Position(word, math.log(p.get(word, 1e-9)), top, self.key(word)))
             text += word
         reported = tuple(positions) if self.top else None
-        return Answer("", text.removeprefix(begun), "length", None, None, reported, {}, 0.0, 0.0, {})
+        return Answer(
+            "", text.removeprefix(begun), "length", None, None, reported, {}, 0.0, 0.0, {}
+        )
 
 
 def verdicts(
-    server: Server, reference: Server | None = None, seed: int = 0, draws: int = 50, prompts: Sequence[str] = PROMPTS
+    server: Server,
+    reference: Server | None = None,
+    seed: int = 0,
+    draws: int = 50,
+    prompts: Sequence[str] = PROMPTS,
 ) -> list[Finding]:
     return sampled_findings(server, reference, prompts, draws, seed)  # type: ignore[arg-type]
 
 
 def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
-    """Of both tests: at a level of 0.1 % an accusation has a probability of 5 %, at one of 5 % it would have one of 92 %."""
+    """Of both tests: at a level of 0.1 % an accusation has a probability of 5 %, at one of 5 % it
+    would have one of 92 %."""
     found = [verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(50)]
     assert {each.verdict for findings in found for each in findings} == {Verdict.LOSSLESS}
 
@@ -87,7 +112,9 @@ def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is Verdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
-    by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[0]  # with the server's own probabilities
+    by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[
+        0
+    ]  # with the server's own probabilities
     assert by_itself.verdict is Verdict.NOT_LOSSLESS
 
 
@@ -96,7 +123,9 @@ def test_a_rare_impossible_token_is_found() -> None:
         return "g" if not first and source.random() < 0.04 else exactly(source, p, first)
 
     (finding,) = verdicts(Server(rarely))
-    assert finding.verdict is Verdict.NOT_LOSSLESS and "of probability below 1e-06" in finding.reason
+    assert (
+        finding.verdict is Verdict.NOT_LOSSLESS and "of probability below 1e-06" in finding.reason
+    )
 
 
 def test_a_first_token_of_another_distribution_is_no_evidence_against_the_rest() -> None:
@@ -119,22 +148,35 @@ def test_without_log_probabilities_two_servers_are_needed() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, 3.0])
-def test_log_probabilities_that_are_none_are_not_tested(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_probabilities_that_are_none_are_not_tested(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(math, "log", lambda _p: value)
     assert verdicts(Server())[0].verdict is Verdict.NOT_KNOWN
 
 
-@pytest.mark.parametrize("key", [WORDS.index, lambda _: None, lambda word: None if word == "a" else word.encode()])
-def test_only_what_both_servers_identify_alike_is_compared(key: Callable[[str], Key | None]) -> None:
+@pytest.mark.parametrize(
+    "key", [WORDS.index, lambda _: None, lambda word: None if word == "a" else word.encode()]
+)
+def test_only_what_both_servers_identify_alike_is_compared(
+    key: Callable[[str], Key | None],
+) -> None:
     by_logprobs, by_draws = verdicts(Server(), Server(key=key))
     assert (by_logprobs.verdict, by_draws.verdict) == (Verdict.NOT_TESTED, Verdict.LOSSLESS)
-    assert verdicts(Server(second_best, key=key), Server())[1].verdict is Verdict.NOT_LOSSLESS  # by the texts
+    assert (
+        verdicts(Server(second_best, key=key), Server())[1].verdict is Verdict.NOT_LOSSLESS
+    )  # by the texts
 
 
 def test_draws_that_are_one_draw_are_no_other_distribution() -> None:
-    for repeat, server, reference in ((2, Server(repeat=2), None), (10**9, Server(), Server(repeat=10**9))):
+    for repeat, server, reference in (
+        (2, Server(repeat=2), None),
+        (10**9, Server(), Server(repeat=10**9)),
+    ):
         (finding,) = verdicts(server, reference)
-        assert finding.verdict is Verdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason, repeat
+        assert finding.verdict is Verdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason, (
+            repeat
+        )
 
 
 def test_a_server_without_temperature_has_another_distribution() -> None:

@@ -1,5 +1,6 @@
-"""``mars check`` on a stand-in for a llama.cpp server, which answers as a real one was seen to: one log probability for all tokens of a
-character, 0 for accepted drafts, no ids of the prompt, no echo."""
+"""``mars check`` on a stand-in for a llama.cpp server, which answers as a real one was seen to: one
+log probability for all tokens of a character, 0 for accepted drafts, no ids of the prompt, no
+echo."""
 
 from __future__ import annotations
 
@@ -21,19 +22,31 @@ Change = Callable[[list[float]], list[float]]
 
 
 def law(ids: Sequence[int]) -> list[float]:
-    """Of the next token: letters follow letters, and emojis emojis, which have four tokens and differ in the last one."""
+    """Of the next token: letters follow letters, and emojis emojis, which have four tokens and
+    differ in the last one."""
     source, letters = random.Random(str(ids[-2:])), len(LETTERS)
     emojis = ids[0] >= letters
     part = (len(ids) - next((at for at, id_ in enumerate(ids) if id_ >= letters), 0)) % 4
-    places = range(letters) if not emojis else [letters + part] if part < 3 else range(letters + 3, len(TOKENS))
-    weights = [source.random() ** 2 + 0.05 if place in places else 1e-9 for place in range(len(TOKENS))]
+    places = (
+        range(letters)
+        if not emojis
+        else [letters + part]
+        if part < 3
+        else range(letters + 3, len(TOKENS))
+    )
+    weights = [
+        source.random() ** 2 + 0.05 if place in places else 1e-9 for place in range(len(TOKENS))
+    ]
     return [weight / sum(weights) for weight in weights]
 
 
 def read(prompt: str | list[str | int]) -> list[int]:
     """A text, or ids with texts among them."""
     parts = [prompt] if isinstance(prompt, str) else prompt
-    split = ([bytes([byte]) for byte in part.encode()] if isinstance(part, str) else [TOKENS[part]] for part in parts)
+    split = (
+        [bytes([byte]) for byte in part.encode()] if isinstance(part, str) else [TOKENS[part]]
+        for part in parts
+    )
     return [TOKENS.index(token) for tokens in split for token in tokens]
 
 
@@ -48,29 +61,46 @@ def shown(id_: int, content: bytes, p: list[float], **further: Any) -> dict[str,
 
 
 def llama(change: Change, seeds: int) -> Callable[[dict[str, Any], int], Reply]:
-    """``change``: of the law of all tokens but the first; ``seeds``: how many of them give the same draws. Every third token is an accepted
-    draft."""
+    """``change``: of the law of all tokens but the first; ``seeds``: how many of them give the same
+    draws. Every third token is an accepted draft."""
 
     def answer(body: dict[str, Any], _number: int) -> Reply:
         before = read(body["prompt"])
-        ids, source, content, held = list(before), random.Random(str(body.get("seed", 0) // seeds)), [], b""
+        ids, source, content, held = (
+            list(before),
+            random.Random(str(body.get("seed", 0) // seeds)),
+            [],
+            b"",
+        )
         for place in range(body["max_tokens"]):
             p = law(ids)
             drawn = change(p) if place else p
             greedy = body["temperature"] == 0
-            ids.append(drawn.index(max(drawn)) if greedy else source.choices(range(len(p)), drawn)[0])
+            ids.append(
+                drawn.index(max(drawn)) if greedy else source.choices(range(len(p)), drawn)[0]
+            )
             held += TOKENS[ids[-1]]
-            top = [shown(each, TOKENS[each], p) for each in sorted(range(len(p)), key=lambda id_: -p[id_])]
+            top = [
+                shown(each, TOKENS[each], p)
+                for each in sorted(range(len(p)), key=lambda id_: -p[id_])
+            ]
             if not held.decode(errors="ignore"):
                 continue  # the beginning of a character
-            accepted: dict[str, Any] = {"logprob": 0.0, "top_logprobs": []} if place % 3 == 2 else {}
+            accepted: dict[str, Any] = (
+                {"logprob": 0.0, "top_logprobs": []} if place % 3 == 2 else {}
+            )
             content.append(shown(ids[-1], held, p, **{"top_logprobs": top} | accepted))
             held = b""
         new = ids[len(before) :]
         text = b"".join(TOKENS[id_] for id_ in new).decode(errors="ignore")
         usage = {"completion_tokens": len(new), "prompt_tokens": len(before)}
         return Reply(
-            {"choices": [{"text": text, "logprobs": {"content": content}, "finish_reason": "length"}], "usage": usage}
+            {
+                "choices": [
+                    {"text": text, "logprobs": {"content": content}, "finish_reason": "length"}
+                ],
+                "usage": usage,
+            }
         )
 
     return answer
@@ -92,14 +122,30 @@ def relaxed(p: list[float]) -> list[float]:
     ids=["as the model", "relaxed", "one stream for four seeds"],
 )
 def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_out(
-    change: Change, seeds: int, verdict: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Change,
+    seeds: int,
+    verdict: str,
+    status: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("ab\n😀\nabba\n😁😀\n", encoding="utf-8")
     with serve(llama(change, seeds)) as (url, asked):
-        arguments = ("--server", url, "--server-model", "m", "--prompts", str(prompts), "--draws", "60")
+        arguments = (
+            "--server",
+            url,
+            "--server-model",
+            "m",
+            "--prompts",
+            str(prompts),
+            "--draws",
+            "60",
+        )
         assert main(["check", *arguments]) == status
     out = " ".join(capsys.readouterr().out.split())
     assert f"Verdict {verdict}" in out
     assert seeds > 1 or "or report its log probability, after prompts 2, 4." in out
-    assert ["ab", 0] in [each.body["prompt"] for each in asked] or seeds > 1  # the tokens themselves, not their text
+    assert ["ab", 0] in [
+        each.body["prompt"] for each in asked
+    ] or seeds > 1  # the tokens themselves, not their text

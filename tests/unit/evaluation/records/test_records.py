@@ -1,4 +1,5 @@
-"""Records of servers become runs: what is known is filled in, what is not is named, and nothing is imported twice or by half."""
+"""Records of servers become runs: what is known is filled in, what is not is named, and nothing is
+imported twice or by half."""
 
 from __future__ import annotations
 
@@ -18,57 +19,143 @@ from storage import RunStore
 from storage.importing import import_files
 
 LINE: dict[str, Any] = {
-    "format": "mars-vllm-1", "id": "cmpl-1", "model": "models/target", "drafter": "eagle3:models/head", "vllm": "0.32.0", "plugin": "0.1.0",
-    "rule": "mars", "parameters": {"theta": 0.9}, "temperature": 0.0, "seed": None, "prompt_ids": [1, 2, 3],
+    "format": "mars-vllm-1",
+    "id": "cmpl-1",
+    "model": "models/target",
+    "drafter": "eagle3:models/head",
+    "vllm": "0.32.0",
+    "plugin": "0.1.0",
+    "rule": "mars",
+    "parameters": {"theta": 0.9},
+    "temperature": 0.0,
+    "seed": None,
+    "prompt_ids": [1, 2, 3],
     "steps": [
-        {"drafted": [], "kept": 0, "relaxed": [], "z1": [], "z2": [], "id1": [], "id2": [], "emitted": [5]},
-        {"drafted": [6, 7], "kept": 1, "relaxed": [True, False], "z1": [12.0, 9.0], "z2": [11.5, None], "id1": [8, 9], "id2": [6, 7],
-         "emitted": [6, 9]},
-        {"drafted": [4, 4], "kept": 2, "relaxed": [False, False], "z1": [5.0, 5.0], "z2": [1.0, 1.0], "id1": [4, 4], "id2": [2, 2],
-         "emitted": [4, 4, 3]},
+        {
+            "drafted": [],
+            "kept": 0,
+            "relaxed": [],
+            "z1": [],
+            "z2": [],
+            "id1": [],
+            "id2": [],
+            "emitted": [5],
+        },
+        {
+            "drafted": [6, 7],
+            "kept": 1,
+            "relaxed": [True, False],
+            "z1": [12.0, 9.0],
+            "z2": [11.5, None],
+            "id1": [8, 9],
+            "id2": [6, 7],
+            "emitted": [6, 9],
+        },
+        {
+            "drafted": [4, 4],
+            "kept": 2,
+            "relaxed": [False, False],
+            "z1": [5.0, 5.0],
+            "z2": [1.0, 1.0],
+            "id1": [4, 4],
+            "id2": [2, 2],
+            "emitted": [4, 4, 3],
+        },
     ],
     "finished": "2026-11-23T08:00:00+00:00",
-}  # fmt: skip
+}
 SPECULATIVE = {  # of vLLM 0.32.0 with --per-request-spec-decode-metrics detailed
-    "mean_acceptance_length": 13 / 3, "draft_acceptance_rate": 2 / 3, "acceptance_histogram": [1, 0, 0, 0, 0, 2], "num_spec_steps": 3,
-    "num_accepted_draft_tokens": 10, "num_draft_tokens": 15, "num_spec_tokens": 5, "per_step_accepted": [0, 5, 5],
+    "mean_acceptance_length": 13 / 3,
+    "draft_acceptance_rate": 2 / 3,
+    "acceptance_histogram": [1, 0, 0, 0, 0, 2],
+    "num_spec_steps": 3,
+    "num_accepted_draft_tokens": 10,
+    "num_draft_tokens": 15,
+    "num_spec_tokens": 5,
+    "per_step_accepted": [0, 5, 5],
     "per_step_drafted": [5, 5, 5],
-}  # fmt: skip
+}
 VLLM: dict[str, Any] = {
-    "id": "cmpl-2", "object": "text_completion", "created": 1795422080, "model": "spec",
-    "choices": [{"index": 0, "text": "Once upon", "finish_reason": "length", "stop_reason": None, "token_ids": [*range(12)],
-                 "prompt_token_ids": [0, 648]}],
+    "id": "cmpl-2",
+    "object": "text_completion",
+    "created": 1795422080,
+    "model": "spec",
+    "choices": [
+        {
+            "index": 0,
+            "text": "Once upon",
+            "finish_reason": "length",
+            "stop_reason": None,
+            "token_ids": [*range(12)],
+            "prompt_token_ids": [0, 648],
+        }
+    ],
     "usage": {"prompt_tokens": 2, "completion_tokens": 12, "total_tokens": 14},
     "metrics": {"time_to_first_token_ms": None, "speculative_decoding": SPECULATIVE},
-}  # fmt: skip
+}
 SGLANG: dict[str, Any] = {
-    "text": "Hello", "output_ids": [1, 2, 3, 4, 5, 6, 7],
-    "meta_info": {"id": "x", "finish_reason": {"type": "length", "length": 7}, "prompt_tokens": 4, "completion_tokens": 7,
-                  "e2e_latency": 0.5, "spec_accept_rate": 4 / 6, "spec_accept_length": 3.5, "spec_verify_ct": 2,
-                  "spec_num_correct_drafts": 4, "spec_num_proposed_drafts": 6, "spec_correct_drafts_histogram": [0, 1, 0, 1]},
-}  # fmt: skip
+    "text": "Hello",
+    "output_ids": [1, 2, 3, 4, 5, 6, 7],
+    "meta_info": {
+        "id": "x",
+        "finish_reason": {"type": "length", "length": 7},
+        "prompt_tokens": 4,
+        "completion_tokens": 7,
+        "e2e_latency": 0.5,
+        "spec_accept_rate": 4 / 6,
+        "spec_accept_length": 3.5,
+        "spec_verify_ct": 2,
+        "spec_num_correct_drafts": 4,
+        "spec_num_proposed_drafts": 6,
+        "spec_correct_drafts_histogram": [0, 1, 0, 1],
+    },
+}
 LLAMA: dict[str, Any] = {
-    "content": "Hello", "model": "m.gguf", "prompt": "Say hello", "stop_type": "limit", "tokens_evaluated": 9,
+    "content": "Hello",
+    "model": "m.gguf",
+    "prompt": "Say hello",
+    "stop_type": "limit",
+    "tokens_evaluated": 9,
     "generation_settings": {"temperature": 0.5},
-    "timings": {"prompt_n": 9, "prompt_ms": 100.0, "predicted_n": 11, "predicted_ms": 400.0, "draft_n": 20, "draft_n_accepted": 6},
-}  # fmt: skip
+    "timings": {
+        "prompt_n": 9,
+        "prompt_ms": 100.0,
+        "predicted_n": 11,
+        "predicted_ms": 400.0,
+        "draft_n": 20,
+        "draft_n_accepted": 6,
+    },
+}
 LLAMA_METRICS = "".join(
     f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{place} {value}\n"
     for name, place, value in (
-        ("prompt_tokens_total", "", 75), ("prompt_tokens_cached_total", "", 58), ("tokens_predicted_total", "", 29),
-        ("spec_decode_num_draft_tokens_total", "", 12), ("spec_decode_num_accepted_tokens_total", "", 7),
+        ("prompt_tokens_total", "", 75),
+        ("prompt_tokens_cached_total", "", 58),
+        ("tokens_predicted_total", "", 29),
+        ("spec_decode_num_draft_tokens_total", "", 12),
+        ("spec_decode_num_accepted_tokens_total", "", 7),
         ("spec_decode_num_drafts_total", "", 4),
-        *(("spec_decode_num_accepted_tokens_per_pos_total", f'{{position="{at}"}}', n) for at, n in enumerate((4, 3, 0))),
+        *(
+            ("spec_decode_num_accepted_tokens_per_pos_total", f'{{position="{at}"}}', n)
+            for at, n in enumerate((4, 3, 0))
+        ),
     )
-)  # fmt: skip
+)
 METRICS = "".join(  # of two engines
-    f'# TYPE vllm:{name} counter\n'
-    + "".join(f'vllm:{name}_total{{engine="{engine}",model_name="spec"}} {value / 2}\n' for engine in (0, 1))
-    for name, value in (
-        ("spec_decode_num_drafts", 10), ("spec_decode_num_draft_tokens", 50), ("spec_decode_num_accepted_tokens", 30),
-        ("prompt_tokens", 70), ("generation_tokens", 45), ("mars_relaxed_tokens", 4),
+    f"# TYPE vllm:{name} counter\n"
+    + "".join(
+        f'vllm:{name}_total{{engine="{engine}",model_name="spec"}} {value / 2}\n'
+        for engine in (0, 1)
     )
-)  # fmt: skip
+    for name, value in (
+        ("spec_decode_num_drafts", 10),
+        ("spec_decode_num_draft_tokens", 50),
+        ("spec_decode_num_accepted_tokens", 30),
+        ("prompt_tokens", 70),
+        ("generation_tokens", 45),
+        ("mars_relaxed_tokens", 4),
+    )
+)
 METRICS += "".join(
     f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {10 - 2 * place}\n'
     for place in reversed(range(5))
@@ -90,28 +177,52 @@ def only(path: Path) -> tuple[Trace, str]:
     return record.trace, record.comment
 
 
-def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(file: Callable[[Any], Path]) -> None:
+def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(
+    file: Callable[[Any], Path],
+) -> None:
     trace, comment = only(file(json.dumps(LINE) + "\n"))
     summary, config = trace.summary, trace.config
-    assert (config.target.name, config.drafter.kind, config.drafter.k) == ("models/target", "eagle3", 2)
+    assert (config.target.name, config.drafter.kind, config.drafter.k) == (
+        "models/target",
+        "eagle3",
+        2,
+    )
     assert config.drafter.model is not None and config.drafter.model.name == "models/head"
-    assert (config.rule.name, config.rule.parameters, config.seed) == ("mars", {"theta": 0.9}, UNKNOWN)
+    assert (config.rule.name, config.rule.parameters, config.seed) == (
+        "mars",
+        {"theta": 0.9},
+        UNKNOWN,
+    )
     assert (summary.new_tokens, summary.prompt_tokens, summary.steps) == (6, 3, 2)
     assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
     assert summary.tau == 3.0 and summary.acceptance_by_position == (1.0, 0.5)
     assert [token.id for token in trace.tokens] == [5, 6, 9, 4, 4, 3]
     first, second = ([token.outcome.value for token in step.tokens] for step in trace.steps)
-    assert first == ["bonus", "relaxed", "rejected", "recovered"] and second == ["accepted", "accepted", "bonus"]
+    assert first == ["bonus", "relaxed", "rejected", "recovered"] and second == [
+        "accepted",
+        "accepted",
+        "bonus",
+    ]
     _, relaxed, rejected, recovered = trace.steps[0].tokens
-    assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (6, 12.0, 11.5, 0.5, 2)
+    assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (
+        6,
+        12.0,
+        11.5,
+        0.5,
+        2,
+    )
     assert (relaxed.own, relaxed.r) == (8, 11.5 / 12)
     assert (rejected.id, rejected.position, recovered.position) == (7, 2, 2)
     assert [node.outcome for node in trace.steps[0].nodes] == [Outcome.RELAXED, Outcome.REJECTED]
     assert math.isnan(summary.wall_s) and trace.stop_reason is StopReason.UNKNOWN
-    assert comment == "Imported from record.json: a line of mars-vllm. Not known: prompt, text, times."
+    assert (
+        comment == "Imported from record.json: a line of mars-vllm. Not known: prompt, text, times."
+    )
 
 
-def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(file: Callable[[Any], Path]) -> None:
+def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(
+    file: Callable[[Any], Path],
+) -> None:
     trace, _ = only(file(VLLM))
     assert [(step.drafted, step.kept) for step in trace.steps] == [
         (5, 0),
@@ -127,11 +238,16 @@ def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(file: Ca
     assert summary.acceptance_by_position == pytest.approx((2 / 3,) * 5)
     assert summary.acceptance_rate == pytest.approx(2 / 3)
     assert "an answer of vLLM; its own τ is 1 + accepted tokens / passes with a draft" in comment
-    assert comment.endswith("Not known: prompt, token ids, rule, drafter, sampling, margins, relaxed tokens, times.")
+    assert comment.endswith(
+        "Not known: prompt, token ids, rule, drafter, sampling, margins, relaxed tokens, times."
+    )
 
 
 def test_a_chat_and_an_answer_without_metrics_are_read(file: Callable[[Any], Path]) -> None:
-    chat = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}], "usage": None}
+    chat = {
+        "choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}],
+        "usage": None,
+    }
     trace, comment = only(file(chat))
     assert (trace.text, trace.summary.steps, trace.stop_reason) == ("", UNKNOWN, StopReason.EOS)
     assert "without counts of speculative decoding" in comment
@@ -141,10 +257,13 @@ def test_a_chat_and_an_answer_without_metrics_are_read(file: Callable[[Any], Pat
     "names",
     [
         {},
-        {"spec_num_correct_drafts": "spec_accept_token_num", "spec_num_proposed_drafts": "spec_draft_token_num",
-         "spec_correct_drafts_histogram": "spec_accept_histogram"},
+        {
+            "spec_num_correct_drafts": "spec_accept_token_num",
+            "spec_num_proposed_drafts": "spec_draft_token_num",
+            "spec_correct_drafts_histogram": "spec_accept_histogram",
+        },
     ],
-)  # fmt: skip
+)
 def test_the_histogram_of_sglang_is_acceptance_by_position(
     file: Callable[[Any], Path], names: Mapping[str, str]
 ) -> None:
@@ -162,8 +281,16 @@ def test_the_histogram_of_sglang_is_acceptance_by_position(
 def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], Path]) -> None:
     trace, comment = only(file(LLAMA))
     summary = trace.summary
-    assert (trace.text, trace.config.prompt.text, trace.config.sampling.temperature) == ("Hello", "Say hello", 0.5)
-    assert (summary.steps, summary.drafted, summary.acceptance_rate) == (4, 20, 0.3)  # 11 tokens − 1 − 6
+    assert (trace.text, trace.config.prompt.text, trace.config.sampling.temperature) == (
+        "Hello",
+        "Say hello",
+        0.5,
+    )
+    assert (summary.steps, summary.drafted, summary.acceptance_rate) == (
+        4,
+        20,
+        0.3,
+    )  # 11 tokens − 1 − 6
     assert (summary.tau, summary.wall_s, summary.prefill_s) == (2.75, 0.5, 0.1)
     assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
 
@@ -172,10 +299,29 @@ def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], P
     ("row", "text", "prompt_tokens"),
     [
         (LLAMA, "Hello", 9),
-        ({"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"text": "a"}], "usage": {"prompt_tokens": 7}}, "a", 7),
-        ({"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"message": {"content": None}}]}, "", 7),
         (
-            {"choices": [{"message": {"reasoning_content": "so ", "content": "b"}, "finish_reason": "stop"}]},
+            {
+                "timings": {"prompt_n": 1, "cache_n": 6},
+                "choices": [{"text": "a"}],
+                "usage": {"prompt_tokens": 7},
+            },
+            "a",
+            7,
+        ),
+        (
+            {"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"message": {"content": None}}]},
+            "",
+            7,
+        ),
+        (
+            {
+                "choices": [
+                    {
+                        "message": {"reasoning_content": "so ", "content": "b"},
+                        "finish_reason": "stop",
+                    }
+                ]
+            },
             "so b",
             UNKNOWN,
         ),
@@ -192,22 +338,41 @@ def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(
 def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) -> None:
     trace, comment = only(file(METRICS))
     summary = trace.summary
-    assert (summary.steps, summary.drafted, summary.accepted, summary.relaxed) == (UNKNOWN, 50, 26, 4)
+    assert (summary.steps, summary.drafted, summary.accepted, summary.relaxed) == (
+        UNKNOWN,
+        50,
+        26,
+        4,
+    )
     assert (summary.tau, summary.acceptance_rate, summary.new_tokens) == (4.0, 0.6, 45)
     assert summary.acceptance_by_position == (1.0, 0.8, 0.6, 0.4, 0.2)
-    assert "/metrics of vLLM, all answers of the server together" in comment and trace.config.target.name == "spec"
-    trace, comment = only(file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n'))
-    assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (2.5, 0.5, UNKNOWN)
+    assert (
+        "/metrics of vLLM, all answers of the server together" in comment
+        and trace.config.target.name == "spec"
+    )
+    trace, comment = only(
+        file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n')
+    )
+    assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (
+        2.5,
+        0.5,
+        UNKNOWN,
+    )
     for name in ("tv_sum", "kl_sum", "draft_s", "verify_s", "log_likelihood"):
         assert math.isnan(getattr(trace.summary, name)), name
     trace, comment = only(file(LLAMA_METRICS))
     summary = trace.summary
-    assert "/metrics of llama.cpp" in comment and (summary.prompt_tokens, summary.new_tokens) == (75 + 58, 29)
+    assert "/metrics of llama.cpp" in comment and (summary.prompt_tokens, summary.new_tokens) == (
+        75 + 58,
+        29,
+    )
     assert (summary.drafted, summary.rejected, summary.tau) == (12, 5, 1 + 7 / 4)
     assert summary.acceptance_by_position == (1.0, 0.75, 0.0)
 
 
-def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[[Any], Path], url: str) -> None:
+def test_a_file_is_imported_once_and_shown_as_records_of_servers(
+    file: Callable[[Any], Path], url: str
+) -> None:
     hostile = LINE | {"model": "<script>\x00\ud800", "id": "‮"}
     lines = [LINE, hostile, LINE]
     path = file("\n".join(map(json.dumps, lines)) + "\n\n")
@@ -220,7 +385,9 @@ def test_a_file_is_imported_once_and_shown_as_records_of_servers(file: Callable[
         ids = [str(id_) for id_ in store.comparisons()["id"]]
         stored = [store.load(id_) for id_ in ids]
     assert {str(each.source) for each in stored} == {"server"}
-    first = next(each for each in stored if each.runs[0].trace.config.target.name == "models/target")
+    first = next(
+        each for each in stored if each.runs[0].trace.config.target.name == "models/target"
+    )
     assert first.created_at.isoformat() == "2026-11-23T08:00:00+00:00"
     assert repr(first.runs[0].trace) == repr(read_records(path)[0].trace)  # nan is nan
     assert any(each.runs[0].trace.config.target.name == hostile["model"] for each in stored)
@@ -235,7 +402,10 @@ STEP = LINE["steps"][1]
         (json.dumps(LINE) + "\n{]\n", "line 2, cannot be read"),
         (json.dumps(LINE) + '\n{"a": 1}\n', "line 2, cannot be read: it is not a record of"),
         (json.dumps([VLLM, 5]), "entry 2, cannot be read: it is not a record of"),
-        (json.dumps(LINE | {"format": "mars-vllm-2"}), "format is 'mars-vllm-2'; it must be 'mars-vllm-1'"),
+        (
+            json.dumps(LINE | {"format": "mars-vllm-2"}),
+            "format is 'mars-vllm-2'; it must be 'mars-vllm-1'",
+        ),
         (json.dumps(LINE | {"steps": [STEP | {"kept": 3}]}), "do not belong together"),
         (json.dumps(LINE | {"steps": [STEP | {"z1": [1.0]}]}), "do not belong together"),
         (json.dumps(LINE | {"steps": [STEP | {"emitted": ["x"]}]}), "'x' is not a whole number"),
@@ -243,7 +413,10 @@ STEP = LINE["steps"][1]
         (json.dumps(LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}), "is not a number of at most"),
         (json.dumps(LINE | {"temperature": True}), "'True' is not a number"),
         (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a number of JSON"),
-        (json.dumps({key: value for key, value in LINE.items() if key != "rule"}), "it has no field 'rule'"),
+        (
+            json.dumps({key: value for key, value in LINE.items() if key != "rule"}),
+            "it has no field 'rule'",
+        ),
         (json.dumps(VLLM | {"choices": []}), "cannot be read"),
         (json.dumps(VLLM | {"created": 10**15}), "cannot be read"),
         (json.dumps(VLLM | {"usage": {"completion_tokens": -1}}), "'-1' is not a whole number"),
@@ -264,7 +437,9 @@ def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
     bad.write_bytes(content.encode("utf-8", "surrogateescape"))
     assert main(["import", str(good), str(bad), "--database", url]) == 2
     err = capsys.readouterr().err
-    assert message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
+    assert (
+        message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
+    )
     with RunStore(url) as store:
         assert store.count() == 0
 

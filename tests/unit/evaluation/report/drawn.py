@@ -1,4 +1,5 @@
-"""A study with results drawn at random, known to the last number, and a store that has nothing else."""
+"""A study with results drawn at random, known to the last number, and a store that has nothing
+else."""
 
 from __future__ import annotations
 
@@ -29,15 +30,31 @@ LANES = (
 
 def study_plan(items: int = 40, repeats: int = 3, **changed: Any) -> Plan:
     """``items`` sums of two categories, and half as many stories."""
-    sums = tuple(Item(f"sum {n}", (f"{n} + 1 =",), (str(n + 1),), ("small", "large")[n % 2]) for n in range(items))
+    sums = tuple(
+        Item(f"sum {n}", (f"{n} + 1 =",), (str(n + 1),), ("small", "large")[n % 2])
+        for n in range(items)
+    )
     stories = tuple(Item(f"story {n}", (f"Tell {n}.",), ("Once.",)) for n in range(items // 2))
-    suites = (Suite("sums", sums, metrics=(NUMBERS,)), Suite("stories", stories, metrics=(STORIES,)))
-    given: dict[str, Any] = {"name": "drawn", "models": Models("drawn", ModelRef("target"), ModelRef("draft"))}
-    return Plan(**given | {"suites": suites, "lanes": LANES, "temperatures": (0.0, 1.0), "repeats": repeats} | changed)
+    suites = (
+        Suite("sums", sums, metrics=(NUMBERS,)),
+        Suite("stories", stories, metrics=(STORIES,)),
+    )
+    given: dict[str, Any] = {
+        "name": "drawn",
+        "models": Models("drawn", ModelRef("target"), ModelRef("draft")),
+    }
+    return Plan(
+        **given
+        | {"suites": suites, "lanes": LANES, "temperatures": (0.0, 1.0), "repeats": repeats}
+        | changed
+    )
 
 
-def drawn_results(plan: Plan, seed: int = 0, *, harm: float = 0.3, tasks: int | None = None) -> list[StoredResult]:
-    """Lane HARM loses ``harm`` of what strict gets right and writes longer; MARS loses and gains 4 %."""
+def drawn_results(
+    plan: Plan, seed: int = 0, *, harm: float = 0.3, tasks: int | None = None
+) -> list[StoredResult]:
+    """Lane HARM loses ``harm`` of what strict gets right and writes longer; MARS loses and gains 4
+    %."""
     generator, found = np.random.default_rng(seed), []
     ease = generator.uniform(0.4, 1.0, plan.items)
     for number in range(plan.tasks if tasks is None else tasks):
@@ -49,38 +66,57 @@ def drawn_results(plan: Plan, seed: int = 0, *, harm: float = 0.3, tasks: int | 
             loses = {MARS: 0.04, HARM: harm}.get(lane, 0.0)
             part = generator.random() < 2 * loses
             scores = _scores(generator, task.suite, right, loses)
-            result = _result(generator, lane, words + (8 if lane == HARM else 0) + (3 if part else 0), scores)
+            result = _result(
+                generator, lane, words + (8 if lane == HARM else 0) + (3 if part else 0), scores
+            )
             relative = _relative(generator, bool(part), lane)
             found.append(stored(number, lane, result, relative, worker=f"w{number % 2}"))
     return found
 
 
-def stored(task: int, lane: int, result: Result, relative: Relative | None, *, worker: str = "w") -> StoredResult:
+def stored(
+    task: int, lane: int, result: Result, relative: Relative | None, *, worker: str = "w"
+) -> StoredResult:
     at = START + timedelta(seconds=task)
     data = None if relative is None else relative.as_dict()
     return StoredResult(task, lane, (f"run {task} {lane}",), worker, at, result.as_dict(), data)
 
 
-def _scores(generator: np.random.Generator, suite: int, right: float, loses: float) -> dict[str, float]:
+def _scores(
+    generator: np.random.Generator, suite: int, right: float, loses: float
+) -> dict[str, float]:
     if suite == 0:
         lost = right and generator.random() < loses
-        return {NUMBERS: 0.0 if lost else max(right, float(loses == 0.04 and generator.random() < 0.04))}
+        return {
+            NUMBERS: 0.0 if lost else max(right, float(loses == 0.04 and generator.random() < 0.04))
+        }
     value = 0.3 + 0.2 * right + 0.1 * generator.random()
     return {STORIES: value * (1 - loses * generator.random())}
 
 
-def _result(generator: np.random.Generator, lane: int, tokens: int, scores: dict[str, float]) -> Result:
+def _result(
+    generator: np.random.Generator, lane: int, tokens: int, scores: dict[str, float]
+) -> Result:
     steps = tokens if lane == NONE else int(np.ceil(tokens / (3.0 + 0.5 * lane)))
     drafted = 0 if lane == NONE else 5 * steps
     kept = tokens - steps
     return Result(
-        status=Status.COMPLETED, ended=bool(generator.random() < 0.95), prompt_tokens=7, new_tokens=tokens, characters=4 * tokens,
-        steps=steps, drafted=drafted, accepted=kept - kept // 9 * (lane > STRICT), relaxed=kept // 9 * (lane > STRICT),
-        wall_s=0.01 * steps * float(generator.uniform(0.9, 1.1)), tv_sum=0.0 if lane <= STRICT else float(generator.random()),
+        status=Status.COMPLETED,
+        ended=bool(generator.random() < 0.95),
+        prompt_tokens=7,
+        new_tokens=tokens,
+        characters=4 * tokens,
+        steps=steps,
+        drafted=drafted,
+        accepted=kept - kept // 9 * (lane > STRICT),
+        relaxed=kept // 9 * (lane > STRICT),
+        wall_s=0.01 * steps * float(generator.uniform(0.9, 1.1)),
+        tv_sum=0.0 if lane <= STRICT else float(generator.random()),
         log_likelihood=-0.8 * tokens - float(generator.random()),
-        drafted_at=() if lane == NONE else (steps,) * 5, kept_at=() if lane == NONE else tuple(steps // (n + 2) for n in range(5)),
+        drafted_at=() if lane == NONE else (steps,) * 5,
+        kept_at=() if lane == NONE else tuple(steps // (n + 2) for n in range(5)),
         scores=scores,
-    )  # fmt: skip
+    )
 
 
 def _relative(generator: np.random.Generator, part: bool, lane: int) -> Relative:
@@ -102,7 +138,9 @@ class FakeStore:
 
     def study(self, study_id: str) -> StoredStudy:
         done = len({row.task for row in self.found})
-        return StoredStudy(study_id, START, self.plan.name, self.plan.as_dict(), self.plan.tasks, done)
+        return StoredStudy(
+            study_id, START, self.plan.name, self.plan.as_dict(), self.plan.tasks, done
+        )
 
     def results(self, _: str) -> tuple[StoredResult, ...]:
         return tuple(self.found)
@@ -120,6 +158,8 @@ class FakeStore:
     def _record(self, run_id: str, worker: str) -> Any:
         drafter = SimpleNamespace(model=self.plan.models.draft)
         config = SimpleNamespace(
-            environment=self.environment.get(worker, {"device": "cpu"}), target=self.plan.models.target, drafter=drafter
+            environment=self.environment.get(worker, {"device": "cpu"}),
+            target=self.plan.models.target,
+            drafter=drafter,
         )
         return SimpleNamespace(id=run_id, config=config)

@@ -1,4 +1,5 @@
-"""A small stored study of made-up traces, worked off through the store's own methods; no model runs."""
+"""A small stored study of made-up traces, worked off through the store's own methods; no model
+runs."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ MODEL = DrafterConfig("model", ModelRef("demo/draft", "bundled"), 5)
 RULES = ("none", "strict", "mars")
 
 
-def stored_study(store: RunStore, *, tasks: int | None = None, name: str = "small <i>study</i>") -> str:
-    """Two prompts, one hostile, × 2 seeds × 1 temperature in three lanes; one run of the rule failed. ``tasks``: only so many."""
+def stored_study(
+    store: RunStore, *, tasks: int | None = None, name: str = "small <i>study</i>"
+) -> str:
+    """Two prompts, one hostile, × 2 seeds × 1 temperature in three lanes; one run of the rule
+    failed. ``tasks``: only so many."""
     plan = small_plan(name)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     for _ in range(plan.tasks if tasks is None else tasks):
@@ -26,7 +30,13 @@ def stored_study(store: RunStore, *, tasks: int | None = None, name: str = "smal
         task = plan.task(claim.task)
         traces = [_trace(plan, rule, claim.task) for rule in RULES]
         for lane, trace in enumerate(traces):
-            store.save_result(claim, lane, [trace], _result(trace, task.item == 0 or lane < 2).as_dict(), order=lane)
+            store.save_result(
+                claim,
+                lane,
+                [trace],
+                _result(trace, task.item == 0 or lane < 2).as_dict(),
+                order=lane,
+            )
         store.finish_task(claim, {lane: _relative(traces, lane).as_dict() for lane in (0, 2)})
     return study_id
 
@@ -42,25 +52,60 @@ def small_plan(name: str = "small") -> Plan:
         Lane(RuleConfig("mars", {"theta": 0.9}), MODEL),
     )
     models = Models("bundled", ModelRef("demo/target", "bundled"), MODEL.model)
-    return Plan(name, models, (Suite("tales", items, metrics=(METRIC,)),), lanes, (1.0,), repeats=2, max_new_tokens=24)
+    return Plan(
+        name,
+        models,
+        (Suite("tales", items, metrics=(METRIC,)),),
+        lanes,
+        (1.0,),
+        repeats=2,
+        max_new_tokens=24,
+    )
 
 
 def _trace(plan: Plan, rule: str, number: int) -> Trace:
     task = plan.task(number)
     status = Status.FAILED if (rule, number) == ("mars", 3) else Status.COMPLETED
-    return make_trace(rule=rule, new_tokens=24, seed=plan.seed_of(task), prompt=plan.item(task).turns[0], status=status)
+    return make_trace(
+        rule=rule,
+        new_tokens=24,
+        seed=plan.seed_of(task),
+        prompt=plan.item(task).turns[0],
+        status=status,
+    )
 
 
 def _result(trace: Trace, right: bool) -> Result:
     summary = trace.summary
     return Result(
-        trace.status, trace.error, 1, True, summary.prompt_tokens, summary.new_tokens, len(trace.text), summary.steps,
-        summary.drafted, summary.accepted, summary.relaxed, summary.wall_s, summary.prefill_s, summary.draft_s, summary.verify_s,
-        summary.tv_sum, summary.tv_max, summary.kl_sum, summary.log_likelihood, (3, 2), (2, 1), {METRIC: float(right)},
-    )  # fmt: skip
+        trace.status,
+        trace.error,
+        1,
+        True,
+        summary.prompt_tokens,
+        summary.new_tokens,
+        len(trace.text),
+        summary.steps,
+        summary.drafted,
+        summary.accepted,
+        summary.relaxed,
+        summary.wall_s,
+        summary.prefill_s,
+        summary.draft_s,
+        summary.verify_s,
+        summary.tv_sum,
+        summary.tv_max,
+        summary.kl_sum,
+        summary.log_likelihood,
+        (3, 2),
+        (2, 1),
+        {METRIC: float(right)},
+    )
 
 
 def _relative(traces: list[Trace], lane: int) -> Relative:
     found = first_divergence(traces[1], traces[lane])
     cause = str(found.cause) if found else ""
-    return Relative(found is None, lane != 2 or None, found.position if found else None, cause, 0.5, 0.6, 0.7)
+    return Relative(
+        found is None, lane != 2 or None, found.position if found else None, cause, 0.5, 0.6, 0.7
+    )

@@ -1,4 +1,5 @@
-"""What a report warns of, each from a study made to show it; votes and judgements; the store itself."""
+"""What a report warns of, each from a study made to show it; votes and judgements; the store
+itself."""
 
 from __future__ import annotations
 
@@ -18,13 +19,24 @@ from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, DraftMode
 from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
 from tests.traces import make_trace
-from tests.unit.evaluation.report.drawn import HARM, LANES, MARS, NONE, STRICT, FakeStore, drawn_results, study_plan
+from tests.unit.evaluation.report.drawn import (
+    HARM,
+    LANES,
+    MARS,
+    NONE,
+    STRICT,
+    FakeStore,
+    drawn_results,
+    study_plan,
+)
 
 PLAN = study_plan(items=6, repeats=2, temperatures=(0.0,))
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def reported(results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any) -> Report:
+def reported(
+    results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any
+) -> Report:
     found = drawn_results(plan) if results is None else results
     return measure(FakeStore(plan, found, **changed), "study", resamples=100)  # type: ignore[arg-type]
 
@@ -33,7 +45,9 @@ def changed(
     lane: int, data: dict[str, Any] | None = None, relative: dict[str, Any] | None = None
 ) -> list[StoredResult]:
     def change(row: StoredResult) -> StoredResult:
-        return replace(row, data=row.data | (data or {}), relative=(row.relative or {}) | (relative or {}))
+        return replace(
+            row, data=row.data | (data or {}), relative=(row.relative or {}) | (relative or {})
+        )
 
     return [change(row) if row.lane == lane else row for row in drawn_results(PLAN)]
 
@@ -43,7 +57,10 @@ def said(report: Report, words: str) -> list[str]:
 
 
 def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
-    (found,) = said(reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))), "also writes longer texts")
+    (found,) = said(
+        reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))),
+        "also writes longer texts",
+    )
     assert f"{LANES[HARM].name} on sums at temperature 0 (τ × " in found
     assert not any(f"{name} on sums" in found for name in ("strict", "none"))
 
@@ -58,21 +75,37 @@ def test_many_comparisons_and_few_prompts_are_named() -> None:
 @pytest.mark.parametrize(
     ("lane", "data", "relative", "sentence"),
     [
-        (NONE, None, {"same": False, "cause": "numeric", "divergence": 3}, "18 of .* do so at a numeric tie"),
+        (
+            NONE,
+            None,
+            {"same": False, "cause": "numeric", "divergence": 3},
+            "18 of .* do so at a numeric tie",
+        ),
         (STRICT, None, {"same_as_none": False}, "strict differs from none in 18 of 18 runs"),
-        (MARS, {"ended": False}, None, r"max_new_tokens 256 cut 100 % of the texts of mars\(theta=0.9\)"),
+        (
+            MARS,
+            {"ended": False},
+            None,
+            r"max_new_tokens 256 cut 100 % of the texts of mars\(theta=0.9\)",
+        ),
     ],
 )
 def test_what_is_odd_in_a_lane_is_told(lane: int, data: Any, relative: Any, sentence: str) -> None:
-    assert any(re.match(sentence, each) for each in reported(changed(lane, data, relative)).warnings)
+    assert any(
+        re.match(sentence, each) for each in reported(changed(lane, data, relative)).warnings
+    )
     assert not any(re.match(sentence, each) for each in reported().warnings)
 
 
 def test_strict_on_sampled_drafts_may_differ_from_none() -> None:
     sampled = DrafterConfig("model", mode=DraftMode.SAMPLED)
-    lanes = tuple(lane if lane.drafter.kind == "none" else replace(lane, drafter=sampled) for lane in LANES)
+    lanes = tuple(
+        lane if lane.drafter.kind == "none" else replace(lane, drafter=sampled) for lane in LANES
+    )
     plan = replace(PLAN, lanes=lanes)
-    assert not said(reported(changed(STRICT, relative={"same_as_none": False}), plan), "differs from none")
+    assert not said(
+        reported(changed(STRICT, relative={"same_as_none": False}), plan), "differs from none"
+    )
 
 
 def test_suites_without_scores_have_no_verdict_and_say_so() -> None:
@@ -88,7 +121,10 @@ def test_several_devices_are_told_and_two_cards_of_one_kind_are_not() -> None:
         "w1": {"device": "cuda:1 (H200)", "dtype": "bfloat16"},
     }
     report = reported(environment=cards)
-    assert report.environment == {"device": "cuda:0 (H200); cuda:1 (H200)", "dtype": "float32; bfloat16"}
+    assert report.environment == {
+        "device": "cuda:0 (H200); cuda:1 (H200)",
+        "dtype": "float32; bfloat16",
+    }
     assert said(report, "several values of dtype (float32; bfloat16)")
     assert not said(report, "several values of device")
 
@@ -98,7 +134,9 @@ def test_a_plan_without_none_says_what_is_missing() -> None:
     results = [replace(row, lane=row.lane - 1) for row in drawn_results(PLAN) if row.lane]
     report = reported(results, plan)
     assert said(report, "no lane none")
-    assert {repr((*row.speedup, *row.speedup_mean)) for row in report.measured} == {repr((math.nan,) * 6)}
+    assert {repr((*row.speedup, *row.speedup_mean)) for row in report.measured} == {
+        repr((math.nan,) * 6)
+    }
 
 
 def vote(choice: Choice, left: str, right: str) -> StoredVote:
@@ -108,10 +146,14 @@ def vote(choice: Choice, left: str, right: str) -> StoredVote:
 def test_votes_between_strict_and_a_rule_of_the_plan_join_in() -> None:
     mars = LANES[MARS].name
     cast = (
-        vote(Choice.LEFT, "strict", mars), vote(Choice.LEFT, mars, "strict"), vote(Choice.RIGHT, "strict", mars),
-        vote(Choice.TIE, mars, "strict"), vote(Choice.BOTH_BAD, mars, "strict"),
-        vote(Choice.LEFT, "strict", "fly"), vote(Choice.LEFT, mars, "none"),
-    )  # fmt: skip
+        vote(Choice.LEFT, "strict", mars),
+        vote(Choice.LEFT, mars, "strict"),
+        vote(Choice.RIGHT, "strict", mars),
+        vote(Choice.TIE, mars, "strict"),
+        vote(Choice.BOTH_BAD, mars, "strict"),
+        vote(Choice.LEFT, "strict", "fly"),
+        vote(Choice.LEFT, mars, "none"),
+    )
     (row,) = reported(cast=cast).votes
     assert (row.rule, row.wins, row.losses, row.ties) == (mars, 2, 1, 2)
     assert row.share == pytest.approx((2 / 3, *wilson(2, 3)))
@@ -122,8 +164,19 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
         return StoredJudgement(task, MARS, swapped, AT, "judge", choice, "")
 
     rule, baseline, tie = Preferred.RULE, Preferred.BASELINE, Preferred.TIE
-    answers = [(rule, rule), (rule, baseline), (baseline, baseline), (rule, rule), (tie, tie), (rule, tie)]
-    given = [judgement(task, bool(at), one) for task, both in enumerate(answers) for at, one in enumerate(both)]
+    answers = [
+        (rule, rule),
+        (rule, baseline),
+        (baseline, baseline),
+        (rule, rule),
+        (tie, tie),
+        (rule, tie),
+    ]
+    given = [
+        judgement(task, bool(at), one)
+        for task, both in enumerate(answers)
+        for at, one in enumerate(both)
+    ]
     (row,) = reported(judged=(*given, judgement(9, False, rule))).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)

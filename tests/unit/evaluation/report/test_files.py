@@ -1,4 +1,5 @@
-"""The files of a stored study: the CSV has every result with what its statistics rest on, and the report is written whole."""
+"""The files of a stored study: the CSV has every result with what its statistics rest on, and the
+report is written whole."""
 
 from __future__ import annotations
 
@@ -46,18 +47,27 @@ def study(store: RunStore) -> str:
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
     rows, plan = parsed(csv_text(results_table(store, study))), small_plan()
-    assert [(row["task"], row["lane"]) for row in rows] == [(task, lane) for task in "0123" for lane in "012"]
+    assert [(row["task"], row["lane"]) for row in rows] == [
+        (task, lane) for task in "0123" for lane in "012"
+    ]
     for row, stored in zip(rows, store.results(study), strict=True):
         result = read_result(stored.data)
         assert float(row["wall_s"]) == result.wall_s and int(row["new_tokens"]) == result.new_tokens
-        assert int(row["steps"]) == result.steps and float(row[f"score:{METRIC}"]) == result.scores[METRIC]
+        assert (
+            int(row["steps"]) == result.steps
+            and float(row[f"score:{METRIC}"]) == result.scores[METRIC]
+        )
         assert json.loads(row["kept_at"]) == list(result.kept_at)
         assert float(row["kl_sum"]) == result.kl_sum
         assert int(row["seed"]) == plan.seed_of(plan.task(stored.task))
         assert row["baseline_lane"] == ("" if stored.lane == 1 else "1")
         assert json.loads(row["run_ids"]) == list(stored.run_ids)
     assert rows[-1]["status"] == "failed" and rows[-1]["error"]
-    assert [row["same"] for row in rows[:3]] == ["true", "", "true" if rows[2]["divergence"] == "" else "false"]
+    assert [row["same"] for row in rows[:3]] == [
+        "true",
+        "",
+        "true" if rows[2]["divergence"] == "" else "false",
+    ]
     assert {row["item"][:10] for row in rows} == {"one", "</td><scri"}
 
 
@@ -70,27 +80,46 @@ def test_measured_csv_has_every_score_with_its_interval() -> None:
     measured = next(row for row in report.measured if row.group == "gsm8k" and row.lane == 2)
     score = measured.scores[EXACT]
     assert [float(found[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(score.recovery)
-    assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup_mean)
-    assert found["outcome"] == "not supported" and found["lost"] == str(score.mcnemar.lost if score.mcnemar else "")
+    assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
+        measured.speedup_mean
+    )
+    assert found["outcome"] == "not supported" and found["lost"] == str(
+        score.mcnemar.lost if score.mcnemar else ""
+    )
     assert math.isclose(float(found["margin"]), 0.98)
 
 
 def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
     report = make_report()
     head = [head.text for head, _ in LIKENESS]
-    for tree, kinds in ((None, {"exact": "", "bound": "≤ "}), (TreeShape(12, 3, 4), {"exact": "", "missing": ""})):
+    for tree, kinds in (
+        (None, {"exact": "", "bound": "≤ "}),
+        (TreeShape(12, 3, 4), {"exact": "", "missing": ""}),
+    ):
         drafter = DrafterConfig("eagle3", tree=tree)
         lanes = tuple(
             replace(lane, rule=RuleConfig(rule), drafter=drafter)
             for lane, rule in zip(report.plan.lanes[1:3], ("strict", "lenience"), strict=True)
         )
-        changed = replace(report, plan=replace(report.plan, lanes=(report.plan.lanes[0], *lanes), temperatures=(1.0,)))
+        changed = replace(
+            report,
+            plan=replace(report.plan, lanes=(report.plan.lanes[0], *lanes), temperatures=(1.0,)),
+        )
         rows = [replace(report.measured[lane], lane=lane, temperature=1.0) for lane in (1, 2)]
-        changed = replace(changed, measured=tuple(rows), prompts=(replace(report.prompts[0], lane=2, temperature=1.0),))
+        changed = replace(
+            changed,
+            measured=tuple(rows),
+            prompts=(replace(report.prompts[0], lane=2, temperature=1.0),),
+        )
         said = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
         assert said == set(kinds)
-        cells = [LIKENESS[head.index("TV per token")][1](Row(each, changed.plan.lanes[each.lane])) for each in rows]
-        assert [cell.text.startswith("≤") for cell in cells] == [bool(mark) for mark in kinds.values()]
+        cells = [
+            LIKENESS[head.index("TV per token")][1](Row(each, changed.plan.lanes[each.lane]))
+            for each in rows
+        ]
+        assert [cell.text.startswith("≤") for cell in cells] == [
+            bool(mark) for mark in kinds.values()
+        ]
         (prompt,) = parsed(csv_text(prompts_table(changed)))
         assert prompt["tv_kind"] == [*kinds][1]
 
@@ -100,7 +129,14 @@ def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) 
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     report = replace(make_report(), id=study, prompts=(replace(first, worst=(runs[0], runs[1])),))
     paths = write_report(store, report, tmp_path / "new" / "folder")
-    names = ["report.html", "report.md", "results.csv", "measured.csv", "prompts.csv", "report-chart-1-parameter.svg"]
+    names = [
+        "report.html",
+        "report.md",
+        "results.csv",
+        "measured.csv",
+        "prompts.csv",
+        "report-chart-1-parameter.svg",
+    ]
     assert {path.name for path in paths} >= set(names)
     assert all(path.stat().st_size for path in paths)
     texts = [record.text for record in store.records(runs)]
@@ -108,15 +144,22 @@ def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) 
     assert "mq-side" in page and texts[0][:12] in page
 
 
-def test_markdown_names_the_charts_beside_it_and_old_ones_go(store: RunStore, tmp_path: Path) -> None:
+def test_markdown_names_the_charts_beside_it_and_old_ones_go(
+    store: RunStore, tmp_path: Path
+) -> None:
     (tmp_path / "results-chart-9-parameter.svg").write_text("old")
     (tmp_path / "other.svg").write_text("kept")
     paths = write_markdown(make_report(), tmp_path / "results.md")
-    assert {path.name for path in tmp_path.iterdir()} == {*(path.name for path in paths), "other.svg"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(path.name for path in paths),
+        "other.svg",
+    }
     text = (tmp_path / "results.md").read_text("utf-8")
     assert all(f"(<{path.name}>)" in text for path in paths[1:])
     assert "texts of these runs" not in text
-    write_markdown(replace(make_report(), prompts=make_report().prompts[:1]), tmp_path / "results.md", store)
+    write_markdown(
+        replace(make_report(), prompts=make_report().prompts[:1]), tmp_path / "results.md", store
+    )
     assert "no longer in the database" in (tmp_path / "results.md").read_text("utf-8")
     assert "![" not in markdown_of(make_report())
 
@@ -126,7 +169,9 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None
     _, *pictures = write_markdown(make_report(), path)
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text("utf-8"))
     images = [each for token in tokens for each in token.children or [] if each.type == "image"]
-    assert [unquote(str(image.attrGet("src"))) for image in images] == [picture.name for picture in pictures]
+    assert [unquote(str(image.attrGet("src"))) for image in images] == [
+        picture.name for picture in pictures
+    ]
 
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, None), (True, "on"), (False, "off")])
@@ -139,8 +184,17 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     assert (options.rules, options.thinking) == ("none,strict,mars,typical", word)
     assert (options.drafter, options.tree) == ("model,eagle3", "12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
-    assert (options.suite, options.seeds, options.temperature) == (["data/gsm8k.jsonl", "data/<news>.jsonl"], 3, "0,1")
-    assert (options.max_new_tokens, options.margin, options.stop, options.name) == (64, 0.98, ["###"], plan.name)
+    assert (options.suite, options.seeds, options.temperature) == (
+        ["data/gsm8k.jsonl", "data/<news>.jsonl"],
+        3,
+        "0,1",
+    )
+    assert (options.max_new_tokens, options.margin, options.stop, options.name) == (
+        64,
+        0.98,
+        ["###"],
+        plan.name,
+    )
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:

@@ -1,4 +1,5 @@
-"""HTML, Markdown and charts of a report: what must stand in them, and that no text becomes markup."""
+"""HTML, Markdown and charts of a report: what must stand in them, and that no text becomes
+markup."""
 
 from __future__ import annotations
 
@@ -18,10 +19,49 @@ from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "main", "nav", "a", "h1", "h2", "h3", "p", "ul", "li", "section", "div", "table",
-    "thead", "tbody", "tr", "th", "td", "small", "pre", "span", "mark", "details", "summary", "figure", "figcaption", "fieldset", "legend",
-    "label", "input", "svg", "g", "path", "text", "circle", "polygon", "polyline",
-}  # fmt: skip
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "main",
+    "nav",
+    "a",
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "ul",
+    "li",
+    "section",
+    "div",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "small",
+    "pre",
+    "span",
+    "mark",
+    "details",
+    "summary",
+    "figure",
+    "figcaption",
+    "fieldset",
+    "legend",
+    "label",
+    "input",
+    "svg",
+    "g",
+    "path",
+    "text",
+    "circle",
+    "polygon",
+    "polyline",
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +71,17 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def whole(report: Report) -> Document:
-    texts = {row.worst: Texts(f"same {HOSTILE}", f"same {HOSTILE}, other ``` </pre>") for row in report.prompts[:3]}
+    texts = {
+        row.worst: Texts(f"same {HOSTILE}", f"same {HOSTILE}, other ``` </pre>")
+        for row in report.prompts[:3]
+    }
     return document(report, texts)
 
 
 def _tables(whole: Document) -> list[Table]:
-    return [block for section in whole.sections for block in section.blocks if isinstance(block, Table)]
+    return [
+        block for section in whole.sections for block in section.blocks if isinstance(block, Table)
+    ]
 
 
 def test_html_holds_no_element_of_a_text_and_fetches_nothing(whole: Document) -> None:
@@ -64,16 +109,33 @@ def test_markdown_shows_hostile_texts_as_text(whole: Document) -> None:
     assert not [
         token
         for token in tokens
-        if token.type in ("html_block", "html_inline", "link_open", "em_open", "code_inline", "s_open")
+        if token.type
+        in ("html_block", "html_inline", "link_open", "em_open", "code_inline", "s_open")
     ]
-    assert all(token.attrGet("src").startswith("chart-") for token in tokens if token.type == "image")
+    assert all(
+        token.attrGet("src").startswith("chart-") for token in tokens if token.type == "image"
+    )
     shown = "".join(token.content for token in tokens if token.type in ("text", "fence"))
     assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in shown
 
 
 @pytest.mark.parametrize(
-    "text", [HOSTILE, "# a", "1. a", "12) a", "- a", "---", "===", "+ a", "> a", "a_b_ *c* ~~d~~ $e$ \\", "&amp; <b>", "![x](y)"]
-)  # fmt: skip
+    "text",
+    [
+        HOSTILE,
+        "# a",
+        "1. a",
+        "12) a",
+        "- a",
+        "---",
+        "===",
+        "+ a",
+        "> a",
+        "a_b_ *c* ~~d~~ $e$ \\",
+        "&amp; <b>",
+        "![x](y)",
+    ],
+)
 def test_escaped_text_reads_as_it_was(text: str) -> None:
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(escaped(text))
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
@@ -90,7 +152,11 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
 
 def test_templates_write_nothing_that_is_not_escaped() -> None:
     """Whatever a template forgets: a value in it is text, in HTML and in Markdown."""
-    hostile = Document("<b>", ("<i>*a*</i>",), (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),))
+    hostile = Document(
+        "<b>",
+        ("<i>*a*</i>",),
+        (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),),
+    )
     page, text = html(hostile), markdown(hostile)
     for markup in ("<b>", "<i>", "<u>"):
         assert markup not in page and markup not in text
@@ -108,14 +174,18 @@ def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
 def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -> None:
     """Also where a rule with a high recovery, of few prompts, is not supported."""
     rows = [
-        row for row in report.measured if row.group in report.whole_groups and row.main_score and row.main_score.verdict
+        row
+        for row in report.measured
+        if row.group in report.whole_groups and row.main_score and row.main_score.verdict
     ]
     best = max(rows, key=lambda row: row.main_score.recovery.value)  # type: ignore[union-attr]
     (name, score), *rest = best.scores.items()
     assert score.verdict is not None
     failed = replace(score, verdict=replace(score.verdict, outcome=Outcome.NOT_SUPPORTED))
     changed = replace(best, scores={name: failed, **dict(rest)})
-    report = replace(report, measured=tuple(changed if row is best else row for row in report.measured))
+    report = replace(
+        report, measured=tuple(changed if row is best else row for row in report.measured)
+    )
     whole = document(report, {})
     assert [section.name for section in whole.sections][:3] == ["verdict", "warnings", "table"]
     table = _tables(whole)[0]
@@ -126,11 +196,16 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     assert all(warning in html(whole).replace("&#39;", "'") for warning in report.warnings)
 
 
-def test_every_measured_number_has_its_interval_and_its_amount(whole: Document, report: Report) -> None:
+def test_every_measured_number_has_its_interval_and_its_amount(
+    whole: Document, report: Report
+) -> None:
     speed = next(section for section in whole.sections if section.name == "speed").blocks[0]
     assert isinstance(speed, Table)
     heads = [f"{head.group} {head.text}".strip() for head in speed.heads]
-    assert "Speed-up over none ratio of means" in heads and "Speed-up over none mean of ratios" in heads
+    assert (
+        "Speed-up over none ratio of means" in heads
+        and "Speed-up over none mean of ratios" in heads
+    )
     row = dict(zip(heads, speed.rows[2], strict=True))
     first = report.measured[2]
     assert row["n"].text == f"{first.prompts} × {first.seeds}"
@@ -157,7 +232,10 @@ def test_a_study_without_results_has_a_report(report: Report) -> None:
 def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
     page = html(whole)
     assert page.count('class="mq-opened"') == 20
-    assert "<mark>, other ``` &lt;/pre&gt;</mark>" in page and '<mark class="mq-end">ends here</mark>' in page
+    assert (
+        "<mark>, other ``` &lt;/pre&gt;</mark>" in page
+        and '<mark class="mq-end">ends here</mark>' in page
+    )
     assert page.count(GONE) == 17
 
 
@@ -169,11 +247,19 @@ def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
         root = ElementTree.fromstring(written)
         titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
         assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
-        assert written.count('stroke-opacity="0.6"') == (8 if "parameter" in picture.name else 0), "lines"
+        assert written.count('stroke-opacity="0.6"') == (8 if "parameter" in picture.name else 0), (
+            "lines"
+        )
         (level,) = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
-        assert level == ("H" if "parameter" in picture.name else "V") and written.count(">margin 98 %<") == 1
+        assert (
+            level == ("H" if "parameter" in picture.name else "V")
+            and written.count(">margin 98 %<") == 1
+        )
         assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
-        assert all(re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "") for title in titles)
+        assert all(
+            re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "")
+            for title in titles
+        )
         assert "nan" not in written
 
 
@@ -183,9 +269,15 @@ def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
     def drafters(kind: str) -> str:
         plan = report.plan
         lanes = tuple(lane for lane in plan.lanes if lane.drafter.kind in ("none", kind))
-        return document(replace(report, plan=replace(plan, lanes=lanes), measured=(), prompts=()), {}).facts[1]
+        return document(
+            replace(report, plan=replace(plan, lanes=lanes), measured=(), prompts=()), {}
+        ).facts[1]
 
-    assert document(report, {}).facts[1].startswith("demo/target, drafts by demo/draft and demo/eagle3; 11 lanes;")
+    assert (
+        document(report, {})
+        .facts[1]
+        .startswith("demo/target, drafts by demo/draft and demo/eagle3; 11 lanes;")
+    )
     assert drafters("model").startswith("demo/target, drafts by demo/draft; 6 lanes;")
     assert drafters("eagle3").startswith("demo/target, drafts by demo/eagle3; 6 lanes;")
 

@@ -1,4 +1,5 @@
-"""Every number of a report, computed once more from the single results by pandas, SciPy and plain loops."""
+"""Every number of a report, computed once more from the single results by pandas, SciPy and plain
+loops."""
 
 from __future__ import annotations
 
@@ -55,10 +56,16 @@ def measured(results: Any, **changed: Any) -> Report:
 
 
 def row_of(report: Report, lane: int, group: str = "sums", temperature: float = 1.0) -> Measured:
-    return next(one for one in report.measured if (one.group, one.temperature, one.lane) == (group, temperature, lane))
+    return next(
+        one
+        for one in report.measured
+        if (one.group, one.temperature, one.lane) == (group, temperature, lane)
+    )
 
 
-def lanes_of(frame: pd.DataFrame, *lanes: int, suite: int = 0, temperature: float = 1.0) -> list[pd.DataFrame]:
+def lanes_of(
+    frame: pd.DataFrame, *lanes: int, suite: int = 0, temperature: float = 1.0
+) -> list[pd.DataFrame]:
     part = frame[(frame.suite == suite) & (frame.temperature == temperature)]
     return [part[part.lane == lane].set_index("task") for lane in lanes]
 
@@ -66,7 +73,12 @@ def lanes_of(frame: pd.DataFrame, *lanes: int, suite: int = 0, temperature: floa
 def test_every_group_temperature_and_lane_has_a_row_in_order(report: Report) -> None:
     found = [(row.group, row.temperature, row.lane) for row in report.measured]
     groups = ("sums", "sums/small", "sums/large", "stories", ALL)
-    assert found == [(group, temperature, lane) for group in groups for temperature in (0.0, 1.0) for lane in range(4)]
+    assert found == [
+        (group, temperature, lane)
+        for group in groups
+        for temperature in (0.0, 1.0)
+        for lane in range(4)
+    ]
 
 
 @pytest.mark.parametrize("lane", [NONE, MARS, HARM])
@@ -86,7 +98,8 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         "speedup_strict": rate(mine) / rate(strict),
         "speedup_strict_mean": (rates(mine) / rates(strict)).mean(),
         "tau": mine.new_tokens.sum() / mine.steps.sum(),
-        "tau_ratio": (mine.new_tokens.sum() / mine.steps.sum()) / (strict.new_tokens.sum() / strict.steps.sum()),
+        "tau_ratio": (mine.new_tokens.sum() / mine.steps.sum())
+        / (strict.new_tokens.sum() / strict.steps.sum()),
         "length_ratio": mine.new_tokens.sum() / strict.new_tokens.sum(),
         "same": mine.same.mean(),
         "same_as_none": mine.same_as_none.mean(),
@@ -108,74 +121,129 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
     }
     assert {name: getattr(row, name) for name in plain} == pytest.approx(plain)
     if lane != NONE:
-        assert row.acceptance_rate == pytest.approx((mine.accepted + mine.relaxed).sum() / mine.drafted.sum())
+        assert row.acceptance_rate == pytest.approx(
+            (mine.accepted + mine.relaxed).sum() / mine.drafted.sum()
+        )
         kept, drafted = np.array(mine.kept_at.to_list()), np.array(mine.drafted_at.to_list())
-        assert row.acceptance_by_position == pytest.approx(tuple(kept.sum(axis=0) / drafted.sum(axis=0)))
+        assert row.acceptance_by_position == pytest.approx(
+            tuple(kept.sum(axis=0) / drafted.sum(axis=0))
+        )
 
 
 @pytest.mark.parametrize(("lane", "suite"), [(MARS, 0), (HARM, 1)])
-def test_intervals_are_scipys_bootstrap_of_prompts(report: Report, frame: pd.DataFrame, lane: int, suite: int) -> None:
+def test_intervals_are_scipys_bootstrap_of_prompts(
+    report: Report, frame: pd.DataFrame, lane: int, suite: int
+) -> None:
     """With SciPy's own paired bootstrap and the same generator, to the last digit."""
     metric, group = ((NUMBERS, "sums"), (STORIES, "stories"))[suite]
     fields = ["new_tokens", "wall_s", "steps", metric]
-    tables = [part.groupby("item")[fields].sum() for part in lanes_of(frame, lane, STRICT, NONE, suite=suite)]
+    tables = [
+        part.groupby("item")[fields].sum()
+        for part in lanes_of(frame, lane, STRICT, NONE, suite=suite)
+    ]
     samples = tuple(table[name].to_numpy(float) for table in tables for name in fields)
 
     def statistic(*columns: Any, axis: int) -> Any:
-        tokens, wall, steps, score, strict_tokens, _, strict_steps, strict_score, none_tokens, none_wall, *_ = (
-            column.sum(axis) for column in columns
+        (
+            tokens,
+            wall,
+            steps,
+            score,
+            strict_tokens,
+            _,
+            strict_steps,
+            strict_score,
+            none_tokens,
+            none_wall,
+            *_,
+        ) = (column.sum(axis) for column in columns)
+        return np.stack(
+            [
+                (tokens / wall) / (none_tokens / none_wall),
+                (tokens / steps) / (strict_tokens / strict_steps),
+                tokens / strict_tokens,
+                score / strict_score,
+                (score - strict_score) / (3 * len(tables[0])),
+            ]
         )
-        return np.stack([
-            (tokens / wall) / (none_tokens / none_wall), (tokens / steps) / (strict_tokens / strict_steps), tokens / strict_tokens,
-            score / strict_score, (score - strict_score) / (3 * len(tables[0])),
-        ])  # fmt: skip
 
     level = 1 - 2 * tail_level(len(tables[0]))
     found = bootstrap(
-        samples, statistic, paired=True, vectorized=True, method="percentile", n_resamples=500, confidence_level=level,
+        samples,
+        statistic,
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=500,
+        confidence_level=level,
         rng=np.random.default_rng(0),
-    ).confidence_interval  # fmt: skip
+    ).confidence_interval
     row = row_of(report, lane, group)
     score = row.scores[metric]
-    mine = [row.speedup, row.tau_ratio, row.length_ratio, score.recovery_bootstrap, score.difference]
+    mine = [
+        row.speedup,
+        row.tau_ratio,
+        row.length_ratio,
+        score.recovery_bootstrap,
+        score.difference,
+    ]
     assert [one.low for one in mine] == pytest.approx(found.low, rel=1e-9)
     assert [one.high for one in mine] == pytest.approx(found.high, rel=1e-9)
 
 
 @pytest.mark.parametrize("lane", [MARS, HARM])
-def test_right_answers_are_counted_and_tested_in_pairs(report: Report, frame: pd.DataFrame, lane: int) -> None:
+def test_right_answers_are_counted_and_tested_in_pairs(
+    report: Report, frame: pd.DataFrame, lane: int
+) -> None:
     score, (mine, strict) = row_of(report, lane).scores[NUMBERS], lanes_of(frame, lane, STRICT)
     gained, lost = ((mine[NUMBERS] - strict[NUMBERS]) == sign for sign in (1, -1))
     assert score.runs == 120
-    assert (score.value.value, score.baseline.value) == pytest.approx((mine[NUMBERS].mean(), strict[NUMBERS].mean()))
+    assert (score.value.value, score.baseline.value) == pytest.approx(
+        (mine[NUMBERS].mean(), strict[NUMBERS].mean())
+    )
     assert score.recovery.value == pytest.approx(mine[NUMBERS].sum() / strict[NUMBERS].sum())
     assert score.mcnemar
     assert (score.mcnemar.gained, score.mcnemar.lost) == (gained.sum(), lost.sum())
-    assert score.mcnemar.p == pytest.approx(binomtest(int(gained.sum()), int(gained.sum() + lost.sum())).pvalue)
+    assert score.mcnemar.p == pytest.approx(
+        binomtest(int(gained.sum()), int(gained.sum() + lost.sum())).pvalue
+    )
     assert score.recovery.low < score.recovery.value < score.recovery.high
 
 
 @pytest.mark.parametrize("lane", [MARS, HARM])
-def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(lane: int) -> None:
+def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(
+    lane: int,
+) -> None:
     """From results.csv alone, as docs/statistics.md says it."""
-    store: Any = FakeStore(plan := study_plan(items=60, repeats=2, temperatures=(0.0,)), drawn_results(plan))
+    store: Any = FakeStore(
+        plan := study_plan(items=60, repeats=2, temperatures=(0.0,)), drawn_results(plan)
+    )
     table = pd.read_csv(io.StringIO(csv_text(results_table(store, "study"))))
-    by = table[table.suite == "sums"].pivot(index=["lane", "item"], columns="repeat", values=f"score:{NUMBERS}")
+    by = table[table.suite == "sums"].pivot(
+        index=["lane", "item"], columns="repeat", values=f"score:{NUMBERS}"
+    )
     rule, strict = by.loc[lane], by.loc[STRICT]
     gained, lost = (int(((rule - strict) == sign).to_numpy().sum()) for sign in (1, -1))
     both, n = int((rule * strict).to_numpy().sum()), len(rule)
     r, b = rule.sum(axis=1), strict.sum(axis=1)
     seen = r.sum() / b.sum()
-    effect = (((r - seen * b) ** 2).sum() + (b**2).sum() / n) / (seen * (gained + lost) + b.sum() / n)
+    effect = (((r - seen * b) ** 2).sum() + (b**2).sum() / n) / (
+        seen * (gained + lost) + b.sum() / n
+    )
 
     def deviation(ratio: float) -> float:
         def loss(more: float) -> float:
             cells = (ratio - (1 + ratio) * more, more, 1 - ratio + ratio * more)
-            return -sum(c * math.log(max(cell, 1e-300)) for c, cell in zip((both, gained, lost), cells, strict=True))
+            return -sum(
+                c * math.log(max(cell, 1e-300))
+                for c, cell in zip((both, gained, lost), cells, strict=True)
+            )
 
         ends = (max(0.0, 1 - 1 / ratio), ratio / (1 + ratio))
         more = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
-        return math.sqrt(max(1, effect) * (both + gained + lost) * ratio * (more + 1 - ratio + ratio * more))
+        return math.sqrt(
+            max(1, effect) * (both + gained + lost) * ratio * (more + 1 - ratio + ratio * more)
+        )
 
     def excess(ratio: float) -> float:
         return abs(r.sum() - ratio * b.sum()) / deviation(ratio) - norm.ppf(0.975)
@@ -185,7 +253,11 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     assert found.recovery == pytest.approx(expected, rel=1e-4)
     assert found.verdict
     assert found.verdict.outcome is (
-        Outcome.SUPPORTED if expected[1] >= 0.98 else Outcome.NOT_SUPPORTED if expected[2] < 0.98 else Outcome.TOO_FEW
+        Outcome.SUPPORTED
+        if expected[1] >= 0.98
+        else Outcome.NOT_SUPPORTED
+        if expected[2] < 0.98
+        else Outcome.TOO_FEW
     )
 
 
@@ -202,7 +274,9 @@ def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
     assert strict.recovery == Interval(1, 1, 1) == none.recovery_none
 
 
-def test_all_suites_together_score_every_item_by_its_own_metric(report: Report, frame: pd.DataFrame) -> None:
+def test_all_suites_together_score_every_item_by_its_own_metric(
+    report: Report, frame: pd.DataFrame
+) -> None:
     scores = row_of(report, MARS, ALL).scores
     assert list(scores) == ["main", NUMBERS, STORIES]
     mine = frame[(frame.lane == MARS) & (frame.temperature == 1)]
@@ -223,9 +297,13 @@ def test_holm_corrects_suites_main_metrics_only(report: Report) -> None:
     assert tests[smallest].p_holm == pytest.approx(4 * tests[smallest].p_by_prompt)
 
 
-def test_prompts_come_worst_first_and_name_their_worst_run(report: Report, frame: pd.DataFrame) -> None:
+def test_prompts_come_worst_first_and_name_their_worst_run(
+    report: Report, frame: pd.DataFrame
+) -> None:
     assert len(report.prompts) == 3 * 60 * 2
-    assert [row.lost for row in report.prompts] == sorted((row.lost for row in report.prompts), reverse=True)
+    assert [row.lost for row in report.prompts] == sorted(
+        (row.lost for row in report.prompts), reverse=True
+    )
     worst = report.prompts[0]
     suite = [suite.name for suite in PLAN.suites].index(worst.suite)
     item = [item.id for item in PLAN.suites[suite].items].index(worst.item)
@@ -233,7 +311,11 @@ def test_prompts_come_worst_first_and_name_their_worst_run(report: Report, frame
     mine, strict = (part[part.item == item] for part in parts)
     change = mine[NUMBERS] - strict[NUMBERS]
     assert (worst.lost, worst.gained) == (-change.clip(upper=0).sum(), change.clip(lower=0).sum())
-    assert (worst.runs, worst.differ, worst.divergence) == (3, (~mine.same.astype(bool)).sum(), mine.divergence.min())
+    assert (worst.runs, worst.differ, worst.divergence) == (
+        3,
+        (~mine.same.astype(bool)).sum(),
+        mine.divergence.min(),
+    )
     assert worst.length_ratio == pytest.approx(mine.new_tokens.sum() / strict.new_tokens.sum())
     baseline, rule = (int(run.split()[1]) for run in worst.worst)
     assert baseline == rule and change[rule] == change.min()
@@ -243,7 +325,9 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
     results = drawn_results(PLAN)
     failed = {"status": str(Status.FAILED), "error": "no", "scores": {}}
     place = next(place for place, row in enumerate(results) if row.lane == HARM)
-    results[place] = replace(results[place], data=results[place].data | failed, relative=None, run_ids=())
+    results[place] = replace(
+        results[place], data=results[place].data | failed, relative=None, run_ids=()
+    )
     found = measured(results)
     harm, mars = (row_of(found, lane, temperature=0.0) for lane in (HARM, MARS))
     assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
@@ -258,7 +342,9 @@ def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
     assert (row.runs, row.prompts) == (tasks, tasks)
     assert found.tasks_done == tasks
     assert any(f"Only {tasks} of {PLAN.tasks} tasks" in warning for warning in found.warnings)
-    assert all(math.isnan(getattr(row, name).value) for name in ("speedup", "tau", "same")) == (tasks == 0)
+    assert all(math.isnan(getattr(row, name).value) for name in ("speedup", "tau", "same")) == (
+        tasks == 0
+    )
 
 
 @pytest.mark.parametrize("resamples", [0, 99, 10**6])
@@ -270,5 +356,7 @@ def test_a_number_of_resamples_out_of_range_is_refused(resamples: int) -> None:
 def test_results_of_another_version_are_refused_in_one_sentence() -> None:
     results = drawn_results(PLAN, tasks=1)
     del results[0].data["wall_s"]
-    with pytest.raises(ValueError, match="saved by another version of this program; 'wall_s' does not fit"):
+    with pytest.raises(
+        ValueError, match="saved by another version of this program; 'wall_s' does not fit"
+    ):
         measured(results)

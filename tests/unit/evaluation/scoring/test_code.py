@@ -34,9 +34,17 @@ RIGHT = (
     "c = a\n    return c + b\n\nif __name__ == '__main__':\n    broken(",
 )
 WRONG = (
-    "", "    return a - b\n", "I do not know.", "def add(", "\x00", "(" * 5000, "x" * 200_000,
-    f"```python\n{WHOLE.replace('add', 'sub')}```", "    import sys; sys.exit(0)", "    import os; os._exit(0)",
-)  # fmt: skip
+    "",
+    "    return a - b\n",
+    "I do not know.",
+    "def add(",
+    "\x00",
+    "(" * 5000,
+    "x" * 200_000,
+    f"```python\n{WHOLE.replace('add', 'sub')}```",
+    "    import sys; sys.exit(0)",
+    "    import os; os._exit(0)",
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +63,8 @@ def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
 
 
 def test_own_tests_come_before_the_examples_of_the_prompt() -> None:
-    check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"  # as in HumanEval's own file
+    # as in HumanEval's own file
+    check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"
     stricter = Item("1", (PROMPT,), (), tests=check)
     assert passes(stricter, "    return a + b + 1\n") is True
     assert passes(stricter, "    return a + b\n") is False
@@ -84,7 +93,8 @@ def test_examples_that_the_reference_solution_fails_test_nothing() -> None:
 
 
 def test_solutions_of_humaneval_pass_its_examples(pool: ThreadPoolExecutor) -> None:
-    """Every sixth; all of them took 20 s: 73 of the 75 that can be tested, and the other two have wrong examples."""
+    """Every sixth; all of them took 20 s: 73 of the 75 that can be tested, and the other two have
+    wrong examples."""
     suite = read_suite(field_file("humaneval"))
     items = [item for item in suite.items if has_tests(item)]
     assert len(suite.items) == 164 and len(items) == 75

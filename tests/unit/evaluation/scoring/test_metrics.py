@@ -8,7 +8,9 @@ from evaluation.scoring.metrics import METRICS, check_libraries, metrics_of, sco
 from evaluation.suites.item import Item, Suite
 
 
-def score(metrics: tuple[str, ...], item: Item, *texts: str, execute_code: bool = False) -> dict[str, float]:
+def score(
+    metrics: tuple[str, ...], item: Item, *texts: str, execute_code: bool = False
+) -> dict[str, float]:
     return scores(Suite("s", (item,), metrics=metrics), item, texts, execute_code=execute_code)
 
 
@@ -29,7 +31,9 @@ def test_main_metric_comes_first() -> None:
 
 
 @pytest.mark.parametrize("metric", [name for name in METRICS if name != "pass@1,none"])
-@pytest.mark.parametrize("text", ["", " \n", "\x00", "\\boxed{", "####", "$", "💥" * 50, "(" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\x00", "\\boxed{", "####", "$", "💥" * 50, "(" * 5000]
+)
 def test_no_answer_breaks_a_metric(metric: str, text: str) -> None:
     for reference in ("5", "\\boxed{\\frac{1}{2}}", "Ada Lovelace", "….", "今日", "(("):
         assert 0 <= score((metric,), Item("1", ("?",), (reference,)), text)[metric] <= 1
@@ -37,7 +41,10 @@ def test_no_answer_breaks_a_metric(metric: str, text: str) -> None:
 
 def test_without_a_reference_nothing_is_scored() -> None:
     for item in (Item("1", ("?",)), Item("1", ("?",), ("", " "))):
-        assert score(("contains,none", "bleu,none", "pass@1,none"), item, "text", execute_code=True) == {}
+        assert (
+            score(("contains,none", "bleu,none", "pass@1,none"), item, "text", execute_code=True)
+            == {}
+        )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +60,10 @@ def test_references_are_found_in_an_answer(
     references: tuple[str, ...], metric: str, right: tuple[str, ...], wrong: tuple[str, ...]
 ) -> None:
     item = Item("1", ("?",) * len(right), references)
-    assert (score((metric,), item, *right), score((metric,), item, *wrong)) == ({metric: 1.0}, {metric: 0.0})
+    assert (score((metric,), item, *right), score((metric,), item, *wrong)) == (
+        {metric: 1.0},
+        {metric: 0.0},
+    )
 
 
 def test_turns_with_references_of_their_own_must_all_be_right() -> None:
@@ -61,14 +71,23 @@ def test_turns_with_references_of_their_own_must_all_be_right() -> None:
     names = ("contains,none", "rougeL,none")
     assert score(names, item, "2", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}
     assert score(names, item, "2", "4") == {"contains,none": 0.0, "rougeL,none": 0.5}
-    assert score(names, item, "2") == {"contains,none": 0.0, "rougeL,none": 0.5}  # a turn that was not reached
-    assert score(names, Item("1", ("?", "?"), ("", "3")), "9", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}
+    assert score(names, item, "2") == {
+        "contains,none": 0.0,
+        "rougeL,none": 0.5,
+    }  # a turn that was not reached
+    assert score(names, Item("1", ("?", "?"), ("", "3")), "9", "3") == {
+        "contains,none": 1.0,
+        "rougeL,none": 1.0,
+    }
 
 
 def test_items_of_a_mixed_suite_score_by_their_own_metrics() -> None:
     items = (Item("1", ("?",), ("a",), metrics=("contains,none",)), Item("2", ("?",), ("a",)))
     suite = Suite("s", items, metrics=("contains,none",))
-    assert [scores(suite, item, ["a"], execute_code=False) for item in items] == [{"contains,none": 1.0}, {}]
+    assert [scores(suite, item, ["a"], execute_code=False) for item in items] == [
+        {"contains,none": 1.0},
+        {},
+    ]
 
 
 def test_code_is_not_run_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:

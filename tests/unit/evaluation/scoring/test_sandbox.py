@@ -64,18 +64,32 @@ def test_code_cannot(what: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("mine")
     assert not runs(CANNOT[what].replace("{file}", str(kept)))
-    assert kept.read_text() == "mine" and os.access(kept, os.R_OK) and list(tmp_path.iterdir()) == [kept]
+    assert (
+        kept.read_text() == "mine"
+        and os.access(kept, os.R_OK)
+        and list(tmp_path.iterdir()) == [kept]
+    )
 
 
 def test_refusals_are_the_sandboxes_and_no_accident() -> None:
     """The same calls, seen from inside: refused with EPERM, and the code goes on."""
-    calls = "os.fork()", "os.kill(os.getppid(), 0)", "os.unlink('x')", "socket.socket()", "os.open('x', os.O_WRONLY)"
+    calls = (
+        "os.fork()",
+        "os.kill(os.getppid(), 0)",
+        "os.unlink('x')",
+        "socket.socket()",
+        "os.open('x', os.O_WRONLY)",
+    )
     lines = [f"try:\n    {call}\nexcept PermissionError:\n    count += 1" for call in calls]
-    assert runs("\n".join(["import os, socket", "count = 0", *lines, f"assert count == {len(calls)}"]))
+    assert runs(
+        "\n".join(["import os, socket", "count = 0", *lines, f"assert count == {len(calls)}"])
+    )
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(1000)"])
-def test_time_is_over_for_code_that_does_not_end(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_over_for_code_that_does_not_end(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sandbox, "CPU_S", 1)
     monkeypatch.setattr(sandbox, "WALL_S", 1.5)
     assert not runs(code)
@@ -109,12 +123,18 @@ def test_calls_of_another_architecture_end_the_process() -> None:
 
 
 def test_the_process_ends_with_its_parent() -> None:
-    """The code's process is found by its command line, and is gone once the process that started it was killed."""
+    """The code's process is found by its command line, and is gone once the process that started it
+    was killed."""
     script = "from evaluation.scoring import sandbox\nsandbox.runs('import time\\ntime.sleep(20)')"
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2])
     try:
         child = _wait_for(lambda: next(iter(psutil.Process(parent.pid).children()), None))
-        _wait_for(lambda: child.status() == psutil.STATUS_SLEEPING and "confined.py" in " ".join(child.cmdline()))
+        _wait_for(
+            lambda: (
+                child.status() == psutil.STATUS_SLEEPING
+                and "confined.py" in " ".join(child.cmdline())
+            )
+        )
         _wait_for(lambda: _seccomp_mode(child.pid) == "2")
     finally:
         parent.kill()
@@ -149,7 +169,9 @@ def test_without_libseccomp_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not (tmp_path / "x").exists()
 
 
-def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_nothing_can_be_confined_nothing_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     check_sandbox()  # it works here
     broken = tmp_path / "confined.py"
     broken.write_text("import sys\nsys.stdin.read()\nraise OSError('no seccomp')\n")

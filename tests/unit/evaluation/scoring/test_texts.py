@@ -1,4 +1,5 @@
-"""When a text counts as a right answer: by our own comparison, and by lm-eval's; overlap of two texts, in every script."""
+"""When a text counts as a right answer: by our own comparison, and by lm-eval's; overlap of two
+texts, in every script."""
 
 from __future__ import annotations
 
@@ -18,13 +19,22 @@ from evaluation.scoring.overlap import Overlap, bleu, bleu_tokenizer, chrf, over
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("Start with 26. 26 + 8 = 34.\n#### 34", "34"), ("So the answer is 34.", "34"),
-        ("34", "Adding 8 we get 34.\n#### 34"), ("She has $1,234.50 left.", "1234.5"), ("#### 1234", "$1,234"),
-        ("It is −3.", "-3"), ("\uff11\uff12 apples", "12"), ("About 90%", "90 %"), ("the answer is 12.0", "12"),
-        ("It is Paris, of course.", "paris"), ("The  New-York Times", "new york"), ("首都は東京です", "東京"),
-        ("1, 2, 3", "3"), ("#### -7\n", "-7"),
+        ("Start with 26. 26 + 8 = 34.\n#### 34", "34"),
+        ("So the answer is 34.", "34"),
+        ("34", "Adding 8 we get 34.\n#### 34"),
+        ("She has $1,234.50 left.", "1234.5"),
+        ("#### 1234", "$1,234"),
+        ("It is −3.", "-3"),
+        ("\uff11\uff12 apples", "12"),
+        ("About 90%", "90 %"),
+        ("the answer is 12.0", "12"),
+        ("It is Paris, of course.", "paris"),
+        ("The  New-York Times", "new york"),
+        ("首都は東京です", "東京"),
+        ("1, 2, 3", "3"),
+        ("#### -7\n", "-7"),
     ],
-)  # fmt: skip
+)
 def test_right_answers(text: str, reference: str) -> None:
     assert score(text, reference)
 
@@ -35,9 +45,14 @@ def test_right_answers(text: str, reference: str) -> None:
         ("34 and then 35", "34"),  # only the last number counts
         ("#### 35\n#### 36 is 34 + 2", "36"),  # what follows the last mark ends in another number
         ("34 ####", "34"),  # cut off before the answer
-        ("no number", "3"), ("", "3"), ("134", "34"), ("3.4", "34"), ("Parisian", "paris"), ("", "paris"),
+        ("no number", "3"),
+        ("", "3"),
+        ("134", "34"),
+        ("3.4", "34"),
+        ("Parisian", "paris"),
+        ("", "paris"),
     ],
-)  # fmt: skip
+)
 def test_wrong_answers(text: str, reference: str) -> None:
     assert not score(text, reference)
 
@@ -48,8 +63,12 @@ def test_an_empty_reference_is_refused(reference: str) -> None:
         score("text", reference)
 
 
-@pytest.mark.parametrize(("reference", "number"), [("42", 42), ("#### 7", 7), ("3 apples", None), ("x2", None)])
-def test_a_reference_is_a_number_only_where_it_is_nothing_else(reference: str, number: int | None) -> None:
+@pytest.mark.parametrize(
+    ("reference", "number"), [("42", 42), ("#### 7", 7), ("3 apples", None), ("x2", None)]
+)
+def test_a_reference_is_a_number_only_where_it_is_nothing_else(
+    reference: str, number: int | None
+) -> None:
     assert reference_number(reference) == (None if number is None else Decimal(number))
 
 
@@ -68,12 +87,17 @@ STRICT, FLEXIBLE = "strict-match", "flexible-extract"
     [
         ("2 + 2 = 4\n#### 1234", True, True),
         ("#### $1,234.", False, True),  # the filter takes no currency sign
-        ("#### 1,234", True, True), ("The answer is 1,234.", False, True), ("It is $1234", False, True),
-        ("#### 1234\n\nQuestion: 5", True, False), ("#### 5\n#### 1234", False, True),
-        ("1234 apples and 3 pears", False, False), ("#### -1234", False, False), ("I do not know.", False, False),
+        ("#### 1,234", True, True),
+        ("The answer is 1,234.", False, True),
+        ("It is $1234", False, True),
+        ("#### 1234\n\nQuestion: 5", True, False),
+        ("#### 5\n#### 1234", False, True),
+        ("1234 apples and 3 pears", False, False),
+        ("#### -1234", False, False),
+        ("I do not know.", False, False),
         ("", False, False),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_right_where_gsm8k_says_so(text: str, strict: bool, flexible: bool) -> None:
     for reference in ("1234", "We add.\n<<1000+234=1234>>\n#### 1,234"):
         assert exact_match(text, reference, STRICT) is strict
@@ -93,7 +117,8 @@ def test_filters_are_those_of_the_installed_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "right"), [("The answer is (B).", True), ("the answer is b", False), ("answer is A", False)]
+    ("text", "right"),
+    [("The answer is (B).", True), ("the answer is b", False), ("answer is A", False)],
 )
 def test_letters_are_right_where_mmlu_pro_says_so(text: str, right: bool) -> None:
     assert exact_match(text, "B", "custom-extract") is right
@@ -104,16 +129,24 @@ def test_letters_are_right_where_mmlu_pro_says_so(text: str, right: bool) -> Non
     [
         ("So \\boxed{\\dfrac{3}{5}}.", "\\frac35"),
         ("It is $\\boxed{\\left( 3, \\frac{\\pi}{2} \\right)}$.", "(3,\\frac{\\pi}{2})"),
-        ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"), ("\\boxed{90^\\circ}", "90"),
+        ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"),
+        ("\\boxed{90^\\circ}", "90"),
         ("\\boxed{10\\%}", "We find $x=\\boxed{10}$."),
-        ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."), ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
+        ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."),
+        ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
         ("\\boxed{3}, no, \\boxed{5}", "5"),
-        ("\\boxed{\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}}", "\\begin{pmatrix}1\\\\2\\end{pmatrix}"),
+        (
+            "\\boxed{\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}}",
+            "\\begin{pmatrix}1\\\\2\\end{pmatrix}",
+        ),
         ("\\(\\boxed{p - q}\\)", "p-q"),
-        ("The answer is $\\sqrt3$.", "\\sqrt{3}"),  # no box: what stands between dollars, as lm-eval's task takes it
+        (
+            "The answer is $\\sqrt3$.",
+            "\\sqrt{3}",
+        ),  # no box: what stands between dollars, as lm-eval's task takes it
         ("\\sqrt3", "\\sqrt{3}"),
     ],
-)  # fmt: skip
+)
 def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
     assert boxed(text, reference)
 
@@ -124,12 +157,17 @@ def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
         ("\\boxed{3}", "5"),
         ("\\boxed{5} or \\boxed{3}", "5"),
         ("\\boxed{5", "5"),  # cut off
-        ("5 \\boxed{}", "5"), ("", "5"), ("\\boxed{(1,2)}", "(2,1)"), ("The answer is 5, I think.", "5"),
-        ("\\fbox{5}", "6"), ("\\frac", "\\frac{1}{2}"), ("}}}{{{", "\\boxed{5}"),
+        ("5 \\boxed{}", "5"),
+        ("", "5"),
+        ("\\boxed{(1,2)}", "(2,1)"),
+        ("The answer is 5, I think.", "5"),
+        ("\\fbox{5}", "6"),
+        ("\\frac", "\\frac{1}{2}"),
+        ("}}}{{{", "\\boxed{5}"),
         ("5", "{5"),  # a reference that closes nothing
         ("\\boxed{" * 3000, "5"),
     ],
-)  # fmt: skip
+)
 def test_wrong_and_broken_answers_are_wrong(text: str, reference: str) -> None:
     assert not boxed(text, reference)
 
@@ -152,7 +190,9 @@ TEXTS = st.one_of(st.text(max_size=40), st.text("ab 今の.", max_size=40))
 
 @settings(max_examples=50)
 @given(TEXTS, TEXTS)
-def test_every_share_is_between_none_and_all_and_equal_texts_are_all(text: str, reference: str) -> None:
+def test_every_share_is_between_none_and_all_and_equal_texts_are_all(
+    text: str, reference: str
+) -> None:
     assert overlap(text, text) == Overlap(1.0, 1.0, 1.0)
     assert all(0 <= share <= 1 for share in overlap(text, reference))
 
@@ -168,28 +208,49 @@ def test_nothing_shares_nothing_with_something() -> None:
 )
 def test_bleu_and_chrf_are_sacrebleus(text: str, reference: str, tokenizer: str) -> None:
     sacrebleu = importlib.import_module("sacrebleu")
-    expected = sacrebleu.sentence_bleu(text, [reference], tokenize=tokenizer, use_effective_order=True).score / 100
+    expected = (
+        sacrebleu.sentence_bleu(
+            text, [reference], tokenize=tokenizer, use_effective_order=True
+        ).score
+        / 100
+    )
     assert bleu(text, [reference]) == pytest.approx(expected, abs=1e-12)
-    assert chrf(text, [reference]) == pytest.approx(sacrebleu.sentence_chrf(text, [reference]).score / 100, abs=1e-12)
+    assert chrf(text, [reference]) == pytest.approx(
+        sacrebleu.sentence_chrf(text, [reference]).score / 100, abs=1e-12
+    )
 
 
 def test_rouge_is_rouge_scores_own_where_it_can_read_the_text() -> None:
     scorer = importlib.import_module("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
-    assert rouge_l(OTHER, [ENGLISH]) == pytest.approx(scorer.score(ENGLISH, OTHER)["rougeL"].fmeasure, abs=1e-12)
+    assert rouge_l(OTHER, [ENGLISH]) == pytest.approx(
+        scorer.score(ENGLISH, OTHER)["rougeL"].fmeasure, abs=1e-12
+    )
     tokenize = importlib.import_module("rouge_score.tokenize").tokenize
     assert words(ENGLISH + " a_b 3.5") == tokenize(ENGLISH + " a_b 3.5", None)
 
 
 @pytest.mark.parametrize(
     ("text", "reference"),
-    [(CHINESE_OTHER, CHINESE), (JAPANESE_OTHER, JAPANESE), ("Grüße aus Wien", "Grüße an Wien"), ("Привет мир", "Привет всем")],
-)  # fmt: skip
+    [
+        (CHINESE_OTHER, CHINESE),
+        (JAPANESE_OTHER, JAPANESE),
+        ("Grüße aus Wien", "Grüße an Wien"),
+        ("Привет мир", "Привет всем"),
+    ],
+)
 def test_texts_of_every_script_overlap_in_part(text: str, reference: str) -> None:
     assert all(0.1 < share < 0.95 for share in overlap(text, reference))
 
 
 def test_script_decides_how_bleu_cuts_words() -> None:
-    texts = (ENGLISH, CHINESE, JAPANESE, "안녕하세요 세계", "", "Tokyo (東京) is large, and old too")
+    texts = (
+        ENGLISH,
+        CHINESE,
+        JAPANESE,
+        "안녕하세요 세계",
+        "",
+        "Tokyo (東京) is large, and old too",
+    )
     assert [*map(bleu_tokenizer, texts)] == ["13a", "zh", "char", "13a", "13a", "13a"]
 
 

@@ -1,4 +1,5 @@
-"""What servers write is read as it is meant: the shapes of llama.cpp and vLLM, and what is missing is missing."""
+"""What servers write is read as it is meant: the shapes of llama.cpp and vLLM, and what is missing
+is missing."""
 
 from __future__ import annotations
 
@@ -26,9 +27,13 @@ from mars_core.types import (
 )
 
 CONFIG = RunConfig(
-    PromptConfig("x", chat=False, stop=("###",)), ModelRef("m"), DrafterConfig("server", None, 0), RuleConfig("server"),
-    Sampling(), max_new_tokens=40,
-)  # fmt: skip
+    PromptConfig("x", chat=False, stop=("###",)),
+    ModelRef("m"),
+    DrafterConfig("server", None, 0),
+    RuleConfig("server"),
+    Sampling(),
+    max_new_tokens=40,
+)
 A, B = {"id": 35, "token": "a", "bytes": [97]}, {"id": 36, "token": "b", "bytes": [98]}
 END = {"choices": [{"text": "", "finish_reason": "length"}]}
 
@@ -36,20 +41,37 @@ END = {"choices": [{"text": "", "finish_reason": "length"}]}
 def events(*found: Any) -> Answer:
     lines = "".join(f"data: {json.dumps(each)}\n\n" for each in found)
     return result_of(
-        read_answer(httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines), time.perf_counter())
+        read_answer(
+            httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines),
+            time.perf_counter(),
+        )
     )
 
 
 def whole(
-    text: str, *content: dict[str, Any], finish: str = "length", tokens: int | None = None, **choice: Any
+    text: str,
+    *content: dict[str, Any],
+    finish: str = "length",
+    tokens: int | None = None,
+    **choice: Any,
 ) -> Answer:
     choice |= {"text": text, "logprobs": {"content": content}, "finish_reason": finish}
     usage = {"completion_tokens": len(content) if tokens is None else tokens}
-    return result_of(read_answer(httpx.Response(200, json={"choices": [choice], "usage": usage}), time.perf_counter()))
+    return result_of(
+        read_answer(
+            httpx.Response(200, json={"choices": [choice], "usage": usage}), time.perf_counter()
+        )
+    )
 
 
-def row(shown: dict[str, Any], logprob: float, *top: tuple[dict[str, Any], float]) -> dict[str, Any]:
-    return {**shown, "logprob": logprob, "top_logprobs": [{**each, "logprob": value} for each, value in top]}
+def row(
+    shown: dict[str, Any], logprob: float, *top: tuple[dict[str, Any], float]
+) -> dict[str, Any]:
+    return {
+        **shown,
+        "logprob": logprob,
+        "top_logprobs": [{**each, "logprob": value} for each, value in top],
+    }
 
 
 def run(answer: Answer) -> Trace:
@@ -67,24 +89,40 @@ def run(answer: Answer) -> Trace:
         ([A, {"token": "b", "bytes": 2**50}], None),
     ],
 )
-def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(shown: list[Any], names: Any) -> None:
+def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(
+    shown: list[Any], names: Any
+) -> None:
     assert whole("ab", *(row(each, -1.0) for each in shown)).names == names
 
 
 @pytest.mark.parametrize("ids", [None, [4, 5]])
-def test_an_answer_with_more_tokens_than_log_probabilities_names_none(ids: list[int] | None) -> None:
+def test_an_answer_with_more_tokens_than_log_probabilities_names_none(
+    ids: list[int] | None,
+) -> None:
     """llama.cpp has one position for the four tokens of an emoji, with the id of the last one."""
-    answer = whole("😀", row({"id": 249, "token": "😀", "bytes": list("😀".encode())}, -0.8), tokens=4, token_ids=ids)
+    answer = whole(
+        "😀",
+        row({"id": 249, "token": "😀", "bytes": list("😀".encode())}, -0.8),
+        tokens=4,
+        token_ids=ids,
+    )
     assert (answer.names, answer.logprobs, answer.token_ids) == (None, None, None)
     trace = run(answer)
-    assert (trace.text, len(trace.tokens), trace.tokens[0].id, trace.summary.new_tokens) == ("😀", 1, UNKNOWN, 4)
+    assert (trace.text, len(trace.tokens), trace.tokens[0].id, trace.summary.new_tokens) == (
+        "😀",
+        1,
+        UNKNOWN,
+        4,
+    )
     assert math.isnan(trace.summary.log_likelihood)
 
 
 def test_accepted_drafts_of_llama_cpp_have_names_in_one_piece_and_no_log_probability() -> None:
     answer = whole("aba", row(A, -0.2, (A, -0.2), (B, -2.0)), row(B, 0.0), row(A, 0.0))
     assert answer.names == (35, 36, 35)
-    assert [token.logprob for token in run(answer).tokens] == pytest.approx([-0.2, math.nan, math.nan], nan_ok=True)
+    assert [token.logprob for token in run(answer).tokens] == pytest.approx(
+        [-0.2, math.nan, math.nan], nan_ok=True
+    )
     streamed = events(
         {"choices": [{"text": "a", "logprobs": {"content": [row(A, -0.2)]}}]},
         {"choices": [{"text": "b", "logprobs": None}]},
@@ -108,13 +146,21 @@ def test_accepted_drafts_of_llama_cpp_have_names_in_one_piece_and_no_log_probabi
 def test_a_log_probability_that_is_none_is_missing_and_not_summed(
     logprob: Any, second: float | None, known: bool
 ) -> None:
-    top = [(A, 0.0 if logprob is None else max(logprob, -1.0))] + ([] if second is None else [(B, second)])
+    top = [(A, 0.0 if logprob is None else max(logprob, -1.0))] + (
+        [] if second is None else [(B, second)]
+    )
     summary = run(whole("ab", row(B, -0.5, (B, -0.5), (A, -2.0)), row(A, logprob, *top))).summary
     assert summary.new_tokens == 2
-    assert summary.log_likelihood == pytest.approx(logprob - 0.5) if known else math.isnan(summary.log_likelihood)
+    assert (
+        summary.log_likelihood == pytest.approx(logprob - 0.5)
+        if known
+        else math.isnan(summary.log_likelihood)
+    )
 
 
-@pytest.mark.parametrize("names", [("reasoning_content",), ("reasoning",), ("reasoning_content", "reasoning")])
+@pytest.mark.parametrize(
+    "names", [("reasoning_content",), ("reasoning",), ("reasoning_content", "reasoning")]
+)
 def test_reasoning_is_text(names: tuple[str, ...]) -> None:
     reasoning = {"choices": [{"delta": dict.fromkeys(names, "so ")}]}
     response = httpx.Response(
@@ -126,7 +172,13 @@ def test_reasoning_is_text(names: tuple[str, ...]) -> None:
     assert next(steps) == 1  # the time to the first token is that of the reasoning
     assert result_of(steps).text == "so a"
     summary = run(
-        events(reasoning, {"choices": [{"delta": {}, "finish_reason": "length"}], "usage": {"completion_tokens": 5}})
+        events(
+            reasoning,
+            {
+                "choices": [{"delta": {}, "finish_reason": "length"}],
+                "usage": {"completion_tokens": 5},
+            },
+        )
     ).summary
     assert summary.new_tokens == 5 and math.isnan(summary.log_likelihood)
 
@@ -134,9 +186,13 @@ def test_reasoning_is_text(names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("finish", ["stop", "eos"])
 def test_shapes_of_other_servers_are_read(finish: str) -> None:
     answer = events(
-        {"choices": [{"delta": None, "finish_reason": None}]}, None, {"choices": [{"delta": {"content": "a"}}]}, {"choices": None},
-        {"choices": [{"delta": {"content": None}, "finish_reason": finish}]}, {"usage": {"completion_tokens": 1, "prompt_tokens": 3}},
-    )  # fmt: skip
+        {"choices": [{"delta": None, "finish_reason": None}]},
+        None,
+        {"choices": [{"delta": {"content": "a"}}]},
+        {"choices": None},
+        {"choices": [{"delta": {"content": None}, "finish_reason": finish}]},
+        {"usage": {"completion_tokens": 1, "prompt_tokens": 3}},
+    )
     trace = run(answer)
     assert (trace.text, trace.stop_reason, trace.error) == ("a", StopReason.EOS, "")
     assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (1, 3)
@@ -145,11 +201,21 @@ def test_shapes_of_other_servers_are_read(finish: str) -> None:
 @pytest.mark.parametrize(
     ("pieces", "choice", "new_tokens", "reason"),
     [
-        ("a # ## b c", {"stop_reason": "###", "token_ids": [1, 2, 3, 4, 5]}, 3, StopReason.STOP_STRING),
+        (
+            "a # ## b c",
+            {"stop_reason": "###", "token_ids": [1, 2, 3, 4, 5]},
+            3,
+            StopReason.STOP_STRING,
+        ),
         ("a # ## b c", {}, 3, StopReason.STOP_STRING),
         ("a b c", {}, 3, StopReason.EOS),
         ("a � b", {"stop_reason": "###", "token_ids": [1, 2, 3]}, UNKNOWN, StopReason.STOP_STRING),
-        ("a � b", {"stop_reason": "###"}, 3, StopReason.STOP_STRING),  # only counted: nothing says that they go on
+        (
+            "a � b",
+            {"stop_reason": "###"},
+            3,
+            StopReason.STOP_STRING,
+        ),  # only counted: nothing says that they go on
     ],
 )
 def test_tokens_past_a_stop_string_are_no_part_of_the_run(

@@ -1,4 +1,5 @@
-"""A server that answers, streams, refuses a field, is killed, is slow, or answers nonsense; its run as a trace that claims nothing else."""
+"""A server that answers, streams, refuses a field, is killed, is slow, or answers nonsense; its run
+as a trace that claims nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ from tests.unit.storage.exports import save
 PROMPT = "A story about Greta in a village, please."
 
 
-def ask(serving: Serving, prompt: object = PROMPT, **settings: object) -> tuple[Answer, list[float]]:
+def ask(
+    serving: Serving, prompt: object = PROMPT, **settings: object
+) -> tuple[Answer, list[float]]:
     """The answer, and the pauses before further tries."""
     pauses: list[float] = []
     with Client(Server(serving.url, MODEL), pauses.append) as client:
@@ -55,7 +58,11 @@ def test_a_chat_is_a_chat(serving: Serving) -> None:
     answer, _ = ask(serving, messages)
     (trace,) = runs
     assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
-    assert (answer.text, answer.token_ids, answer.prompt_ids) == (trace.text, trace.token_ids, trace.prompt_ids)
+    assert (answer.text, answer.token_ids, answer.prompt_ids) == (
+        trace.text,
+        trace.token_ids,
+        trace.prompt_ids,
+    )
     assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
 
 
@@ -100,12 +107,23 @@ def test_a_server_that_is_slow_or_absent_is_one_sentence(serving: Serving) -> No
         client.models()
 
 
-def test_a_field_that_a_server_refuses_is_left_out_from_then_on_and_is_no_failed_try(serving: Serving) -> None:
-    serving.refuses = ("return_token_ids", "logprobs", "min_p", "repetition_penalty", "stream_options", "top_k")
+def test_a_field_that_a_server_refuses_is_left_out_from_then_on_and_is_no_failed_try(
+    serving: Serving,
+) -> None:
+    serving.refuses = (
+        "return_token_ids",
+        "logprobs",
+        "min_p",
+        "repetition_penalty",
+        "stream_options",
+        "top_k",
+    )
     pauses: list[float] = []
     with Client(Server(serving.url, MODEL), pauses.append) as client:
         for requests in (7, 8):  # six refusals, then one request each
-            answer = client.complete(PROMPT, max_tokens=4, temperature=1.0, min_p=0.0, repetition_penalty=1.0)
+            answer = client.complete(
+                PROMPT, max_tokens=4, temperature=1.0, min_p=0.0, repetition_penalty=1.0
+            )
             assert answer.text and (answer.token_ids, answer.logprobs) == (None, None)
             assert len(serving.requests) == requests and not pauses
 
@@ -123,7 +141,10 @@ def test_what_a_server_says_cannot_command_a_terminal() -> None:
 def test_a_wrong_key_is_in_no_message(serving: Serving) -> None:
     serving.key = "sk-secret-9876"
     server = Server(serving.url, MODEL, "sk-wrong")
-    with Client(server) as client, pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised:
+    with (
+        Client(server) as client,
+        pytest.raises(ServerError, match=r"answered 401: .*bad key Bearer …") as raised,
+    ):
         client.complete(PROMPT, max_tokens=4)
     assert "sk-wrong" not in str(raised.value) + repr(server)
 
@@ -148,18 +169,26 @@ def test_a_url_that_is_not_one_is_refused_and_no_password_repeated() -> None:
 
 
 CONFIG = RunConfig(
-    PromptConfig("Tell a story about a restless boy called Sam.", chat=False), ModelRef("m"), DrafterConfig("server", None, 0),
-    RuleConfig("server"), Sampling(), max_new_tokens=40,
-)  # fmt: skip
+    PromptConfig("Tell a story about a restless boy called Sam.", chat=False),
+    ModelRef("m"),
+    DrafterConfig("server", None, 0),
+    RuleConfig("server"),
+    Sampling(),
+    max_new_tokens=40,
+)
 STRICT, MARS = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.5})
 
 
 def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace, Trace]:
     """The run as the server reports it, and as it was."""
     runs = runs_of(serving)
-    xargs = {"mars_rule": rule.name} | {f"mars_{name}": value for name, value in rule.parameters.items()}
+    xargs = {"mars_rule": rule.name} | {
+        f"mars_{name}": value for name, value in rule.parameters.items()
+    }
     with Client(Server(serving.url, MODEL)) as client:
-        answer = client.complete(CONFIG.prompt.text, max_tokens=CONFIG.max_new_tokens, xargs=xargs, **settings)
+        answer = client.complete(
+            CONFIG.prompt.text, max_tokens=CONFIG.max_new_tokens, xargs=xargs, **settings
+        )
     return answer_trace(replace(CONFIG, rule=rule), answer), runs[0]
 
 
@@ -168,20 +197,37 @@ def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
 
 
 @pytest.mark.parametrize(("rule", "temperature"), [(STRICT, 0.0), (MARS, 0.0), (MARS, 1.0)])
-def test_what_the_server_reports_is_what_the_run_was(serving: Serving, rule: RuleConfig, temperature: float) -> None:
+def test_what_the_server_reports_is_what_the_run_was(
+    serving: Serving, rule: RuleConfig, temperature: float
+) -> None:
     trace, run = answered(serving, rule, temperature=temperature, seed=3)
-    assert (run.config.rule, run.config.sampling.temperature, run.config.seed) == (rule, temperature, 3)
-    assert (trace.text, trace.token_ids, trace.prompt_ids) == (run.text, run.token_ids, run.prompt_ids)
+    assert (run.config.rule, run.config.sampling.temperature, run.config.seed) == (
+        rule,
+        temperature,
+        3,
+    )
+    assert (trace.text, trace.token_ids, trace.prompt_ids) == (
+        run.text,
+        run.token_ids,
+        run.prompt_ids,
+    )
     assert trace.stop_reason is run.stop_reason and trace.status is Status.COMPLETED
     ours, theirs = trace.summary, run.summary
     assert (ours.new_tokens, ours.prompt_tokens) == (theirs.new_tokens, theirs.prompt_tokens)
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood)
     for one, other in zip(trace.tokens, run.tokens, strict=True):
-        assert (one.position, one.piece, one.start, one.end) == (other.position, other.piece, other.start, other.end)
+        assert (one.position, one.piece, one.start, one.end) == (
+            other.position,
+            other.piece,
+            other.start,
+            other.end,
+        )
         assert one.logprob == pytest.approx(other.logprob)
         assert math.isnan(one.gap) or one.gap == pytest.approx(other.gap, abs=1e-4)
     assert not all(math.isnan(token.gap) for token in trace.tokens)
-    assert ours.wall_s >= ours.ttft_s > 0 and ours.tokens_per_s == pytest.approx(ours.new_tokens / ours.wall_s)
+    assert ours.wall_s >= ours.ttft_s > 0 and ours.tokens_per_s == pytest.approx(
+        ours.new_tokens / ours.wall_s
+    )
 
 
 def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: Serving) -> None:
@@ -194,17 +240,25 @@ def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: 
     assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
     ours, theirs = trace.summary, run.summary
     assert (ours.steps, ours.tau, ours.recovered) == (theirs.steps, theirs.tau, theirs.recovered)
-    assert (ours.drafted, ours.accepted, ours.relaxed) == (theirs.drafted - 1, theirs.accepted - 1, 0)
+    assert (ours.drafted, ours.accepted, ours.relaxed) == (
+        theirs.drafted - 1,
+        theirs.accepted - 1,
+        0,
+    )
     assert ours.acceptance_rate == pytest.approx((theirs.accepted - 1) / (theirs.drafted - 1))
 
 
-def test_which_kept_tokens_were_relaxed_is_unknown_without_a_trace_of_the_plugin(serving: Serving) -> None:
+def test_which_kept_tokens_were_relaxed_is_unknown_without_a_trace_of_the_plugin(
+    serving: Serving,
+) -> None:
     trace, run = answered(serving, MARS)
     assert run.summary.relaxed > 0
     assert (trace.summary.accepted, trace.summary.relaxed) == (UNKNOWN, UNKNOWN)
     assert math.isnan(trace.summary.relaxed_share) and trace.summary.acceptance_rate > 0
     result = result_of([trace], {})
-    assert math.isnan(result.relaxed) and sum(result.kept_at) == sum(step.kept for step in trace.steps)
+    assert math.isnan(result.relaxed) and sum(result.kept_at) == sum(
+        step.kept for step in trace.steps
+    )
 
 
 def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> None:
@@ -212,12 +266,25 @@ def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> 
     trace, run = answered(serving, STRICT, logprobs=0)
     assert trace.text == run.text and len(trace.tokens) == 1 and trace.tokens[0].id == UNKNOWN
     summary = asdict(trace.summary)
-    known = {"new_tokens", "prompt_tokens", "wall_s", "ttft_s", "tokens_per_s", "acceptance_by_position"}
-    assert (summary["new_tokens"], summary["prompt_tokens"]) == (len(run.tokens), len(run.prompt_ids))
+    known = {
+        "new_tokens",
+        "prompt_tokens",
+        "wall_s",
+        "ttft_s",
+        "tokens_per_s",
+        "acceptance_by_position",
+    }
+    assert (summary["new_tokens"], summary["prompt_tokens"]) == (
+        len(run.tokens),
+        len(run.prompt_ids),
+    )
     for name, value in summary.items():
         assert name in known or value == UNKNOWN or math.isnan(value), name
     result = result_of([trace], {})
-    assert all(math.isnan(getattr(result, name)) for name in ("steps", "drafted", "accepted", "relaxed", "tv_sum"))
+    assert all(
+        math.isnan(getattr(result, name))
+        for name in ("steps", "drafted", "accepted", "relaxed", "tv_sum")
+    )
     assert (result.drafted_at, result.kept_at) == ((), ())
 
 
@@ -286,10 +353,28 @@ def test_pieces_that_are_not_the_text_leave_it_whole() -> None:
         ("content_filter", None, StopReason.ERROR, Status.FAILED),
     ],
 )
-def test_the_end_of_an_answer_is_that_of_the_run(finish: str, stop: Any, reason: StopReason, status: Status) -> None:
+def test_the_end_of_an_answer_is_that_of_the_run(
+    finish: str, stop: Any, reason: StopReason, status: Status
+) -> None:
     usage = {"completion_tokens": 3, "prompt_tokens": "many"}
     trace = answer_trace(
-        CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, {"stop_reason": stop, "metrics": ["x"]})
+        CONFIG,
+        Answer(
+            "1",
+            "text",
+            finish,
+            None,
+            None,
+            None,
+            usage,
+            0.1,
+            0.2,
+            {"stop_reason": stop, "metrics": ["x"]},
+        ),
     )
-    assert (trace.stop_reason, trace.status, bool(trace.error)) == (reason, status, status is Status.FAILED)
+    assert (trace.stop_reason, trace.status, bool(trace.error)) == (
+        reason,
+        status,
+        status is Status.FAILED,
+    )
     assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (3, UNKNOWN)

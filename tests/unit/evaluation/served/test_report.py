@@ -1,4 +1,5 @@
-"""The report of a study on servers: what is unknown is shown as unknown, and loads are those of the results."""
+"""The report of a study on servers: what is unknown is shown as unknown, and loads are those of the
+results."""
 
 from __future__ import annotations
 
@@ -27,8 +28,11 @@ from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_p
 DRAFTER = DrafterConfig("server", None, 0)
 SERVED = Served("http://one/v1", "big", "http://two/v1", "big too", (1, 4))
 PLAN = study_plan(
-    items=10, repeats=4, served=SERVED, lanes=(Lane(RuleConfig("strict"), DRAFTER), Lane(RuleConfig("server"), DRAFTER))
-)  # fmt: skip
+    items=10,
+    repeats=4,
+    served=SERVED,
+    lanes=(Lane(RuleConfig("strict"), DRAFTER), Lane(RuleConfig("server"), DRAFTER)),
+)
 COUNTS = ("steps", "drafted", "accepted", "relaxed", "tv_sum")
 UNKNOWN = dict.fromkeys(COUNTS, "nan") | {"drafted_at": [], "kept_at": []}
 
@@ -36,7 +40,10 @@ UNKNOWN = dict.fromkeys(COUNTS, "nan") | {"drafted_at": [], "kept_at": []}
 def results(plan: Plan = PLAN, **lane_1: Any) -> list[StoredResult]:
     """The results of lane 1 are changed."""
     rng = np.random.default_rng(0)
-    found = [replace(one, data=one.data | {"ttft_s": float(rng.uniform(0.01, 0.02))}) for one in drawn_results(plan)]
+    found = [
+        replace(one, data=one.data | {"ttft_s": float(rng.uniform(0.01, 0.02))})
+        for one in drawn_results(plan)
+    ]
     return [replace(one, data=one.data | lane_1) if one.lane == 1 else one for one in found]
 
 
@@ -46,17 +53,25 @@ def reported(found: list[StoredResult], plan: Plan = PLAN) -> Report:
 
 def test_loads_are_recomputed_from_the_results() -> None:
     found = results()
-    assert all(math.isnan(row.answers_per_s + row.tokens_per_s) for row in reported(found).loads)  # of two servers
-    report = reported(found, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4))))
+    assert all(
+        math.isnan(row.answers_per_s + row.tokens_per_s) for row in reported(found).loads
+    )  # of two servers
+    report = reported(
+        found, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
+    )
     assert [(row.concurrency, row.lane) for row in report.loads] == [(1, 0), (1, 1), (4, 0), (4, 1)]
     for row in report.loads:
         repeats = {0, 2} if row.concurrency == 1 else {1, 3}
-        own = [one for one in found if one.lane == row.lane and PLAN.task(one.task).repeat in repeats]
+        own = [
+            one for one in found if one.lane == row.lane and PLAN.task(one.task).repeat in repeats
+        ]
         mine = [read_result(one.data) for one in own]
         wall = sum(one.wall_s for one in mine)
         assert row.answers == len(mine) == PLAN.tasks // 2
         assert row.answers_per_s == pytest.approx(row.concurrency * len(mine) / wall)
-        assert row.tokens_per_s == pytest.approx(row.concurrency * sum(one.new_tokens for one in mine) / wall)
+        assert row.tokens_per_s == pytest.approx(
+            row.concurrency * sum(one.new_tokens for one in mine) / wall
+        )
         assert row.ttft_s == pytest.approx(np.percentile([one.ttft_s for one in mine], [50, 95]))
         assert row.latency_s == pytest.approx(np.percentile([one.wall_s for one in mine], [50, 95]))
     (section,) = [section for section in document(report, None).sections if section.name == "load"]
@@ -67,22 +82,35 @@ def test_loads_are_recomputed_from_the_results() -> None:
 
 def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
     failed = [
-        replace(one, data=one.data | {"status": "failed" if (one.task, one.lane) == (0, 1) else one.data["status"]})
+        replace(
+            one,
+            data=one.data
+            | {"status": "failed" if (one.task, one.lane) == (0, 1) else one.data["status"]},
+        )
         for one in results()
     ]
-    assert [row.answers for row in reported(failed).loads] == [PLAN.tasks // 2 - 1] * 2 + [PLAN.tasks // 2] * 2
+    assert [row.answers for row in reported(failed).loads] == [PLAN.tasks // 2 - 1] * 2 + [
+        PLAN.tasks // 2
+    ] * 2
 
 
 def test_unknown_numbers_are_no_numbers() -> None:
     report = reported(results(**UNKNOWN))
     for row in report.measured:
         known = row.lane == 0
-        assert math.isfinite(row.tau.value) is known and (known or math.isnan(row.acceptance_rate + row.relaxed_share))
+        assert math.isfinite(row.tau.value) is known and (
+            known or math.isnan(row.acceptance_rate + row.relaxed_share)
+        )
         assert not math.isfinite(row.tau_ratio.value) or known
         assert math.isfinite(row.tokens_per_s.value) and math.isfinite(row.speedup_strict.value)
     (warning,) = [warning for warning in report.warnings if "did not report" in warning]
-    assert warning == "The server did not report the steps of server; its τ and acceptance are unknown."
-    speed = next(section for section in document(report, None).sections if section.name == "speed").blocks[0]
+    assert (
+        warning
+        == "The server did not report the steps of server; its τ and acceptance are unknown."
+    )
+    speed = next(
+        section for section in document(report, None).sections if section.name == "speed"
+    ).blocks[0]
     assert isinstance(speed, Table)
     tau = [head.text for head in speed.heads].index("τ")
     assert {row[tau].text for row in speed.rows if row[0].text == "server"} == {"–"}
@@ -93,7 +121,11 @@ def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
     split = {"accepted": "nan", "relaxed": "nan"}
     rows = [row for row in reported(results(**split)).measured if row.lane == 1]
     for row in rows:
-        assert 0 < row.acceptance_rate < 1 and math.isnan(row.relaxed_share) and math.isfinite(row.tau.value)
+        assert (
+            0 < row.acceptance_rate < 1
+            and math.isnan(row.relaxed_share)
+            and math.isfinite(row.tau.value)
+        )
 
 
 def test_a_report_says_what_is_not_certain_on_servers() -> None:
@@ -109,9 +141,21 @@ def test_a_report_says_what_is_not_certain_on_servers() -> None:
 def test_the_command_repeats_the_plan() -> None:
     suites = tuple(read_suite(name, 2) for name in ("demo_arithmetic", "demo_stories"))
     models = Models("server", ModelRef("big"))
-    plan = replace(PLAN, suites=suites, models=models, limit=2, seed=7, margin=0.9, max_new_tokens=9, stop=("#",))
+    plan = replace(
+        PLAN,
+        suites=suites,
+        models=models,
+        limit=2,
+        seed=7,
+        margin=0.9,
+        max_new_tokens=9,
+        stop=("#",),
+    )
     command = study_command(plan)
     assert command is not None
     words = shlex.split(command)
     assert words[:3] == ["python", "-m", "evaluation"]
-    assert read_served_options(parser("").parse_args(words[3:]), lambda url, model: (url, model)) == plan
+    assert (
+        read_served_options(parser("").parse_args(words[3:]), lambda url, model: (url, model))
+        == plan
+    )

@@ -1,4 +1,5 @@
-"""A study on servers gives what the study of the same models in this process gives, whatever happens on the way."""
+"""A study on servers gives what the study of the same models in this process gives, whatever
+happens on the way."""
 
 from __future__ import annotations
 
@@ -59,7 +60,19 @@ def outcomes(results: list[Any]) -> list[Any]:
 def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_path: Path) -> None:
     """At temperature 0: the same texts, scores, differences and verdicts."""
     here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
-    _, wanted = run(here, "--pair", "bundled", *LONG, *RULES, "--device", "cpu", "--dtype", "float32", "--threads", "1")
+    _, wanted = run(
+        here,
+        "--pair",
+        "bundled",
+        *LONG,
+        *RULES,
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+        "--threads",
+        "1",
+    )
     plan, found = run(there, *LONG, *RULES, "--server", serving.url)
     assert plan.served == Served(serving.url, MODEL)
     assert texts(there, found) == texts(here, wanted)
@@ -68,21 +81,29 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
         assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
         assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
-        assert read_result(other.data).steps - read_result(one.data).steps in (0, 1)  # the first may have kept nothing
+        assert read_result(other.data).steps - read_result(one.data).steps in (
+            0,
+            1,
+        )  # the first may have kept nothing
     for ours, theirs in zip(report(there), report(here), strict=True):
         assert ours.main_score is not None and theirs.main_score is not None
         assert ours.main_score.verdict == theirs.main_score.verdict
         assert ours.main_score.recovery == theirs.main_score.recovery
         assert ours.length_ratio == theirs.length_ratio
     assert any(not read_relative(one.relative).same for one in found)  # else nothing was compared
-    assert {body.get("vllm_xargs", {}).get("mars_rule") for body in serving.requests} == {"strict", "mars"}
+    assert {body.get("vllm_xargs", {}).get("mars_rule") for body in serving.requests} == {
+        "strict",
+        "mars",
+    }
 
 
 def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_path: Path) -> None:
     one, four = (f"sqlite:///{tmp_path / name}.db" for name in ("one", "four"))
     options = [*ITEMS, *RULES, "--temperature", "0,1", "--server", serving.url]
     _, wanted = run(one, *options)
-    serving.alone = len(serving.requests) + 4  # the requests before the study: two lanes at two temperatures
+    serving.alone = (
+        len(serving.requests) + 4
+    )  # the requests before the study: two lanes at two temperatures
     _, found = run(four, *options, "--concurrency", "4")
     assert texts(four, found) == texts(one, wanted)
     assert outcomes(found) == outcomes(wanted)
@@ -93,19 +114,32 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
     assert main(["run", *options, "--db", url]) == 2  # one seed
     plan, results = run(url, *options, "--seeds", "2")
     with RunStore(url) as store:
-        loads = [record.config.environment["concurrency"] for one in results for record in store.records(one.run_ids)]
+        loads = [
+            record.config.environment["concurrency"]
+            for one in results
+            for record in store.records(one.run_ids)
+        ]
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
-    assert plan.served and [*plan.served.waves(2, plan.items)] == [(plan.items, 1), (2 * plan.items, 3)]
+    assert plan.served and [*plan.served.waves(2, plan.items)] == [
+        (plan.items, 1),
+        (2 * plan.items, 3),
+    ]
 
 
 def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
-    serving: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    serving: Serving,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     key = "sk-0123456789-secret"
     monkeypatch.setenv("MARS_SERVER_KEY", key)
     serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
     plan, results = run(url, *ITEMS, *RULES, "--server", serving.url)
-    failed = [result for one in results if (result := read_result(one.data)).status is Status.FAILED]
+    failed = [
+        result for one in results if (result := read_result(one.data)).status is Status.FAILED
+    ]
     assert [result.error for result in failed] == [
         f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
     ]
@@ -114,7 +148,9 @@ def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_n
     said = capsys.readouterr()
     assert "1 tasks are open again" in said.err
     assert key not in json.dumps(plan.as_dict()) + said.out + said.err
-    assert not any(key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert not any(
+        key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
+    )
     with RunStore(url) as store:
         assert {one.data["status"] for one in store.results(store.studies()[0].id)} == {"completed"}
 
@@ -132,12 +168,25 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
     assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
     with RunStore(url) as store:
         results = store.results(study.id)
-        assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {"completed"}
+        assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {
+            "completed"
+        }
 
 
 def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str) -> None:
     RunStore(url).close()
-    command = ["run", *ITEMS, *RULES, "--server", serving.url, "--concurrency", "2", "--quiet", "--db", url]
+    command = [
+        "run",
+        *ITEMS,
+        *RULES,
+        "--server",
+        serving.url,
+        "--concurrency",
+        "2",
+        "--quiet",
+        "--db",
+        url,
+    ]
     child = Child(lambda _pipe, *arguments: main(arguments), *command)
     with RunStore(url) as store:
         while not store.studies() or store.study_progress(store.studies()[0].id).results < 3:
@@ -150,10 +199,14 @@ def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url:
         results = store.results(study)
         after = {(one.task, one.lane): one.run_ids for one in results}
         assert len(results) == len(after) == 8 and before.items() <= after.items()
-        assert sum(len(store.load(id_).runs) for one in results for id_ in one.comparison_ids[:1]) >= 8
+        assert (
+            sum(len(store.load(id_).runs) for one in results for id_ in one.comparison_ids[:1]) >= 8
+        )
 
 
-def test_two_servers_are_compared_without_the_plugin(serving: Serving, other_serving: Serving, url: str) -> None:
+def test_two_servers_are_compared_without_the_plugin(
+    serving: Serving, other_serving: Serving, url: str
+) -> None:
     """A server whose rule nobody knows, against one that is strict."""
     strict, other = serving.reset(plugin=False), other_serving.reset(plugin=False)
     other.rule = RuleConfig("mars", {"theta": 0.6})
@@ -168,7 +221,11 @@ def test_two_servers_are_compared_without_the_plugin(serving: Serving, other_ser
 @pytest.mark.parametrize(
     ("changed", "options", "words"),
     [
-        ({"plugin": False}, [], "does not have the plugin mars-vllm (its /metrics has no vllm:mars_enabled)"),
+        (
+            {"plugin": False},
+            [],
+            "does not have the plugin mars-vllm (its /metrics has no vllm:mars_enabled)",
+        ),
         ({"plugin": False}, ["--rules", "strict,server"], "The rule is strict, but the server"),
         ({}, ["--rules", "none,strict"], "The rule none cannot be requested from a server"),
         ({}, ["--drafter", "ngram"], "--drafter cannot be used with --server"),
@@ -182,9 +239,14 @@ def test_two_servers_are_compared_without_the_plugin(serving: Serving, other_ser
     ],
 )
 def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
-    serving: Serving, url: str, changed: dict[str, Any], options: list[str], words: str, capsys: pytest.CaptureFixture[str],
+    serving: Serving,
+    url: str,
+    changed: dict[str, Any],
+    options: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("MARS_SERVER_KEY", "sk-wrong")
     serving.reset(**changed)
     assert main(["run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
@@ -199,11 +261,22 @@ def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path
     serving.steps = False
     run(url, *ITEMS, *RULES, "--server", serving.url)
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
-    rows = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for file in tmp_path.rglob("*.jsonl")
+        for line in file.read_text("utf-8").splitlines()
+    ]
     choices = [choice for row in rows for choice in row.get("choices", ())]
     assert choices
     for choice in choices:
-        assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == ([None], [None], [])
+        assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == (
+            [None],
+            [None],
+            [],
+        )
     (results, *_) = tmp_path.rglob("results_*.json")
     pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
-    assert pooled["new_tokens"] > 0 and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
+    assert (
+        pooled["new_tokens"] > 0
+        and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
+    )

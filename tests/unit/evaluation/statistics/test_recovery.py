@@ -1,4 +1,5 @@
-"""The score interval of the ratio of paired scores, and the verdict on it: published values, simulated coverage and studies."""
+"""The score interval of the ratio of paired scores, and the verdict on it: published values,
+simulated coverage and studies."""
 
 from __future__ import annotations
 
@@ -26,15 +27,26 @@ def table(both: int, gained: int, lost: int, neither: int = 0, *, seeds: int = 1
 
 
 def drawn(
-    generator: np.random.Generator, prompts: int, seeds: int, *, right: float, recovery: float, differ: float
+    generator: np.random.Generator,
+    prompts: int,
+    seeds: int,
+    *,
+    right: float,
+    recovery: float,
+    differ: float,
 ) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Scores of rule and baseline and the prompt of each run: seeds of a prompt hang together with correlation 0.5 and 0.3.
+    """Scores of rule and baseline and the prompt of each run: seeds of a prompt hang together with
+    correlation 0.5 and 0.3.
 
-    The baseline is right with probability ``right``, the rule with ``recovery`` × that, and they differ with probability ``differ``.
+    The baseline is right with probability ``right``, the rule with ``recovery`` × that, and they
+    differ with probability ``differ``.
     """
 
     def uniforms(share: float) -> Array:
-        common, own = generator.standard_normal((prompts, 1)), generator.standard_normal((prompts, seeds))
+        common, own = (
+            generator.standard_normal((prompts, 1)),
+            generator.standard_normal((prompts, seeds)),
+        )
         uniform: Array = ndtr(np.sqrt(share) * common + np.sqrt(1 - share) * own).ravel()
         return uniform
 
@@ -49,7 +61,8 @@ Z = 1.959963984540054
 
 
 def test_the_interval_is_the_published_one() -> None:
-    # Fagerland, Lydersen, Laake 2014, Statistics in Medicine 33, table V: airway data, Tang's asymptotic score interval
+    # Fagerland, Lydersen, Laake 2014, Statistics in Medicine 33, table V: airway data, Tang's
+    # asymptotic score interval
     interval = ratio_interval(table(1, 1, 7, 12))
     assert interval.value == 0.25
     assert (interval.low, interval.high) == pytest.approx((0.065, 0.907), abs=5e-4)
@@ -59,7 +72,10 @@ def test_the_interval_is_the_published_one() -> None:
 def test_the_interval_holds_the_ratio_and_turns_with_it(both: int, gained: int, lost: int) -> None:
     if not both + lost or not both + gained:
         return
-    one, other = ratio_interval(table(both, gained, lost)), ratio_interval(table(both, lost, gained))
+    one, other = (
+        ratio_interval(table(both, gained, lost)),
+        ratio_interval(table(both, lost, gained)),
+    )
     assert 0 <= one.low <= one.value <= one.high
     assert (1 / other.value, 1 / other.high, 1 / other.low) == pytest.approx(one, rel=1e-9)
 
@@ -68,7 +84,9 @@ def test_the_interval_holds_the_ratio_and_turns_with_it(both: int, gained: int, 
 @pytest.mark.parametrize("seeds", [1, 3, 50])
 def test_perfect_prompts_count_once_whatever_the_seeds(prompts: int, seeds: int) -> None:
     interval = ratio_interval(table(prompts, 0, 0, 7, seeds=seeds))
-    assert interval.low == pytest.approx(prompts / (prompts + Z**2), rel=1e-9)  # by hand, where nothing differs
+    assert interval.low == pytest.approx(
+        prompts / (prompts + Z**2), rel=1e-9
+    )  # by hand, where nothing differs
     assert (interval.low >= 0.98) == (prompts >= 189)
 
 
@@ -90,8 +108,12 @@ def test_nothing_right_has_no_ratio_but_bounds(rule: int, value: float) -> None:
     assert math.isnan(interval.low) if rule else (interval.low == 0 and 0.5 < interval.high < 1)
 
 
-@pytest.mark.parametrize(("recovery", "prompts", "seeds"), [(1.0, 300, 3), (0.98, 100, 1), (0.9, 100, 3), (1.0, 40, 8)])
-def test_the_interval_holds_the_truth_as_often_as_it_says(recovery: float, prompts: int, seeds: int) -> None:
+@pytest.mark.parametrize(
+    ("recovery", "prompts", "seeds"), [(1.0, 300, 3), (0.98, 100, 1), (0.9, 100, 3), (1.0, 40, 8)]
+)
+def test_the_interval_holds_the_truth_as_often_as_it_says(
+    recovery: float, prompts: int, seeds: int
+) -> None:
     generator, held = np.random.default_rng(7), []
     for _ in range(250):
         scores = drawn(generator, prompts, seeds, right=0.8, recovery=recovery, differ=0.1)
@@ -101,14 +123,20 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(recovery: float, promp
 
 
 def test_rare_losses_do_not_escape_scores_in_part() -> None:
-    """Of scores that hardly vary 2 % are lost altogether: few prompts must not make a narrow interval."""
+    """Of scores that hardly vary 2 % are lost altogether: few prompts must not make a narrow
+    interval."""
     generator, prompt = np.random.default_rng(3), np.arange(60)
 
     def study() -> Paired:
         baseline = generator.uniform(0.2, 0.5, 60)
-        return paired(np.where(generator.random(60) < 0.02, 0, baseline), baseline, prompt, binary=False)
+        return paired(
+            np.where(generator.random(60) < 0.02, 0, baseline), baseline, prompt, binary=False
+        )
 
-    held = [interval.low <= 0.98 <= interval.high for interval in (ratio_interval(study()) for _ in range(200))]
+    held = [
+        interval.low <= 0.98 <= interval.high
+        for interval in (ratio_interval(study()) for _ in range(200))
+    ]
     assert np.mean(held) >= 0.93
 
 
@@ -118,7 +146,11 @@ def judged(pairs: Paired, margin: float = 0.98) -> Verdict:
 
 @pytest.mark.parametrize(
     ("recovery", "differ", "supported", "refused"),
-    [(0.88, 0.15, (0, 0), (0.97, 1)), (1.0, 0.1, (0.2, 1), (0, 0.025)), (0.98, 0.05, (0, 0.04), (0, 0.05))],
+    [
+        (0.88, 0.15, (0, 0), (0.97, 1)),
+        (1.0, 0.1, (0.2, 1), (0, 0.025)),
+        (0.98, 0.05, (0, 0.04), (0, 0.05)),
+    ],
     ids=["harm", "no harm", "at the margin"],
 )
 def test_harm_is_caught_and_no_harm_not_accused(
@@ -129,7 +161,10 @@ def test_harm_is_caught_and_no_harm_not_accused(
     for _ in range(300):
         scores = drawn(generator, 300, 3, right=0.8, recovery=recovery, differ=differ)
         found[judged(paired(*scores, binary=True)).outcome] += 1
-    for outcome, (least, most) in ((Outcome.SUPPORTED, supported), (Outcome.NOT_SUPPORTED, refused)):
+    for outcome, (least, most) in (
+        (Outcome.SUPPORTED, supported),
+        (Outcome.NOT_SUPPORTED, refused),
+    ):
         assert least * 300 <= found[outcome] <= most * 300
 
 
@@ -137,10 +172,22 @@ def test_harm_is_caught_and_no_harm_not_accused(
     ("pairs", "margin", "outcome", "needed", "sentence"),
     [
         (table(5, 0, 0), 0.98, Outcome.TOO_FEW, 190, "98 %: too few prompts, need about 190"),
-        (table(5, 0, 0, seeds=20), 0.98, Outcome.TOO_FEW, 190, "98 %: too few prompts, need about 190"),
+        (
+            table(5, 0, 0, seeds=20),
+            0.98,
+            Outcome.TOO_FEW,
+            190,
+            "98 %: too few prompts, need about 190",
+        ),
         (table(400, 0, 0), 0.98, Outcome.SUPPORTED, None, "98 %: supported"),
         (table(100, 0, 60), 0.955, Outcome.NOT_SUPPORTED, None, "95.5 %: not supported"),
-        (table(0, 3, 0, 9), 0.98, Outcome.TOO_FEW, None, "98 %: cannot be computed, the baseline scored nothing"),
+        (
+            table(0, 3, 0, 9),
+            0.98,
+            Outcome.TOO_FEW,
+            None,
+            "98 %: cannot be computed, the baseline scored nothing",
+        ),
     ],
 )
 def test_a_verdict_names_its_margin_and_what_is_needed(
@@ -158,6 +205,8 @@ def test_more_prompts_are_needed_than_there_are_and_at_the_margin_no_number_is_n
 @pytest.mark.parametrize("cells", [(76, 4, 4, 16), (74, 3, 7, 16)])  # recovery 1 and 0.9625
 def test_the_number_needed_answers_in_four_of_five(cells: tuple[int, int, int, int]) -> None:
     needed, generator = prompts_needed(table(*cells), 0.98) or 0, np.random.default_rng(6)
-    studies = [judged(table(*generator.multinomial(needed, np.array(cells) / 100))) for _ in range(200)]
+    studies = [
+        judged(table(*generator.multinomial(needed, np.array(cells) / 100))) for _ in range(200)
+    ]
     right = Outcome.SUPPORTED if cells[1] == cells[2] else Outcome.NOT_SUPPORTED
     assert 0.74 <= np.mean([study.outcome is right for study in studies]) <= 0.9  # ± 0.06 by chance

@@ -1,4 +1,5 @@
-"""The bootstrap, shares, means of ratios, tests of pairs and of draws: against SciPy, plain loops and what each promises."""
+"""The bootstrap, shares, means of ratios, tests of pairs and of draws: against SciPy, plain loops
+and what each promises."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
         size = generator.gamma(3.0, size=(prompts, 1))
         columns = size * generator.lognormal(0, 0.2, size=(prompts, 2))
         totals, resampled = columns.sum(axis=0), resampled_totals(columns, 300, 0)
-        found = percentile_interval(totals[0] / totals[1], resampled[:, 0] / resampled[:, 1], prompts)
+        found = percentile_interval(
+            totals[0] / totals[1], resampled[:, 0] / resampled[:, 1], prompts
+        )
         held.append(found.low <= 1 <= found.high)
     assert 0.90 <= np.mean(held) <= 0.985
 
@@ -71,7 +74,10 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
 @pytest.mark.parametrize("seeds", [1, 4])
 @pytest.mark.parametrize("right", [0, 7, 10])
 def test_seeds_that_agree_are_one_run_of_wilsons_interval(right: int, seeds: int) -> None:
-    hits, prompt = np.repeat([1.0, 0.0], [right * seeds, (10 - right) * seeds]), np.repeat(np.arange(10), seeds)
+    hits, prompt = (
+        np.repeat([1.0, 0.0], [right * seeds, (10 - right) * seeds]),
+        np.repeat(np.arange(10), seeds),
+    )
     assert share_interval(hits, prompt) == pytest.approx((right / 10, *wilson(right, 10)))
 
 
@@ -97,7 +103,9 @@ def test_the_interval_is_students_of_the_logarithms() -> None:
     ratios = [1.1, 1.4, 1.2, 0.9]
     logs = np.log(ratios)
     low, high = t.interval(0.95, 3, loc=logs.mean(), scale=logs.std(ddof=1) / 2)
-    assert mean_ratio(ratios) == pytest.approx((math.exp(logs.mean()), math.exp(low), math.exp(high)))
+    assert mean_ratio(ratios) == pytest.approx(
+        (math.exp(logs.mean()), math.exp(low), math.exp(high))
+    )
 
 
 @pytest.mark.parametrize("ratios", [[], [0.0], [1.0, -1.0], [math.nan], [math.inf]])
@@ -112,7 +120,9 @@ P = np.array([0.5, 0.3, 0.15, 0.05])
 def test_fit_is_the_exact_multinomial_test() -> None:
     """Against the sum over all outcomes with a statistic as large."""
     observed = np.array([2, 1, 2, 1])
-    outcomes = np.array([(a, b, c, 6 - a - b - c) for a in range(7) for b in range(7 - a) for c in range(7 - a - b)])
+    outcomes = np.array(
+        [(a, b, c, 6 - a - b - c) for a in range(7) for b in range(7 - a) for c in range(7 - a - b)]
+    )
 
     def statistic(counts: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -132,12 +142,15 @@ def test_one_stratum_of_two_categories_is_fishers_test() -> None:
 
 
 def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
-    """200 samples of each kind; at the 5 % level more than 19 rejections have a probability of 0.2 %."""
+    """200 samples of each kind; at the 5 % level more than 19 rejections have a probability of 0.2
+    %."""
     generator = np.random.default_rng(1)
     fits, pairs = [], []
     for seed in range(200):
         first, then = generator.choice(2, 60), generator.choice(4, 60, p=P)
-        fits.append(fit_p([np.bincount(then[first == at], minlength=4) for at in (0, 1)], [P, P], seed))
+        fits.append(
+            fit_p([np.bincount(then[first == at], minlength=4) for at in (0, 1)], [P, P], seed)
+        )
         pairs.append(same_p(first, [4 * first + then], np.repeat([0, 1], 30), seed))
     assert sum(p < 0.05 for p in fits) <= 19
     assert sum(p < 0.05 for p in pairs) <= 19
@@ -147,7 +160,10 @@ def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
 def test_another_distribution_is_found_and_a_first_token_alone_is_not_evidence() -> None:
     generator = np.random.default_rng(2)
     other = np.array([0.1, 0.7, 0.15, 0.05])
-    assert fit_p([np.bincount(generator.choice(4, 100, p=other), minlength=4)], [P], seed=0) == 1 / 50_000
+    assert (
+        fit_p([np.bincount(generator.choice(4, 100, p=other), minlength=4)], [P], seed=0)
+        == 1 / 50_000
+    )
     first = np.repeat([0, 1, 0, 1], [40, 60, 60, 40])  # differs between the samples: a stratum
     second = np.repeat([0, 1], 100)
     same = 4 * first + generator.choice(4, 200, p=P)
@@ -167,7 +183,9 @@ COUNTS = st.integers(0, 200)
 @given(COUNTS, COUNTS)
 def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost: int) -> None:
     expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-    found = mcnemar(np.repeat([1, -1], [gained, lost]), np.arange(gained + lost))  # each run has a prompt of its own
+    found = mcnemar(
+        np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)
+    )  # each run has a prompt of its own
     assert found.p == pytest.approx(expected, rel=1e-9)
 
 

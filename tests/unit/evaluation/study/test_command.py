@@ -1,4 +1,5 @@
-"""The commands: a study is run, gone on with, listed and deleted; what is wrong with the options is one sentence and status 2."""
+"""The commands: a study is run, gone on with, listed and deleted; what is wrong with the options is
+one sentence and status 2."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ from storage import RunStore
 from tests.unit.children import FORK, Child
 from tests.unit.evaluation.study.working import check_whole
 
-GO_ON = ("--device", "cpu", "--dtype", "float32", "--threads", "1")  # more threads would stay for the tests after it
+GO_ON = (
+    "--device",
+    "cpu",
+    "--dtype",
+    "float32",
+    "--threads",
+    "1",
+)  # more threads would stay for the tests after it
 SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
 
 
@@ -36,14 +44,38 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
     """Of a small study; ``session`` is asked for so that the checkpoints are there."""
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
-    suite.write_text(SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8")
-    models = [f"--target={folder / 'target'}", f"--draft={folder / 'draft'}", "--device=cpu", "--dtype=float32"]
-    return ["--suite", str(suite), *models, "--max-new-tokens", "12", "--no-chat", "--db", url, "--threads", "1"]
+    suite.write_text(
+        SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8"
+    )
+    models = [
+        f"--target={folder / 'target'}",
+        f"--draft={folder / 'draft'}",
+        "--device=cpu",
+        "--dtype=float32",
+    ]
+    return [
+        "--suite",
+        str(suite),
+        *models,
+        "--max-new-tokens",
+        "12",
+        "--no-chat",
+        "--db",
+        url,
+        "--threads",
+        "1",
+    ]
 
 
-@pytest.mark.parametrize(("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)])
+@pytest.mark.parametrize(
+    ("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)]
+)
 def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
-    options: list[str], given: str, launched: str, share: int | None, monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    given: str,
+    launched: str,
+    share: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found: list[int] = []
     monkeypatch.setattr("torch.set_num_threads", found.append)
@@ -67,8 +99,17 @@ def whole(url: str) -> tuple[str, Plan]:
     return study, plan
 
 
-def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = ["--rules", "none,strict,mars,typical", "--theta", "0.5,0.9", "--set", "typical.delta=0.2,0.3"]
+def test_a_study_is_planned_and_run(
+    options: list[str], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = [
+        "--rules",
+        "none,strict,mars,typical",
+        "--theta",
+        "0.5,0.9",
+        "--set",
+        "typical.delta=0.2,0.3",
+    ]
     assert main(["run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
     said = capsys.readouterr()
     study, plan = whole(url)
@@ -84,7 +125,10 @@ def test_a_study_is_planned_and_run(options: list[str], url: str, capsys: pytest
         assert (store.studies(), store.count()) == ((), 0)
     capsys.readouterr()
     assert main(["resume", "abc", "--db", url]) == 2
-    assert capsys.readouterr().err == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
+    assert (
+        capsys.readouterr().err
+        == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
+    )
 
 
 def test_a_plan_may_be_made_first_and_run_later(
@@ -109,7 +153,10 @@ def test_a_plan_may_be_made_first_and_run_later(
         (["--rules", "none,mars"], "strict is not among the rules"),
         (["--theta", "much"], "--theta is 'much'; it takes numbers"),
         (["--theta", "1.5"], "theta is 1.5"),
-        (["--set", "mars.colour=1"], "No rule of none, strict, mars has a parameter mars.colour; there are: mars"),
+        (
+            ["--set", "mars.colour=1"],
+            "No rule of none, strict, mars has a parameter mars.colour; there are: mars",
+        ),
         (["--set", "theta"], "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
         (["--tree", "9/3/2"], "--tree is given and eagle3 is not among the drafters"),
         (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
@@ -122,7 +169,11 @@ def test_a_plan_may_be_made_first_and_run_later(
     ],
 )
 def test_bad_options_are_one_sentence(
-    options: list[str], url: str, changed: list[str], words: str | None, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    url: str,
+    changed: list[str],
+    words: str | None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = options if words is not None else options[:2]
     assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
@@ -134,7 +185,11 @@ def test_bad_options_are_one_sentence(
 
 
 def test_a_study_is_reported_and_exported(
-    options: list[str], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert main(["run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
     capsys.readouterr()
@@ -145,13 +200,23 @@ def test_a_study_is_reported_and_exported(
     files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
     assert main(["report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
-    assert {"report.html", "report.md", "r.md", "results.csv", "measured.csv", "prompts.csv"} <= written
+    assert {
+        "report.html",
+        "report.md",
+        "r.md",
+        "results.csv",
+        "measured.csv",
+        "prompts.csv",
+    } <= written
     assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
     assert any((tmp_path / "shapes").rglob("*.jsonl"))
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
     capsys.readouterr()
     assert main(["judge", "latest", "--db", url]) == 2
-    assert capsys.readouterr().err == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
+    assert (
+        capsys.readouterr().err
+        == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
+    )
 
 
 def test_other_models_than_those_planned_are_refused(
@@ -169,7 +234,8 @@ def test_other_models_than_those_planned_are_refused(
 
 
 def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list[str]) -> None:
-    """One of two processes of a launcher; after its first lane it waits for the first one of the other."""
+    """One of two processes of a launcher; after its first lane it waits for the first one of the
+    other."""
 
     class Together(Worker):
         def events(self) -> Iterator[Any]:
@@ -189,7 +255,9 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
         "MASTER_PORT": port,
         "OMP_NUM_THREADS": 1,
     }
-    os.environ.update({name: str(value) for name, value in ranks.items()} | {"MASTER_ADDR": "127.0.0.1"})
+    os.environ.update(
+        {name: str(value) for name, value in ranks.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    )
     PartialState._reset_state()  # what another test has made of it
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     try:
@@ -204,7 +272,10 @@ def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     both = FORK.Barrier(2)
-    children = [Child(launched, rank, port, both, [*options, "--seeds", "2", "--temperature", "1"]) for rank in (0, 1)]
+    children = [
+        Child(launched, rank, port, both, [*options, "--seeds", "2", "--temperature", "1"])
+        for rank in (0, 1)
+    ]
     assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
     study, _ = whole(url)
     with RunStore(url) as store:
@@ -212,7 +283,11 @@ def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -
 
 
 def test_further_workers_end_with_the_study(
-    options: list[str], url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    url: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What would be started is noted and run afterwards."""
     python = tmp_path / "python"
@@ -228,14 +303,18 @@ def test_further_workers_end_with_the_study(
     assert main(asked[3:]) == 0
 
 
-def test_a_worker_that_does_not_end_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_end_keeps_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the first one fails."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\ntrap "" TERM\ntouch "$0.runs"\nwhile :; do sleep 0.1; done\n')
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     monkeypatch.setattr("evaluation.study.launch.TERMINATED_S", 0.2)
-    given = Namespace(db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False)
+    given = Namespace(
+        db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False
+    )
     with pytest.raises(ZeroDivisionError), further_workers(given, "study"):
         while not (tmp_path / "python.runs").exists():
             time.sleep(0.01)
@@ -262,7 +341,9 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:  # the signal comes after the first lane
-        patch.setattr("evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or "")
+        patch.setattr(
+            "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
+        )
         assert main(["run", *options]) == INTERRUPTED
     study, _ = planned(url)
     assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
@@ -273,10 +354,16 @@ def test_a_signal_stops_a_study_that_goes_on_later(
 
 
 def test_a_study_of_another_sampler_is_not_gone_on_with(
-    options: list[str], url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), signal.SIGINT) or "")
+        patch.setattr(
+            "evaluation.study.launch.progress_line",
+            lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
+        )
         assert main(["run", *options, "--temperature", "1"]) == INTERRUPTED
     monkeypatch.setattr("mars_core.types.SAMPLER", "another")
     assert main(["resume", "latest", *GO_ON, "--db", url]) == 2

@@ -1,4 +1,5 @@
-"""A plan is valid, survives the store, and enumerates balanced tasks whose seeds never collide; one that is not says why."""
+"""A plan is valid, survives the store, and enumerates balanced tasks whose seeds never collide; one
+that is not says why."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from typing import Any
 import pytest
 
 from evaluation.study.plan import Lane, Models, Plan, read_plan
-from evaluation.study.sweep import MAX_DRAFT, MAX_RUNS, Case, Cell, Grid, cells, pairs_planned, runs_planned, sweep_plan
+from evaluation.study.sweep import (
+    MAX_DRAFT,
+    MAX_RUNS,
+    Case,
+    Cell,
+    Grid,
+    cells,
+    pairs_planned,
+    runs_planned,
+    sweep_plan,
+)
 from evaluation.suites.item import Item, Suite
 from mars_core import validation
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
@@ -27,20 +38,33 @@ def plan(**changed: Any) -> Plan:
     suites = (
         Suite(
             "one",
-            (Item("a", ("2 + 2?",), ("4",)), Item("b", ("hi", "and then?"), metrics=("bleu,none",))),
+            (
+                Item("a", ("2 + 2?",), ("4",)),
+                Item("b", ("hi", "and then?"), metrics=("bleu,none",)),
+            ),
             metrics=("contains,none",),
         ),
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
     given: dict[str, Any] = {
-        "name": "try", "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")), "suites": suites,
-        "lanes": (NONE, STRICT, MARS), "temperatures": (0.0, 1.0), "repeats": 2,
-    }  # fmt: skip
+        "name": "try",
+        "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")),
+        "suites": suites,
+        "lanes": (NONE, STRICT, MARS),
+        "temperatures": (0.0, 1.0),
+        "repeats": 2,
+    }
     return Plan(**given | changed)
 
 
 def test_a_plan_survives_json() -> None:
-    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
+    lanes = (
+        NONE,
+        STRICT,
+        MARS,
+        Lane(RuleConfig("strict"), TREE),
+        Lane(RuleConfig("typical"), TREE),
+    )
     made = plan(lanes=lanes, stop=("\n",), thinking=False)
     assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
@@ -65,7 +89,13 @@ def test_no_two_items_or_repeats_share_a_seed_and_all_temperatures_do() -> None:
 
 
 def test_the_baseline_has_the_same_drafter() -> None:
-    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("mars", {"theta": 0.9}), TREE))
+    lanes = (
+        NONE,
+        STRICT,
+        MARS,
+        Lane(RuleConfig("strict"), TREE),
+        Lane(RuleConfig("mars", {"theta": 0.9}), TREE),
+    )
     made = plan(lanes=lanes)
     assert [made.baseline(lane) for lane in range(5)] == [1, None, 1, None, 3]
     assert made.none == 0
@@ -74,9 +104,27 @@ def test_the_baseline_has_the_same_drafter() -> None:
 
 def test_names_tell_lanes_apart() -> None:
     sampled = DrafterConfig(mode=DraftMode.SAMPLED)
-    lanes = (NONE, STRICT, MARS, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("mars", {"theta": 0.84}), sampled))
-    assert [lane.name for lane in lanes] == ["none", "strict", "mars(theta=0.9)", "strict", "mars(theta=0.84)"]
-    assert [lane.drafts for lane in lanes] == ["", "model K=5", "model K=5", "eagle3 12/6/2", "model K=5 sampled"]
+    lanes = (
+        NONE,
+        STRICT,
+        MARS,
+        Lane(RuleConfig("strict"), TREE),
+        Lane(RuleConfig("mars", {"theta": 0.84}), sampled),
+    )
+    assert [lane.name for lane in lanes] == [
+        "none",
+        "strict",
+        "mars(theta=0.9)",
+        "strict",
+        "mars(theta=0.84)",
+    ]
+    assert [lane.drafts for lane in lanes] == [
+        "",
+        "model K=5",
+        "model K=5",
+        "eagle3 12/6/2",
+        "model K=5 sampled",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -131,10 +179,16 @@ def planned(cases: tuple[Case, ...] = CASES, grid: Grid = GRID, **settings: Any)
 PLAN = planned()
 
 
-def test_every_setting_is_run_for_every_prompt_and_repeat_beside_one_strict_run_for_each_k() -> None:
+def test_every_setting_is_run_for_every_prompt_and_repeat_beside_one_strict_run_for_each_k() -> (
+    None
+):
     assert len(cells(PLAN)) == 8 and pairs_planned(PLAN) == 32 and runs_planned(PLAN) == 8 * 6
     assert cells(PLAN)[:3] == (Cell(0.0, 3, 0.84), Cell(0.0, 3, 0.9), Cell(0.0, 5, 0.84))
-    assert [lane.name for lane in PLAN.lanes[:3]] == ["strict", "mars(theta=0.84)", "mars(theta=0.9)"]
+    assert [lane.name for lane in PLAN.lanes[:3]] == [
+        "strict",
+        "mars(theta=0.84)",
+        "mars(theta=0.9)",
+    ]
     assert [PLAN.baseline(lane) for lane in range(6)] == [None, 0, 0, None, 3, 3]
     assert len({PLAN.seed_of(PLAN.task(number)) for number in range(PLAN.tasks)}) == 4
 
@@ -146,7 +200,8 @@ def test_the_drafts_limit_is_the_engines() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"cases": ()}, "There is no prompt"), ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
+        ({"cases": ()}, "There is no prompt"),
+        ({"cases": (Case("a"), Case(" "))}, "Prompt 2 is empty"),
         ({"rule": "strict", "parameter": "", "values": ()}, "'strict', which is the baseline"),
         ({"rule": "none", "parameter": "", "values": ()}, "'none', which has no drafts"),
         ({"rule": "vars"}, "'vars', which is unknown"),
@@ -154,21 +209,30 @@ def test_the_drafts_limit_is_the_engines() -> None:
         ({"rule": "block"}, "it must be empty"),
         ({"others": {"theta": 0.9}}, "theta is varied and also fixed at 0.9"),
         ({"others": {"beta": 0.9}}, "Rule mars has no parameter beta"),
-        ({"values": (0.9, 1.5)}, "theta is 1.5; rule mars takes 0 to 1."), ({"values": (math.nan,)}, "theta is nan"),
+        ({"values": (0.9, 1.5)}, "theta is 1.5; rule mars takes 0 to 1."),
+        ({"values": (math.nan,)}, "theta is nan"),
         ({"values": ()}, "The list of values of theta is empty"),
         ({"values": (0.9, 0.8, 0.9)}, "0.9 is listed twice in the values of theta"),
         ({"temperatures": (-1.0,)}, "temperature is -1; it must be 0 to 100."),
-        ({"ks": ()}, "The list of K is empty"), ({"ks": (0,)}, "K is 0; it must be 1 to 64."),
+        ({"ks": ()}, "The list of K is empty"),
+        ({"ks": (0,)}, "K is 0; it must be 1 to 64."),
         ({"drafter": DrafterConfig("eagle3", tree=TreeShape())}, "K applies to chains only"),
         ({"drafter": DrafterConfig("none", k=0)}, "The drafter is none"),
-        ({"repeats": 101}, "repeats is 101; it must be 1 to 100."), ({"seed": 2**53}, "seed is"),
+        ({"repeats": 101}, "repeats is 101; it must be 1 to 100."),
+        ({"seed": 2**53}, "seed is"),
         ({"repeats": 100}, f"The sweep has 2,400 runs; it must be at most {MAX_RUNS:,}"),
     ],
-)  # fmt: skip
-def test_a_plan_that_cannot_be_run_says_why_in_one_sentence(change: dict[str, Any], words: str) -> None:
+)
+def test_a_plan_that_cannot_be_run_says_why_in_one_sentence(
+    change: dict[str, Any], words: str
+) -> None:
     change = dict(change)
     names = {field.name for field in fields(Grid)} & change.keys()
     grid = {name: change.pop(name) for name in names}
     with pytest.raises(ValueError) as raised:
         planned(grid=replace(GRID, **grid), **change)
-    assert words in str(raised.value) and str(raised.value).endswith(".") and "\n" not in str(raised.value)
+    assert (
+        words in str(raised.value)
+        and str(raised.value).endswith(".")
+        and "\n" not in str(raised.value)
+    )

@@ -1,4 +1,5 @@
-"""What a lane came to is the sum of its turns; where two conversations part is counted over all turns."""
+"""What a lane came to is the sum of its turns; where two conversations part is counted over all
+turns."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evaluation.study.processes import free_dead, own_name, progress_line
-from evaluation.study.result import answer, read_relative, read_result, refused, relative_of, result_of
+from evaluation.study.result import (
+    answer,
+    read_relative,
+    read_result,
+    refused,
+    relative_of,
+    result_of,
+)
 from mars_core.telemetry import first_divergence
 from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace
 from storage import RunStore, StudyProgress, WorkerProgress
@@ -27,18 +35,26 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
     assert result.new_tokens == sum(len(trace.tokens) for trace in MARS) == 60
     assert result.steps == sum(len(trace.steps) for trace in MARS)
     assert result.wall_s == pytest.approx(sum(trace.summary.wall_s for trace in MARS))
-    assert result.relaxed == sum(token.outcome is Outcome.RELAXED for trace in MARS for token in trace.tokens)
-    assert result.log_likelihood == pytest.approx(sum(token.logprob for trace in MARS for token in trace.tokens))
+    assert result.relaxed == sum(
+        token.outcome is Outcome.RELAXED for trace in MARS for token in trace.tokens
+    )
+    assert result.log_likelihood == pytest.approx(
+        sum(token.logprob for trace in MARS for token in trace.tokens)
+    )
     assert result.tv_max == max(token.tv for trace in MARS for token in trace.tokens)
     assert not result.ended  # both were cut by their length
-    failed = result_of([STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {})
+    failed = result_of(
+        [STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {}
+    )
     assert (failed.status, failed.error, failed.turns) == (Status.FAILED, "Out of memory.", 2)
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
     for trace in (*STRICT, *MARS):
         result = result_of([trace], {})
-        rates = [kept / drafted for kept, drafted in zip(result.kept_at, result.drafted_at, strict=True)]
+        rates = [
+            kept / drafted for kept, drafted in zip(result.kept_at, result.drafted_at, strict=True)
+        ]
         assert rates == pytest.approx(list(trace.summary.acceptance_by_position))
 
 
@@ -48,7 +64,9 @@ def test_results_survive_json_with_what_is_no_number() -> None:
     assert repr(again) == repr(result)
     relative = relative_of(MARS, STRICT, None)
     assert read_relative(json.loads(json.dumps(relative.as_dict(), allow_nan=False))) == relative
-    assert repr(read_result(refused(ValueError("Too long.")).as_dict())) == repr(refused(ValueError("Too long.")))
+    assert repr(read_result(refused(ValueError("Too long.")).as_dict())) == repr(
+        refused(ValueError("Too long."))
+    )
 
 
 def test_a_result_of_another_version_is_refused() -> None:
@@ -60,7 +78,12 @@ def test_a_result_of_another_version_is_refused() -> None:
 
 def test_a_baseline_beside_itself_is_the_same() -> None:
     relative = relative_of(STRICT, STRICT, STRICT)
-    assert (relative.same, relative.same_as_none, relative.divergence, relative.cause) == (True, True, None, "")
+    assert (relative.same, relative.same_as_none, relative.divergence, relative.cause) == (
+        True,
+        True,
+        None,
+        "",
+    )
     assert (relative.bleu, relative.chrf, relative.rouge_l) == (1, 1, 1)
 
 
@@ -97,7 +120,10 @@ def test_only_tasks_of_dead_processes_of_this_machine_are_freed(store: RunStore)
     machine, process, start = own_name().split(":")
     child = Child(lambda _pipe: None)
     child.rest()
-    gone, earlier = f"{machine}:{child.process.pid}:{start}", f"{machine}:{process}:{int(start) - 5}"
+    gone, earlier = (
+        f"{machine}:{child.process.pid}:{start}",
+        f"{machine}:{process}:{int(start) - 5}",
+    )
     other = f"elsewhere:{process}:{start}"
     for worker in (own_name(), gone, earlier, other):
         assert store.claim_task(study, worker, 300) is not None
@@ -112,7 +138,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def test_pace_and_time_to_go_are_of_this_session() -> None:
     worker = WorkerProgress("host:1:2", 120, NOON, NOON + timedelta(seconds=10), True)
     gone = WorkerProgress("host:2:2", 5, NOON, NOON + timedelta(seconds=1), False)
-    line = progress_line(StudyProgress(100, 30, 120, (worker, gone)), 4, 100, 10.0)  # 20 results in 10 s, 280 to go
+    line = progress_line(
+        StudyProgress(100, 30, 120, (worker, gone)), 4, 100, 10.0
+    )  # 20 results in 10 s, 280 to go
     assert line.startswith("30/100 tasks:  30%|")
     assert line.endswith("| 120/400 [00:10<02:20,  2.00 results/s, workers: 11.9/s]")
     done = StudyProgress(tasks=2, done=2, results=8, workers=())

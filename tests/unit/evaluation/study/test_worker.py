@@ -1,4 +1,5 @@
-"""Workers may be killed, stopped, overtaken or refused: in the end every lane of every task is there once, as a single run would be."""
+"""Workers may be killed, stopped, overtaken or refused: in the end every lane of every task is
+there once, as a single run would be."""
 
 from __future__ import annotations
 
@@ -29,11 +30,15 @@ def _new(store: RunStore, plan: Plan) -> str:
     return store.new_study(plan.name, plan.as_dict(), plan.tasks)
 
 
-def _worker(store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object) -> Worker:
+def _worker(
+    store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object
+) -> Worker:
     return Worker(store, study_id, plan, session, InProcess(session), own_name(), **changed)  # type: ignore[arg-type]
 
 
-def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, session: Session) -> None:
+def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session, temperatures=(0.0, 1.0))
     study = _new(store, plan)
     deque(_worker(store, study, plan, session).events())
@@ -48,19 +53,27 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(store: RunStore, 
         first, *others = store.records(stored.run_ids)
         assert first.text == run.trace().text
         for second in others:  # it knows the lane's own first answer
-            loaded = next(run for run in store.load(second.comparison_id).runs if run.id == second.id)
+            loaded = next(
+                run for run in store.load(second.comparison_id).runs if run.id == second.id
+            )
             (turn,) = loaded.trace.config.prompt.history
             assert (turn.user, turn.answer) == ("Hello there", first.text)
         assert result.turns == len(stored.run_ids) == len(plan.item(task).turns)
-        assert result.new_tokens == sum(record.summary.new_tokens for record in store.records(stored.run_ids))
+        assert result.new_tokens == sum(
+            record.summary.new_tokens for record in store.records(stored.run_ids)
+        )
         assert result.steps == sum(record.summary.steps for record in store.records(stored.run_ids))
-        if plan.lanes[stored.lane].rule.name == "strict":  # the text of strict is that of the target alone
+        if (
+            plan.lanes[stored.lane].rule.name == "strict"
+        ):  # the text of strict is that of the target alone
             assert (relative.same, relative.same_as_none, relative.divergence) == (True, True, None)
         else:
             assert relative.same == (relative.divergence is None)
 
 
-def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(store: RunStore, session: Session) -> None:
+def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session)
     calls: list[tuple[str, str]] = []
 
@@ -84,7 +97,9 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(sto
     assert {kind for kind, _ in calls[3:]} == {"run"}
 
 
-def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(store: RunStore, session: Session) -> None:
+def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session)
     study = _new(store, plan)
     for _ in range(200):
@@ -99,11 +114,15 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(store: RunStore,
     check_whole(store, study, plan)
 
 
-def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(store: RunStore, session: Session) -> None:
+def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS))
     study = _new(store, plan)
     saved = []
-    for event in _worker(store, study, plan, session, order=lambda lanes: list(range(lanes))).events():
+    for event in _worker(
+        store, study, plan, session, order=lambda lanes: list(range(lanes))
+    ).events():
         if isinstance(event, Saved):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
@@ -115,7 +134,9 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(store: RunStor
 
 
 @pytest.mark.parametrize("turn", [0, 1])
-def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(store: RunStore, session: Session, turn: int) -> None:
+def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
+    store: RunStore, session: Session, turn: int
+) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
     study = _new(store, plan)
     in_order = {"order": lambda lanes: list(range(lanes))}
@@ -136,7 +157,9 @@ def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, sessio
     saved = 0
     for event in _worker(store, study, plan, session).events():
         saved += isinstance(event, Saved)
-        if isinstance(event, Saved) and saved == 2:  # somebody believes this worker dead, and does its task
+        if (
+            isinstance(event, Saved) and saved == 2
+        ):  # somebody believes this worker dead, and does its task
             store.release_worker(study, own_name())
             other = store.claim_task(study, "other:1:1", 300)
             assert other is not None
@@ -148,28 +171,41 @@ def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session
     plan = small_plan(session)
     study = _new(store, plan)
     assert store.claim_task(study, "dead", 80_000)
-    worker = _worker(store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead"))
+    worker = _worker(
+        store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead")
+    )
     waits = [event is None for event in islice(worker.events(), 2000)]
     assert sum(waits) < 100
     check_whole(store, study, plan)
 
 
-def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(store: RunStore, session: Session) -> None:
+def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(
+    store: RunStore, session: Session
+) -> None:
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     plan = replace(small_plan(session), suites=(long,))
     study = _new(store, plan)
     deque(_worker(store, study, plan, session).events())
-    by_task = {(stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)}
-    assert all(by_task[0, lane].status is Status.FAILED and "context" in by_task[0, lane].error for lane in range(3))
+    by_task = {
+        (stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)
+    }
+    assert all(
+        by_task[0, lane].status is Status.FAILED and "context" in by_task[0, lane].error
+        for lane in range(3)
+    )
     assert all(by_task[1, lane].status is Status.COMPLETED for lane in range(3))
     assert store.reopen_failed(study) == 1
     assert store.study_progress(study).done == 1
 
 
-def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(url: str, session: Session) -> None:
+def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
+    url: str, session: Session
+) -> None:
     """On PostgreSQL: tests/unit/storage/test_workers.py."""
     chance = random.Random(7)
-    plan = small_plan(session, repeats=6)  # more than the workers can do before the last of them is killed
+    plan = small_plan(
+        session, repeats=6
+    )  # more than the workers can do before the last of them is killed
     with RunStore(url) as store:
         study = _new(store, plan)
     seen = 0

@@ -28,7 +28,9 @@ def small_plan(session: Session, **changed: Any) -> Plan:
         "models": Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref),
         "suites": (
             Suite(
-                "sums", tuple(Item(str(n), (f"{n} + 1?",), (str(n + 1),)) for n in range(2)), metrics=("contains,none",)
+                "sums",
+                tuple(Item(str(n), (f"{n} + 1?",), (str(n + 1),)) for n in range(2)),
+                metrics=("contains,none",),
             ),
             Suite("talk", (Item("t", ("Hello there", "Say it again")),)),
         ),
@@ -48,7 +50,8 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
 
 
 def check_whole(store: RunStore, study_id: str, plan: Plan) -> None:
-    """Every lane of every task is there once, its runs are in the store, and the store has no run that nobody counts."""
+    """Every lane of every task is there once, its runs are in the store, and the store has no run
+    that nobody counts."""
     results = store.results(study_id)
     lanes = range(len(plan.lanes))
     assert Counter((result.task, result.lane) for result in results) == Counter(

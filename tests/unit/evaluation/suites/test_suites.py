@@ -1,4 +1,5 @@
-"""What a suite file may look like, the one sentence for what it may not, and what scores a suite that does not say it."""
+"""What a suite file may look like, the one sentence for what it may not, and what scores a suite
+that does not say it."""
 
 from __future__ import annotations
 
@@ -21,15 +22,24 @@ def test_arithmetic_asks_the_held_out_problems_and_their_solutions_are_right() -
     assert [item.turns[0] for item in suite.items] == [problem.question for problem in held_out()]
     for item, problem in zip(suite.items, held_out(), strict=True):
         assert set(scores(suite, item, [problem.solution], execute_code=False).values()) == {1.0}
-        assert set(scores(suite, item, [f"#### {problem.answer + 1}"], execute_code=False).values()) == {0.0}
+        assert set(
+            scores(suite, item, [f"#### {problem.answer + 1}"], execute_code=False).values()
+        ) == {0.0}
 
 
 def test_stories_want_all_that_is_asked_for() -> None:
     suite = read_suite("demo_stories")
     assert len({item.turns for item in suite.items}) == len(suite.items) > 200
-    item = next(item for item in suite.items if item.turns[0] == "A story about Hana in a village, please.")
+    item = next(
+        item for item in suite.items if item.turns[0] == "A story about Hana in a village, please."
+    )
     assert item.references == ("Hana", "village")
-    for text, right in (("Hana left the village.", 1.0), ("Hana left.", 0.0), ("Hanako saw villages.", 0.0), ("", 0.0)):
+    for text, right in (
+        ("Hana left the village.", 1.0),
+        ("Hana left.", 0.0),
+        ("Hanako saw villages.", 0.0),
+        ("", 0.0),
+    ):
         assert scores(suite, item, [text], execute_code=False) == {"contains,all": right}
     going_on = [item for item in suite.items if item.turns[0].startswith("Continue")]
     assert going_on and all(len(item.references) == 1 for item in going_on)  # of its hero
@@ -37,48 +47,124 @@ def test_stories_want_all_that_is_asked_for() -> None:
 
 WORKED = ("exact_match,strict-match", "exact_match,flexible-extract")
 WORKED_UNASKED = WORKED[::-1]
-NUMBERS, BOXED, PHRASES = ("exact_match,flexible-extract",), ("exact_match,boxed",), ("contains,none",)
-TRANSLATION, SUMMARY, GENERIC = ("bleu,none", "chrf,none"), ("rougeL,none",), ("rougeL,none", "bleu,none", "chrf,none")
-GERMAN, ENGLISH = "Der Hund schläft heute den ganzen Tag im Garten.", "The dog sleeps in the garden all day today."
+NUMBERS, BOXED, PHRASES = (
+    ("exact_match,flexible-extract",),
+    ("exact_match,boxed",),
+    ("contains,none",),
+)
+TRANSLATION, SUMMARY, GENERIC = (
+    ("bleu,none", "chrf,none"),
+    ("rougeL,none",),
+    ("rougeL,none", "bleu,none", "chrf,none"),
+)
+GERMAN, ENGLISH = (
+    "Der Hund schläft heute den ganzen Tag im Garten.",
+    "The dog sleeps in the garden all day today.",
+)
 LONG = "The committee met on Tuesday and agreed on a plan. It will be published next week, a speaker said."
 
 FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
-    "boxed solution": ("x", [row(1, "Solve.", ["We have $x=\\boxed{\\frac{3}{5}}$."], "algebra")], BOXED),
-    "boxed solution, as lines": ("x", [row(1, "Solve.", ["First $a$.", "So $\\boxed{2}$.", "Done."], "math")], BOXED),
-    "LaTeX answers among numbers": ("x", [row(n, "?", a, "math") for n, a in enumerate(("2", "11", "\\frac12", "7"))], BOXED),
-    "LaTeX answers by subject": (
-        "math500",
-        [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra"), row(3, "?", "\\text{Evelyn}", "Algebra")],
+    "boxed solution": (
+        "x",
+        [row(1, "Solve.", ["We have $x=\\boxed{\\frac{3}{5}}$."], "algebra")],
         BOXED,
     ),
-    "LaTeX answers by subject, no name": ("x", [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra")], BOXED),
-    "LaTeX without a word of mathematics": ("x", [row(1, "?", "$\\frac{1}{2}$"), row(2, "?", "\\sqrt{3}")], BOXED),
-    "numbers in a box": ("x", [row(n, "Put the answer in \\boxed{}.", n) for n in range(3)], (*BOXED, *NUMBERS)),
+    "boxed solution, as lines": (
+        "x",
+        [row(1, "Solve.", ["First $a$.", "So $\\boxed{2}$.", "Done."], "math")],
+        BOXED,
+    ),
+    "LaTeX answers among numbers": (
+        "x",
+        [row(n, "?", a, "math") for n, a in enumerate(("2", "11", "\\frac12", "7"))],
+        BOXED,
+    ),
+    "LaTeX answers by subject": (
+        "math500",
+        [
+            row(1, "?", "\\pi", "Geometry"),
+            row(2, "?", "12", "Prealgebra"),
+            row(3, "?", "\\text{Evelyn}", "Algebra"),
+        ],
+        BOXED,
+    ),
+    "LaTeX answers by subject, no name": (
+        "x",
+        [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra")],
+        BOXED,
+    ),
+    "LaTeX without a word of mathematics": (
+        "x",
+        [row(1, "?", "$\\frac{1}{2}$"), row(2, "?", "\\sqrt{3}")],
+        BOXED,
+    ),
+    "numbers in a box": (
+        "x",
+        [row(n, "Put the answer in \\boxed{}.", n) for n in range(3)],
+        (*BOXED, *NUMBERS),
+    ),
     "numbers": ("x", [row(n, "How many?", [f"{n},000"]) for n in range(1, 4)], NUMBERS),
     "shares": ("x", [row(1, "How much?", "45%"), row(2, "How much?", "45,5 %")], PHRASES),
     "GSM8K's answers": ("x", [row(1, "End in ####.", ["2+2=4", "#### 4"])], WORKED),
     "GSM8K's answers, not asked for": ("x", [row(1, "How many?", "2+2=4\n#### 4")], WORKED_UNASKED),
-    "translation by category": ("x", [row(1, "Translate German to English: Hund.", "Dog.", "translation")], TRANSLATION),
-    "translation by prompt": ("x", [row(1, f"Translate into German: {ENGLISH}", GERMAN)], TRANSLATION),
-    "translation by Chinese prompt": ("x", [row(1, f"请把下面的句子翻译成中文。\n{ENGLISH}", "狗今天整天在花园里睡觉。")], TRANSLATION),
-    "translation by language pair": ("x", [row(1, ENGLISH, GERMAN, "eng_Latn-deu_Latn")], TRANSLATION),
+    "translation by category": (
+        "x",
+        [row(1, "Translate German to English: Hund.", "Dog.", "translation")],
+        TRANSLATION,
+    ),
+    "translation by prompt": (
+        "x",
+        [row(1, f"Translate into German: {ENGLISH}", GERMAN)],
+        TRANSLATION,
+    ),
+    "translation by Chinese prompt": (
+        "x",
+        [row(1, f"请把下面的句子翻译成中文。\n{ENGLISH}", "狗今天整天在花园里睡觉。")],
+        TRANSLATION,
+    ),
+    "translation by language pair": (
+        "x",
+        [row(1, ENGLISH, GERMAN, "eng_Latn-deu_Latn")],
+        TRANSLATION,
+    ),
     "translation by file name": ("wmt14_de_en", [row(1, GERMAN, [ENGLISH])], TRANSLATION),
-    "translation by pair in the file name": ("flores.en-ja", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
+    "translation by pair in the file name": (
+        "flores.en-ja",
+        [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")],
+        TRANSLATION,
+    ),
     "translation by script": ("x", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
     "summaries": ("x", [row(1, f"{LONG} " * 9, [LONG], "summarization")], SUMMARY),
     "summaries by prompt": ("x", [row(1, f"Summarize: {LONG}", LONG)], SUMMARY),
-    "phrases": ("x", [row(1, "Who?", ["Ada Lovelace", "Lovelace"], "qa"), row(2, "When?", "10 December 1815", "qa")], PHRASES),
+    "phrases": (
+        "x",
+        [
+            row(1, "Who?", ["Ada Lovelace", "Lovelace"], "qa"),
+            row(2, "When?", "10 December 1815", "qa"),
+        ],
+        PHRASES,
+    ),
     "passages": ("x", [row(1, f"{LONG}\nQuestion: When?", "On Tuesday", "rag")], PHRASES),
     "long answers": ("x", [row(1, "Why?", [LONG])], GENERIC),
-    "letters": ("x", [row(1, "Which? (A) a (B) b", "B")], ("contains,none", "exact_match,custom-extract")),
-    "nothing to hold against": ("x", [row(1, "Who?", None, "qa"), row(2, "a", ""), row(3, "b", ["", " "]), row(4, "c", [])], ()),
+    "letters": (
+        "x",
+        [row(1, "Which? (A) a (B) b", "B")],
+        ("contains,none", "exact_match,custom-extract"),
+    ),
+    "nothing to hold against": (
+        "x",
+        [row(1, "Who?", None, "qa"), row(2, "a", ""), row(3, "b", ["", " "]), row(4, "c", [])],
+        (),
+    ),
     "MT-bench": ("x", [row(1, ["a", "b"], ["4", "5"], "math")], ()),
     "long answers about code": ("x", [row(1, "Why?", [LONG], "coding")], GENERIC),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(tmp_path: Path, case: str) -> None:
+def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(
+    tmp_path: Path, case: str
+) -> None:
     name, rows, metrics = FILES[case]
     suite = read_suite(write(tmp_path / f"{name}.jsonl", rows))
     assert suite.metrics == metrics
@@ -94,8 +180,13 @@ def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(tmp_pat
 def test_files_of_the_field_are_known() -> None:
     """That of qa has no references."""
     expected = {
-        "gsm8k": WORKED, "humaneval": ("pass@1,none",), "mt_bench": (), "alpaca": GENERIC, "qa": (), "sum": SUMMARY,
-    }  # fmt: skip
+        "gsm8k": WORKED,
+        "humaneval": ("pass@1,none",),
+        "mt_bench": (),
+        "alpaca": GENERIC,
+        "qa": (),
+        "sum": SUMMARY,
+    }
     assert {name: read_suite(field_file(name)).metrics for name in expected} == expected
 
 
@@ -112,7 +203,11 @@ def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) ->
     ]
     suite = read_suite(write(tmp_path / "spec_bench" / "question.jsonl", rows))
     found = {item.category: metrics_of(suite, item) for item in suite.items}
-    graded = {"translation": TRANSLATION, "summarization": SUMMARY, "math_reasoning": WORKED_UNASKED}
+    graded = {
+        "translation": TRANSLATION,
+        "summarization": SUMMARY,
+        "math_reasoning": WORKED_UNASKED,
+    }
     assert found == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
     assert {name for metrics in found.values() for name in metrics} == set(suite.metrics)
 
@@ -133,7 +228,9 @@ def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path
 
 
 def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", [row(7, ["Hi.", "And?"], category="chat"), {"prompt": "Say a."}])
+    path = write(
+        tmp_path / "mine.jsonl", [row(7, ["Hi.", "And?"], category="chat"), {"prompt": "Say a."}]
+    )
     suite = read_suite(path)
     assert [(item.id, item.turns, item.category) for item in suite.items] == [
         ("7", ("Hi.", "And?"), "chat"),
@@ -143,7 +240,9 @@ def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
     assert suite.sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def test_byte_order_mark_empty_lines_and_carriage_returns_make_no_difference(tmp_path: Path) -> None:
+def test_byte_order_mark_empty_lines_and_carriage_returns_make_no_difference(
+    tmp_path: Path,
+) -> None:
     plain, dressed = tmp_path / "a" / "s.jsonl", tmp_path / "b" / "s.jsonl"
     rows = [row(1, "One\u2028line\x85of\x0ctext"), row(2, "Zwei")]
     write(plain, rows)
@@ -168,7 +267,11 @@ def test_limit_takes_the_first_items_and_changes_no_metric(tmp_path: Path) -> No
 
 
 def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
-    rows = [row(1, ["a", "b"], category="writing"), row(2, "c", "word", "qa"), row(3, "d", "#### 3", "math")]
+    rows = [
+        row(1, ["a", "b"], category="writing"),
+        row(2, "c", "word", "qa"),
+        row(3, "d", "#### 3", "math"),
+    ]
     path = write(tmp_path / "mix.jsonl", rows)
     assert len(read_suite(path).metrics) == 3
     assert read_suite(path, 2).metrics == ("contains,none",)
@@ -181,7 +284,13 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
     "given",
     [
         {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    pass\n"},
-        {"unique_id": "test/1", "problem": "1+1?", "solution": "\\boxed{2}", "answer": "2", "level": 1},
+        {
+            "unique_id": "test/1",
+            "problem": "1+1?",
+            "solution": "\\boxed{2}",
+            "answer": "2",
+            "level": 1,
+        },
         {"question": "1+1?", "answer": "#### 2"},
         {"id": "a", "instruction": "Add.", "input": "1 1", "output": "2"},
         {"question_id": 1, "turns": ["a"], "reference": [1, 2.5, "c", None], "category": None},
@@ -228,7 +337,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("why", "line"), HOSTILE.items())
-def test_bad_line_is_refused_in_one_sentence_with_file_and_line(tmp_path: Path, why: str, line: bytes) -> None:
+def test_bad_line_is_refused_in_one_sentence_with_file_and_line(
+    tmp_path: Path, why: str, line: bytes
+) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"turns": ["first"], "question_id": 1}\n\n' + line + b"\n")
     with pytest.raises(ValueError, match=why) as caught:

@@ -1,4 +1,5 @@
-"""One page in public mode for all tests of this folder, what A keeps there, and B who asks for it as a browser does."""
+"""One page in public mode for all tests of this folder, what A keeps there, and B who asks for it
+as a browser does."""
 
 from __future__ import annotations
 
@@ -25,8 +26,11 @@ from ui.public.visitors import COOKIE, browser_owner
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
 PLAN = sweep_plan(
-    Models("bundled", ModelRef("a/b")), (Case(f"{MARK} of a sweep", "1"),), Grid("mars", "theta", (0.9,), (3,)), f"{MARK} sweep"
-)  # fmt: skip
+    Models("bundled", ModelRef("a/b")),
+    (Case(f"{MARK} of a sweep", "1"),),
+    Grid("mars", "theta", (0.9,), (3,)),
+    f"{MARK} sweep",
+)
 
 
 Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
@@ -47,14 +51,26 @@ class Stranger:
     def get(self, path: str, **query: str) -> httpx.Response:
         return self.http.get(path, params=query)
 
-    def join(self, event: int, values: Sequence[Any], said: Any = None, session: str | None = None) -> httpx.Response:
+    def join(
+        self, event: int, values: Sequence[Any], said: Any = None, session: str | None = None
+    ) -> httpx.Response:
         """Put one event into the queue."""
-        body = {"fn_index": event, "data": list(values), "event_data": said, "session_hash": session or self.session}
+        body = {
+            "fn_index": event,
+            "data": list(values),
+            "event_data": said,
+            "session_hash": session or self.session,
+        }
         return self.http.post("/gradio_api/queue/join", json=body)
 
     def direct(self, event: int, values: Sequence[Any], said: Any = None) -> httpx.Response:
         """One event that does not queue, as the page sends it."""
-        body = {"fn_index": event, "data": list(values), "event_data": said, "session_hash": self.session}
+        body = {
+            "fn_index": event,
+            "data": list(values),
+            "event_data": said,
+            "session_hash": self.session,
+        }
         return self.http.post("/gradio_api/run/predict", json=body)
 
     def heard(self, session: str | None = None) -> list[dict[str, Any]]:
@@ -71,14 +87,19 @@ class Stranger:
     def ask(self, *asked: Asked) -> list[dict[str, Any]]:
         """The ends of these events."""
         joined = [self.join(*each) for each in asked]
-        assert all(answer.status_code == 200 for answer in joined), [answer.text for answer in joined]
+        assert all(answer.status_code == 200 for answer in joined), [
+            answer.text for answer in joined
+        ]
         return [message for message in self.heard() if message["msg"] == "process_completed"]
 
 
 def defaults(config: Mapping[str, Any]) -> dict[int, list[Any]]:
     """The values that each event of the page has at first. gradio gives states itself."""
     values = {part["id"]: part.get("props", {}).get("value") for part in config["components"]}
-    return {event["id"]: [values.get(part) for part in event["inputs"]] for event in config["dependencies"]}
+    return {
+        event["id"]: [values.get(part) for part in event["inputs"]]
+        for event in config["dependencies"]
+    }
 
 
 @dataclass(frozen=True)
@@ -113,7 +134,9 @@ class Kept:
 
 @contextmanager
 def public_page(folder: Path) -> Iterator[Served]:
-    with serving("tests.unit.ui.public.serve", folder / "out", folder, ready=folder / "routes.json") as page:
+    with serving(
+        "tests.unit.ui.public.serve", folder / "out", folder, ready=folder / "routes.json"
+    ) as page:
         with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
             yield Served(page.url, folder, store)
         assert page.process.poll() is None, "the page did not live on"
@@ -130,7 +153,9 @@ def kept(served: Served) -> Kept:
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)
     store.annotate(comparison, name=f"{MARK} name", tags=[f"{MARK} tag"], comment=f"{MARK} comment")
-    vote = store.add_vote(round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote")
+    vote = store.add_vote(
+        round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote"
+    )
     sweep = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)

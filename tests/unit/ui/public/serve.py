@@ -1,6 +1,8 @@
-"""Serves the page in public mode over a small random pair: ``python -m tests.unit.ui.public.serve FOLDER PORT``.
+"""Serves the page in public mode over a small random pair: ``python -m tests.unit.ui.public.serve
+FOLDER PORT``.
 
-Its routes are written to FOLDER/routes.json; while FOLDER/broken is there, listing the rules and the votes raises.
+Its routes are written to FOLDER/routes.json; while FOLDER/broken is there, listing the rules and
+the votes raises.
 """
 
 from __future__ import annotations
@@ -53,18 +55,29 @@ def break_on_demand(folder: Path) -> None:
 def main(folder: Path, port: int) -> None:
     lines = logging.FileHandler(folder / "log")
     lines.setFormatter(
-        logging.Formatter("%(name)s %(message)s %(fault)s %(where)s", defaults={"fault": "", "where": ""})
+        logging.Formatter(
+            "%(name)s %(message)s %(fault)s %(where)s", defaults={"fault": "", "where": ""}
+        )
     )
     logging.basicConfig(handlers=[lines], level=logging.ERROR)
     break_on_demand(folder)
-    handlers.AUTO_S = 0.0  # whether a run is short enough to be repeated unasked would depend on the machine
+    handlers.AUTO_S = (
+        0.0  # whether a run is short enough to be repeated unasked would depend on the machine
+    )
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         pool = ModelPool(device="cpu", dtype="float32")
-        place = Services(pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30)
+        place = Services(
+            pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30
+        )
         page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
         options = launch_options(page, place)
         app, _, _ = page.launch(
-            server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True, max_threads=64, **options
+            server_name="127.0.0.1",
+            server_port=port,
+            quiet=True,
+            prevent_thread_lock=True,
+            max_threads=64,
+            **options,
         )
         (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
         (folder / "routes").rename(folder / "routes.json")  # whole when it is there

@@ -1,4 +1,5 @@
-"""What one visitor keeps, another neither reads nor changes; errors end in an id that finds the log line, whatever is sent."""
+"""What one visitor keeps, another neither reads nor changes; errors end in an id that finds the log
+line, whatever is sent."""
 
 from __future__ import annotations
 
@@ -31,36 +32,133 @@ from ui.report.downloads import ALL_FILES
 from ui.tabs.study.downloads import FILES as STUDY_FILES
 from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 
-# Every event by the name of its function. A new one is tried below by itself; that it was thought of, only a person can say here.
-EVENTS = frozenset((
-    "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens",  # endpoints for programs
-    "act", "apply", "arrange", "ask_stop", "begin", "change", "choose", "close", "delete", "ended", "enter", "go",
-    "lambda", "load", "look", "measured", "move", "run", "read_wish", "more", "narrow",
-    "new_seed", "open_sweep", "press", "read", "redraw", "about", "switch", "go_on",
-    "refresh", "save", "search", "show", "start", "sweep", "_draw", "against", "show_device", "write",
-    "on_begin", "on_end", "on_enter", "on_keep", "on_stop", "on_vote", "on_write",
-))  # fmt: skip
-OURS = frozenset((
-    "/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv", f"/{SOURCE}",
-    *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
-))  # fmt: skip
-# gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it is bound to the session.
-HARMLESS = frozenset((
-    "/", "/config", "/config/", "/assets/{path:path}", "/static/{path:path}", "/svelte/{path:path}", "/favicon.ico",
-    "/theme.css", "/robots.txt", "/pwa_icon", "/pwa_icon/{size}", "/manifest.json", "/login", "/login/", "/logout",
-    *(f"/gradio_api/{name}" for name in (
-        "info", "info/", "app_id", "app_id/", "user", "user/", "login_check", "login_check/", "startup-events", "theme.css",
-        "reset", "reset/", "queue/status",
-    )),
-))  # fmt: skip
-BY_SESSION = frozenset((
-    "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/heartbeat/{session_hash}", "/gradio_api/cancel",
-    "/gradio_api/run/{api_name}", "/gradio_api/run/{api_name}/",
-))  # fmt: skip
-BY_EVENT = frozenset((  # by the name of an event, 128 random bits that only its sender gets
-    "/gradio_api/call/{api_name}", "/gradio_api/call/{api_name}/", "/gradio_api/call/v2/{api_name}", "/gradio_api/call/v2/{api_name}/",
-    "/gradio_api/call/{api_name}/{event_id}", "/gradio_api/call/v2/{api_name}/{event_id}",
-))  # fmt: skip
+# Every event by the name of its function. A new one is tried below by itself; that it was thought
+# of, only a person can say here.
+EVENTS = frozenset(
+    (
+        "compare",
+        "rules",
+        "pairs",
+        "comparisons",
+        "comparison",
+        "divergences",
+        "tokens",  # endpoints for programs
+        "act",
+        "apply",
+        "arrange",
+        "ask_stop",
+        "begin",
+        "change",
+        "choose",
+        "close",
+        "delete",
+        "ended",
+        "enter",
+        "go",
+        "lambda",
+        "load",
+        "look",
+        "measured",
+        "move",
+        "run",
+        "read_wish",
+        "more",
+        "narrow",
+        "new_seed",
+        "open_sweep",
+        "press",
+        "read",
+        "redraw",
+        "about",
+        "switch",
+        "go_on",
+        "refresh",
+        "save",
+        "search",
+        "show",
+        "start",
+        "sweep",
+        "_draw",
+        "against",
+        "show_device",
+        "write",
+        "on_begin",
+        "on_end",
+        "on_enter",
+        "on_keep",
+        "on_stop",
+        "on_vote",
+        "on_write",
+    )
+)
+OURS = frozenset(
+    (
+        "/downloads/{name}",
+        "/mine/export.zip",
+        "/votes/vote_results.csv",
+        f"/{SOURCE}",
+        *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
+    )
+)
+# gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it
+# is bound to the session.
+HARMLESS = frozenset(
+    (
+        "/",
+        "/config",
+        "/config/",
+        "/assets/{path:path}",
+        "/static/{path:path}",
+        "/svelte/{path:path}",
+        "/favicon.ico",
+        "/theme.css",
+        "/robots.txt",
+        "/pwa_icon",
+        "/pwa_icon/{size}",
+        "/manifest.json",
+        "/login",
+        "/login/",
+        "/logout",
+        *(
+            f"/gradio_api/{name}"
+            for name in (
+                "info",
+                "info/",
+                "app_id",
+                "app_id/",
+                "user",
+                "user/",
+                "login_check",
+                "login_check/",
+                "startup-events",
+                "theme.css",
+                "reset",
+                "reset/",
+                "queue/status",
+            )
+        ),
+    )
+)
+BY_SESSION = frozenset(
+    (
+        "/gradio_api/queue/join",
+        "/gradio_api/queue/data",
+        "/gradio_api/heartbeat/{session_hash}",
+        "/gradio_api/cancel",
+        "/gradio_api/run/{api_name}",
+        "/gradio_api/run/{api_name}/",
+    )
+)
+BY_EVENT = frozenset(
+    (  # by the name of an event, 128 random bits that only its sender gets
+        "/gradio_api/call/{api_name}",
+        "/gradio_api/call/{api_name}/",
+        "/gradio_api/call/v2/{api_name}",
+        "/gradio_api/call/v2/{api_name}/",
+        "/gradio_api/call/{api_name}/{event_id}",
+        "/gradio_api/call/v2/{api_name}/{event_id}",
+    )
+)
 SHUT = re.compile(
     r"/monitoring|/gradio_api/(deep_link|token|dev|runs|openapi|custom_component|proxy|file|stream|api|component_server|upload|"
     r"process_recording|vibe|undo-vibe)"
@@ -75,17 +173,31 @@ def config(served: Served) -> dict[str, Any]:
 def everything(store: RunStore, kept: Kept) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
-    stored = [mine.load(kept.comparison), mine.load(kept.round), mine.study(kept.sweep), mine.study(kept.study)]
+    stored = [
+        mine.load(kept.comparison),
+        mine.load(kept.round),
+        mine.study(kept.sweep),
+        mine.study(kept.study),
+    ]
     listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)]
     return [*map(repr, (*stored, *listed))]
 
 
 def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
-    common = {"comparison": kept.comparison, "runs": ",".join(kept.runs), "sweep": kept.sweep, "study": kept.study}
+    common = {
+        "comparison": kept.comparison,
+        "runs": ",".join(kept.runs),
+        "sweep": kept.sweep,
+        "study": kept.study,
+    }
     common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
     common |= {"text": "asks for", "source": "all"}
-    for action, id_, run in (("open", kept.comparison, 0), ("choose", kept.sweep, 1), ("undo", kept.study, 0)):
+    for action, id_, run in (
+        ("open", kept.comparison, 0),
+        ("choose", kept.sweep, 1),
+        ("undo", kept.study, 0),
+    ):
         yield common | {"action": action, "id": id_, "run": kept.runs[run]}
 
 
@@ -96,14 +208,21 @@ def event_name(event: dict[str, Any]) -> str:
 
 def test_the_page_and_its_configuration_are_compressed(served: Served) -> None:
     for path in ("/", "/config"):
-        answer, plain = (httpx.get(served.url + path, headers={"Accept-Encoding": way}) for way in ("gzip", "identity"))
-        assert answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+        answer, plain = (
+            httpx.get(served.url + path, headers={"Accept-Encoding": way})
+            for way in ("gzip", "identity")
+        )
+        assert (
+            answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+        )
         assert int(answer.headers["content-length"]) < len(plain.content) / 3
         assert len(answer.content) == len(plain.content)
 
 
 def test_every_event_and_every_route_is_known(served: Served) -> None:
-    assert {event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]} == EVENTS
+    assert {
+        event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]
+    } == EVENTS
     paths = json.loads((served.folder / "routes.json").read_text())
     known = OURS | HARMLESS | BY_SESSION | BY_EVENT
     assert [path for path in paths if path not in known and not SHUT.match(path)] == []
@@ -116,34 +235,55 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
 ) -> None:
     page, before = config(served), everything(served.store, kept)
     said = list(said_by_components(kept))[turn]
-    events, values = [event for event in page["dependencies"] if event["backend_fn"]], defaults(page)
+    events, values = (
+        [event for event in page["dependencies"] if event["backend_fn"]],
+        defaults(page),
+    )
     if turn == 0:  # an id of A's where a text is asked for that is empty
-        values = {id_: [kept.vote if value == "" else value for value in given] for id_, given in values.items()}
-    asked = [(e["id"], values[e["id"]], said) for e in events if turn == 0 or e["collects_event_data"]]
+        values = {
+            id_: [kept.vote if value == "" else value for value in given]
+            for id_, given in values.items()
+        }
+    asked = [
+        (e["id"], values[e["id"]], said) for e in events if turn == 0 or e["collects_event_data"]
+    ]
     ended = stranger.ask(*asked)
-    assert len(ended) == len(asked) and sum(message["success"] for message in ended) > len(asked) // 2
+    assert (
+        len(ended) == len(asked) and sum(message["success"] for message in ended) > len(asked) // 2
+    )
     heard = json.dumps(ended)
     assert MARK not in heard and "Traceback" not in heard
     for event in events if turn == 2 else ():
-        if not event["queue"] and (event["collects_event_data"] or event_name(event) in ("save", "show", "enter")):
+        if not event["queue"] and (
+            event["collects_event_data"] or event_name(event) in ("save", "show", "enter")
+        ):
             assert MARK not in stranger.direct(event["id"], values[event["id"]], said).text
     assert everything(served.store, kept) == before
 
 
 def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -> None:
-    mine, others = (Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B))
+    mine, others = (
+        Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B)
+    )
     bare = Client(served.url, verbose=False)
     try:
         assert kept.comparison in {row["id"] for row in mine.predict(api_name="/comparisons")}
         assert mine.predict(kept.comparison, api_name="/comparison")["prompt"].startswith(MARK)
         for stranger in (others, bare):
-            assert kept.comparison not in {row["id"] for row in stranger.predict(api_name="/comparisons")}
+            assert kept.comparison not in {
+                row["id"] for row in stranger.predict(api_name="/comparisons")
+            }
             for name, more in (("comparison", ()), ("tokens", (0,)), ("divergences", (0,))):
-                with pytest.raises(AppError, match=r"There is no comparison .*, or it is not yours"):
+                with pytest.raises(
+                    AppError, match=r"There is no comparison .*, or it is not yours"
+                ):
                     stranger.predict(kept.comparison, *more, api_name=f"/{name}")
         made = others.predict("Once", ["strict"], max_new_tokens=4, api_name="/compare")
         assert others.predict(made["id"], api_name="/comparison") == made
-        assert served.store.of(browser_owner(B)).load(made["id"]).runs[0].trace.status is Status.COMPLETED
+        assert (
+            served.store.of(browser_owner(B)).load(made["id"]).runs[0].trace.status
+            is Status.COMPLETED
+        )
         for stranger in (mine, bare):
             with pytest.raises(AppError, match="or it is not yours"):
                 stranger.predict(made["id"], api_name="/comparison")
@@ -154,7 +294,12 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, kept: Kept) -
 
 def routes(kept: Kept) -> Iterator[tuple[str, dict[str, str]]]:
     """Every download, asked for in every way that could name what A has."""
-    named = ({}, {"comparison": kept.comparison}, {"runs": ",".join(kept.runs)}, {"text": MARK, "source": "all"})
+    named = (
+        {},
+        {"comparison": kept.comparison},
+        {"runs": ",".join(kept.runs)},
+        {"text": MARK, "source": "all"},
+    )
     for name in ALL_FILES:
         yield from ((f"/downloads/{name}", query) for query in named)
     for name in SWEEP_FILES:
@@ -164,7 +309,9 @@ def routes(kept: Kept) -> Iterator[tuple[str, dict[str, str]]]:
     yield "/votes/vote_results.csv", {}
 
 
-def test_no_download_gives_what_another_visitor_keeps(served: Served, stranger: Stranger, kept: Kept) -> None:
+def test_no_download_gives_what_another_visitor_keeps(
+    served: Served, stranger: Stranger, kept: Kept
+) -> None:
     mine, nobody = Stranger(served.url, A, "of-a"), httpx.Client(base_url=served.url, timeout=60)
     given = 0
     for path, query in routes(kept):
@@ -180,44 +327,62 @@ def test_no_download_gives_what_another_visitor_keeps(served: Served, stranger: 
     nobody.close()
 
 
-def test_sweeps_and_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
+def test_sweeps_and_studies_are_shared_by_links_too(
+    served: Served, stranger: Stranger, kept: Kept
+) -> None:
     """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
     token = store.share(Shared.COMPARISON, kept.comparison)
     report = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
     assert report.status_code == 200 and MARK in report.text
-    assert stranger.get("/downloads/report.html", comparison=kept.round, share=token).status_code == 404
+    assert (
+        stranger.get("/downloads/report.html", comparison=kept.round, share=token).status_code
+        == 404
+    )
     everything_ = stranger.get("/downloads/runs.csv", share=token).text
     assert kept.comparison in everything_ and kept.round not in everything_
     assert stranger.get("/downloads/sweep.csv", sweep=kept.sweep, share=token).status_code == 404
     assert stranger.get("/downloads/votes.csv", share=token).text.count("\n") == 1
     store.unshare(Shared.COMPARISON, kept.comparison)
     ended = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
-    assert ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
-    for kind, id_, name in ((Shared.SWEEP, kept.sweep, "sweep"), (Shared.STUDY, kept.study, "study-results")):
+    assert (
+        ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
+    )
+    for kind, id_, name in (
+        (Shared.SWEEP, kept.sweep, "sweep"),
+        (Shared.STUDY, kept.study, "study-results"),
+    ):
         query = {str(kind): id_, "share": store.share(kind, id_)}
         assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 200
         store.unshare(kind, id_)
         assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 404
 
 
-def test_the_address_of_a_link_opens_it_to_read_only(served: Served, stranger: Stranger, kept: Kept) -> None:
+def test_the_address_of_a_link_opens_it_to_read_only(
+    served: Served, stranger: Stranger, kept: Kept
+) -> None:
     store, page = served.store.of(browser_owner(A)), config(served)
     token = store.share(Shared.COMPARISON, kept.comparison)
     said = {"tab": "history", "comparison": kept.comparison, "share": token}
-    ids = {event["api_name"]: event["id"] for event in reversed(page["dependencies"])}  # of several the first
+    ids = {
+        event["api_name"]: event["id"] for event in reversed(page["dependencies"])
+    }  # of several the first
     go, save, delete = (ids[name] for name in ("go", "save", "delete"))
     heard = json.dumps(stranger.ask((go, [None], said)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, kept)
     told = json.dumps(stranger.ask((save, [None, "mine", "", ""], None), (delete, [None], None)))
-    assert told.count("Shared with you: read only.") == 2 and everything(served.store, kept) == before
+    assert (
+        told.count("Shared with you: read only.") == 2 and everything(served.store, kept) == before
+    )
     store.unshare(Shared.COMPARISON, kept.comparison)
     heard = json.dumps(stranger.ask((go, [None], said)))
     assert MARK not in heard and "not valid any more" in heard
 
 
-def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: Kept, stranger: Stranger) -> None:
+def test_the_open_page_of_another_browser_is_out_of_reach(
+    served: Served, kept: Kept, stranger: Stranger
+) -> None:
     session = {"session_hash": "session-of-a"}
     mine = Stranger(served.url, A, "session-of-a")
     assert mine.ask((3, [20, 0, False], None))[0]["success"]
@@ -241,26 +406,50 @@ def test_the_open_page_of_another_browser_is_out_of_reach(served: Served, kept: 
         post("run/comparison"),
         post("run/predict", session_hash="own-of-b", fn_index=4, data=[kept.comparison]),
     ]
-    assert [answer.status_code for answer in shut] == [404, 404, 404]  # the last: an event that queues
+    assert [answer.status_code for answer in shut] == [
+        404,
+        404,
+        404,
+    ]  # the last: an event that queues
     mine.http.close()
 
 
-def test_the_page_itself_holds_nothing_of_any_visitor(served: Served, stranger: Stranger, kept: Kept) -> None:
+def test_the_page_itself_holds_nothing_of_any_visitor(
+    served: Served, stranger: Stranger, kept: Kept
+) -> None:
     for path in ("/", "/config", "/gradio_api/info", f"/?tab=history&comparison={kept.comparison}"):
         answer = stranger.http.get(path)
-        assert answer.status_code == 200 and MARK not in answer.text and str(served.folder) not in answer.text
+        assert (
+            answer.status_code == 200
+            and MARK not in answer.text
+            and str(served.folder) not in answer.text
+        )
 
 
 ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
 JSON = {"Content-Type": "application/json"}
 NAMES = (
-    "compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens", "no_such_name", "choose_3", "../x",
-)  # fmt: skip
+    "compare",
+    "rules",
+    "pairs",
+    "comparisons",
+    "comparison",
+    "divergences",
+    "tokens",
+    "no_such_name",
+    "choose_3",
+    "../x",
+)
 TAKEN = {
-    "compare": ("rules", "prompt", "stop", "k"), "rules": (), "pairs": (), "comparisons": ("limit", "offset"),
-    "comparison": ("id",), "divergences": ("baseline", "id"), "tokens": ("lane", "id"),
-}  # fmt: skip
+    "compare": ("rules", "prompt", "stop", "k"),
+    "rules": (),
+    "pairs": (),
+    "comparisons": ("limit", "offset"),
+    "comparison": ("id",),
+    "divergences": ("baseline", "id"),
+    "tokens": ("lane", "id"),
+}
 ALONE = (
     st.none()
     | st.booleans()
@@ -271,13 +460,16 @@ ALONE = (
 )
 WILD = st.recursive(
     ALONE,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 def in_log(served: Served, said: str) -> None:
-    """The id in ``said`` names a line of the log with the error, and nothing else of it was said."""
+    """The id in ``said`` names a line of the log with the error, and nothing else of it was
+    said."""
     found = ID.search(said)
     assert found, said
     assert f"fault {found[1]} " in served.log and not any(trace in said for trace in TRACES)
@@ -293,15 +485,24 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
     assert end["success"] is False
     in_log(served, end["output"]["error"])
     page = stranger.get("/config").json()
-    table = next(each["id"] for each in page["components"] if each["props"].get("elem_id") == "votes-tally")
-    tally = next(each["id"] for each in page["dependencies"] if each["outputs"] == [table] and not each["inputs"])
+    table = next(
+        each["id"] for each in page["components"] if each["props"].get("elem_id") == "votes-tally"
+    )
+    tally = next(
+        each["id"]
+        for each in page["dependencies"]
+        if each["outputs"] == [table] and not each["inputs"]
+    )
     (end,) = stranger.ask((tally, defaults(page)[tally], None))
     in_log(served, json.dumps(end["output"]))
     answer = stranger.get("/votes/vote_results.csv")
     assert answer.status_code == 500
     in_log(served, answer.text)
     flag.unlink()
-    assert stranger.ask((1, [], None))[0]["success"] and stranger.get("/votes/vote_results.csv").status_code == 200
+    assert (
+        stranger.ask((1, [], None))[0]["success"]
+        and stranger.get("/votes/vote_results.csv").status_code == 200
+    )
 
 
 def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
@@ -314,7 +515,12 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(st.sampled_from(NAMES), st.sampled_from(("v1", "v2", "join", "route")), st.lists(WILD, max_size=4), WILD)
+    @given(
+        st.sampled_from(NAMES),
+        st.sampled_from(("v1", "v2", "join", "route")),
+        st.lists(WILD, max_size=4),
+        WILD,
+    )
     def call(name: str, way: str, values: list[Any], more: Any) -> None:
         answer = _send(stranger, name, way, values, more)
         calls.append(answer.status_code)
@@ -332,11 +538,18 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
 
 def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any) -> httpx.Response:
     if way == "route":
-        return stranger.get(f"/downloads/{name}.csv", comparison=str(more), runs=str(values), share=str(more)[:80])
+        return stranger.get(
+            f"/downloads/{name}.csv", comparison=str(more), runs=str(values), share=str(more)[:80]
+        )
     named = {key: more if at % 2 else values for at, key in enumerate(TAKEN.get(name, ("id",)))}
     content = json.dumps({"data": values} if way == "v1" else named)
     if way == "join":
-        asked = {"fn_index": len(name), "data": values, "event_data": more, "session_hash": stranger.session}
+        asked = {
+            "fn_index": len(name),
+            "data": values,
+            "event_data": more,
+            "session_hash": stranger.session,
+        }
         content = json.dumps(asked)
         return stranger.http.post("/gradio_api/queue/join", content=content, headers=JSON)
     version = "v2/" if way == "v2" else ""
@@ -352,21 +565,34 @@ def _heard(stranger: Stranger, name: str, way: str, event: str) -> str:
 @pytest.mark.parametrize(
     ("way", "body"),
     [
-        ("queue/join", {"fn_index": -1}), ("queue/join", {"fn_index": 10**9}), ("run/predict", {"fn_index": -1}),
-        ("run/predict", {"fn_index": 10**9}), ("run/predict", {}), ("call/no_such_name", {}),
+        ("queue/join", {"fn_index": -1}),
+        ("queue/join", {"fn_index": 10**9}),
+        ("run/predict", {"fn_index": -1}),
+        ("run/predict", {"fn_index": 10**9}),
+        ("run/predict", {}),
+        ("call/no_such_name", {}),
         ("queue/join", {"fn_index": 1, "trigger_id": -5}),
     ],
-)  # fmt: skip
-def test_what_names_no_event_is_no_fault(served: Served, stranger: Stranger, way: str, body: dict[str, Any]) -> None:
+)
+def test_what_names_no_event_is_no_fault(
+    served: Served, stranger: Stranger, way: str, body: dict[str, Any]
+) -> None:
     before = served.written
-    answer = stranger.http.post(f"/gradio_api/{way}", json={"data": [], "session_hash": stranger.session, **body})
+    answer = stranger.http.post(
+        f"/gradio_api/{way}", json={"data": [], "session_hash": stranger.session, **body}
+    )
     assert answer.status_code in (200, 400) and answer.text.count("\n") <= 1
     if "trigger_id" not in body:
-        assert answer.status_code == 400 and "There is no endpoint of this name or fn_index" in answer.text
+        assert (
+            answer.status_code == 400
+            and "There is no endpoint of this name or fn_index" in answer.text
+        )
     assert served.written == before
 
 
-def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(served: Served, stranger: Stranger) -> None:
+def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(
+    served: Served, stranger: Stranger
+) -> None:
     before = served.written
     for path in ("queue/data?session_hash=unknown", "call/compare/unknown"):
         answer = stranger.http.get(f"/gradio_api/{path}")
@@ -398,7 +624,9 @@ def test_a_long_body_is_refused_before_it_is_read(stranger: Stranger) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_route_that_raises_is_logged_by_its_place_alone(caplog: pytest.LogCaptureFixture, begun: bool) -> None:
+def test_a_route_that_raises_is_logged_by_its_place_alone(
+    caplog: pytest.LogCaptureFixture, begun: bool
+) -> None:
     """And broken off, where the answer had begun."""
 
     def parts() -> Iterator[bytes]:
@@ -425,7 +653,10 @@ def test_strangers_are_told_no_path() -> None:
         ("The disk is full (/root/data/runs.db). Free some.", "The disk is full (…). Free some."),
         (r"It is in C:\Users\mia\x or ~/models/a/b.", "It is in … or …"),
         ("It is sqlite:////root/runs.db here", "It is … here"),
-        ("K is 3/4; see https://huggingface.co/a/b and 1/2.", "K is 3/4; see https://huggingface.co/a/b and 1/2."),
+        (
+            "K is 3/4; see https://huggingface.co/a/b and 1/2.",
+            "K is 3/4; see https://huggingface.co/a/b and 1/2.",
+        ),
     ):
         assert error_message(ValueError(said), public=True).rstrip(".") == public.rstrip(".")
         assert error_message(ValueError(said), public=False) == said
