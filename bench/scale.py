@@ -14,6 +14,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -188,10 +189,9 @@ def one_run(store: RunStore, rounds: int) -> Iterator[Figure]:
     trace = max(drafted, key=lambda trace: len(trace.steps))
     ids = [store.new_comparison(trace.config.prompt) for _ in range(10 * rounds)]
     saved = [
-        1000 * seconds(lambda id_=id_: store.save_run(id_, trace, lane=0, order=0), CPU)
-        for id_ in ids
-    ]  # type: ignore[misc]
-    read = [1000 * seconds(lambda id_=id_: store.load(id_), CPU) for id_ in ids]  # type: ignore[misc]
+        1000 * seconds(partial(store.save_run, id_, trace, lane=0, order=0), CPU) for id_ in ids
+    ]
+    read = [1000 * seconds(partial(store.load, id_), CPU) for id_ in ids]
     for id_ in ids:
         store.delete(id_)
     tokens = len(trace.tokens)

@@ -40,7 +40,7 @@ def config_of(
     k: int = 0,
     prompt: str = "",
     rule: RuleConfig = RuleConfig(SERVER),
-    kind: str = SERVER,  # noqa: B008
+    kind: str = SERVER,
     drafter: str = "",
     temperature: float = NAN,
     seed: int = UNKNOWN,

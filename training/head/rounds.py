@@ -75,7 +75,7 @@ class Progress:
 class Training:
     def __init__(
         self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()
-    ) -> None:  # noqa: B008
+    ) -> None:
         self._options, self._place, self._how = options, place, Learning()
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)

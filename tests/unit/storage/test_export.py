@@ -57,9 +57,9 @@ DANGEROUS = (
     "\n=1",
     " =1",
     "\ufeff\u200b =1",
-    "＝1",
-    "－1",
-    "＋1",
+    "＝1",  # noqa: RUF001
+    "－1",  # noqa: RUF001
+    "＋1",  # noqa: RUF001
     "＠x",  # noqa: RUF001
 )
 HARMLESS = ("", "plain", " 1", "\u200b1", "'=1", "1-2", "a\r\nb", 'say "yes", then', "日本")
