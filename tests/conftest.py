@@ -4,6 +4,7 @@ are several (pytest -n)."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,15 @@ OTHER_PAGES = (
     "tests/unit/ui/public/",
     *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "panel")),
 )
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """A test that starts a program in this process leaves no handler of signals behind."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,8 @@ class Components:
         return place.format(number, component.elem_id or "", classes, Markup(template))
 
 
-def report_html(stored: StoredComparison) -> str:
+def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
+    """Without ``figures`` and their library it is a third as large, as a notebook wants it."""
     components, result = Components(), reopened(stored)
     reader = reader_component(scope=SCOPE, runs=False)
     lanes = [
@@ -83,11 +84,15 @@ def report_html(stored: StoredComparison) -> str:
     )
     details = result.details
     plots = (
-        [(each.name, each.title, details.plots[each.name]) for each in FIGURES] if details else []
+        [(each.name, each.title, details.plots[each.name]) for each in FIGURES]
+        if details and figures
+        else []
     )
     body: dict[str, Any] = {
         "name": title_of(stored),
-        "facts": " · ".join([f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags]),
+        "facts": " · ".join(
+            filter(None, [f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags])
+        ),
         "comment": stored.comment,
         "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.html()),
         "prompts": [

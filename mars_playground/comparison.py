@@ -1,0 +1,183 @@
+"""One prompt under several rules, as the page compares it: texts, numbers, token view, tables."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from html import escape
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from mars_core.arguments import read_drafter, read_spec
+from mars_core.jobs import Began, Job, Record, execution_order
+from mars_core.jobs.perform import perform
+from mars_core.models import CATALOG, ModelPool
+from mars_core.rules import PLAIN, RULES
+from mars_core.session import Session, run_config
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    PromptConfig,
+    RuleConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
+from storage import RunStore, StoredComparison
+from storage.runs.comparisons import StoredRun
+from ui.kit.labels import lane_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HEIGHT_PX = 900  # of the view in a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The runs of one prompt, in the order in which their rules were named. A notebook shows them
+    token by token, as the page does."""
+
+    traces: tuple[Trace, ...]
+    order: tuple[int, ...]  # of execution: indices of ``traces``
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The rule with its parameters, as on the page → the text that it wrote."""
+        names = lane_labels([trace.config for trace in self.traces])
+        return {name: trace.text for name, trace in zip(names, self.traces, strict=True)}
+
+    def to_pandas(self, table: str = "runs") -> pd.DataFrame:
+        """``runs``, ``tokens`` or ``nodes`` of a draft tree, one row each, with the columns of the
+        exports (docs/data.md)."""
+        import pyarrow as pa
+
+        from storage.export.tables import EXPORTS
+
+        if table not in ("runs", "tokens", "nodes"):
+            raise ValueError(f"table is {table!r}; it must be runs, tokens or nodes.")
+        with TemporaryDirectory() as folder, RunStore(f"sqlite:///{folder}/runs.db") as store:
+            self._save(store)
+            tables = list(EXPORTS[table].tables(store))
+        rows = pa.concat_tables(tables or [EXPORTS[table].schema.empty_table()])
+        frame: pd.DataFrame = rows.to_pandas()
+        return frame
+
+    def save(self, database: str | None = None) -> str:
+        """Saves the runs, for the page's History; returns the comparison's id. ``database``: a URL;
+        by default the one that the page uses (MARS_DATABASE_URL, else this user's). Raises
+        StorageError."""
+        with RunStore(database or os.environ.get("MARS_DATABASE_URL")) as store:
+            return self._save(store)
+
+    def _save(self, store: RunStore) -> str:
+        comparison = store.new_comparison(self.traces[0].config.prompt)
+        for place, lane in enumerate(self.order):
+            store.save_run(comparison, self.traces[lane], lane=lane, order=place)
+        return comparison
+
+    def to_html(self, *, figures: bool = True) -> str:
+        """One HTML file that needs nothing else: the page's sentence, texts, numbers, figures."""
+        from ui.report.page import report_html
+
+        runs = (
+            StoredRun("", lane, self.order.index(lane), trace)
+            for lane, trace in enumerate(self.traces)
+        )
+        prompt = self.traces[0].config.prompt
+        stored = StoredComparison("", datetime.now(UTC), prompt, tuple(runs))
+        return report_html(stored, figures=figures)
+
+    def _repr_html_(self) -> str:
+        document = escape(self.to_html(figures=False))
+        return (
+            f'<iframe title="Comparison" srcdoc="{document}" '
+            f'style="width:100%;height:{_HEIGHT_PX}px;border:0"></iframe>'
+        )
+
+
+def compare(
+    prompt: str,
+    *,
+    rules: Sequence[str | RuleConfig] = ("mars",),
+    pair: str = CATALOG[0].key,
+    target: str | None = None,
+    drafter: str | None = None,
+    k: int = 5,
+    tree: TreeShape | None = None,
+    draft_mode: str = DraftMode.COUPLED,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    processors: Processors = Processors(),
+    max_new_tokens: int = 128,
+    seed: int = 0,
+    system: str = "",
+    chat: bool = True,
+    stop: Sequence[str] = (),
+    device: str = "auto",
+    dtype: str = "auto",
+) -> Comparison:
+    """The strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
+
+    ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
+    0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
+    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``ngram``; by default
+    the pair's. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
+    calls. Raises ValueError with one sentence that names the argument, ModelError.
+    """
+    options = Namespace(
+        pair=pair,
+        target=target,
+        drafter=drafter,
+        k=k,
+        draft_mode=draft_mode,
+        chain=tree is None,
+        tree_tokens=tree.tokens if tree else 0,
+        tree_depth=tree.depth if tree else 0,
+        tree_top_k=tree.top_k if tree else 0,
+    )
+    pool = _models(device, dtype)
+    session = Session(pool.get(read_spec(options)))
+    theta = session.pair.spec.theta.value
+    configs = tuple(
+        run_config(
+            session.pair,
+            prompt=PromptConfig(prompt, system, chat, tuple(stop)),
+            rule=rule,
+            drafter=DrafterConfig(PLAIN)
+            if rule.name == PLAIN
+            else read_drafter(options, session.pair),
+            sampling=Sampling(temperature, top_k, top_p, processors),
+            max_new_tokens=max_new_tokens,
+            seed=seed,
+        )
+        for rule in (RuleConfig("strict"), *(_rule(each, theta) for each in rules))
+    )
+    for config in configs:
+        session.check(config)
+    order = tuple(execution_order(len(configs)))
+    records: dict[int, Record] = {}
+    for event in perform(pool, Job(session.pair.spec, configs, order), lambda: False):
+        if isinstance(event, Began):
+            records[event.run] = Record(event)
+        else:
+            records[event.run].follow(event)
+    return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), order)
+
+
+def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:
+    if isinstance(rule, RuleConfig):
+        return rule
+    known = rule in RULES and any(each.name == "theta" for each in RULES[rule].parameters)
+    return RuleConfig(rule, {"theta": theta} if known else {})
+
+
+@cache
+def _models(device: str, dtype: str) -> ModelPool:
+    return ModelPool(device=device, dtype=dtype)

@@ -1,0 +1,110 @@
+"""``mars_playground.compare``: what the page does, from Python and in a notebook."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import mars_playground as mars
+from mars_core.models import BUNDLED_PAIR, ModelPool
+from mars_core.session import Session, run_config
+from mars_core.types import DrafterConfig, PromptConfig, Sampling
+from storage import RunStore
+
+ROOT = Path(__file__).parents[2]
+PROMPT = "Tell me a story about Mia and a </iframe><script>alert(1)</script> lantern."
+
+
+@pytest.fixture(scope="module")
+def comparison() -> mars.Comparison:
+    return mars.compare(
+        PROMPT, pair="bundled", rules=["none", "mars"], max_new_tokens=24, seed=3, temperature=1
+    )
+
+
+def test_the_runs_are_those_of_the_engine(comparison: mars.Comparison) -> None:
+    session = Session(ModelPool().get(BUNDLED_PAIR))
+    for trace, rule in zip(
+        comparison.traces,
+        ("strict", "none", "mars"),
+        strict=True,
+    ):
+        config = run_config(
+            session.pair,
+            prompt=PromptConfig(PROMPT),
+            rule=mars.RuleConfig(rule),
+            drafter=DrafterConfig("none") if rule == "none" else DrafterConfig("model", k=5),
+            sampling=Sampling(1.0),
+            max_new_tokens=24,
+            seed=3,
+        )
+        run = session.start(config)
+        for _ in run:
+            pass
+        assert run.trace().text == trace.text and trace.config.rule.name == rule
+    assert list(comparison.texts) == ["Strict", "Target alone", "MARS θ = 0.9"]
+
+
+def test_its_tables_are_the_exports_and_it_is_saved_as_the_page_saves(
+    comparison: mars.Comparison, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    saved = comparison.save(url)
+    with RunStore(url) as store:
+        stored = store.load(saved)
+    written = [(run.trace.config, run.trace.text, len(run.trace.steps)) for run in stored.runs]
+    assert written == [(each.config, each.text, len(each.steps)) for each in comparison.traces]
+    runs, tokens = comparison.to_pandas(), comparison.to_pandas("tokens")
+    assert list(runs["rule"]) == ["strict", "none", "mars"]
+    emitted = tokens[(tokens["outcome"] != "rejected") & (tokens["rule"] == "mars")]
+    assert "".join(emitted["piece"]).replace(" ", "") == comparison.traces[2].text.replace(" ", "")
+    assert (comparison.to_pandas("nodes")["rule"] != "none").all()
+    with pytest.raises(ValueError, match="table is 'steps'; it must be runs, tokens or nodes"):
+        comparison.to_pandas("steps")
+
+
+def test_a_notebook_shows_hostile_text_as_text(comparison: mars.Comparison) -> None:
+    view = comparison._repr_html_()
+    assert view.count("<iframe") == view.count("</iframe>") == 1 and "<script" not in view
+    (document,) = re.findall(r'srcdoc="([^"]*)"', view)
+    assert "<script>alert" not in html.unescape(document) and "Mia" in document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rules": ["marz"]}, "rule"),
+        ({"pair": "other"}, "pair is 'other'"),
+        ({"k": 0}, "K is 0"),
+        ({"temperature": -1}, "temperature is -1"),
+        ({"draft_mode": "bold"}, "bold"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mars.compare(PROMPT, **{"pair": "bundled", **arguments})  # type: ignore[arg-type]
+
+
+def test_the_notebook_runs() -> None:
+    text = (ROOT / "docs/compare.ipynb").read_text(encoding="utf-8")
+    notebook = nbformat.reads(text.replace('smollm2-135m\\"\\n', 'bundled\\"\\n'), 4)
+    assert 'PAIR = "bundled"' in notebook.cells[1].source
+    ran = NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": str(ROOT)}}
+    ).execute()
+    results = [cell.outputs[-1]["data"] for cell in ran.cells if cell.cell_type == "code"]
+    assert "iframe" in results[0]["text/html"] and len(results) == 4
+
+
+def test_the_example_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert "compare(" in code
+    exec(code.replace("compare(", 'compare(pair="bundled", prompt=', 1))
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        assert store.count() == 1
