@@ -16,18 +16,22 @@ function said() {
 let awaited = null;
 function expect(words) {
   const named = props.names.some((name) => words[name]);
-  awaited = words.tab || (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
+  awaited =
+    words.tab ||
+    (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
 }
 
 // What another tab shows is taken out of the address, and comes back with that tab.
 const away = {};
-const home = (name) => ({ sweep: "sweep", study: "quality" }[name] || "history");
+const home = (name) => ({ sweep: "sweep", study: "quality" })[name] || "history";
 function moved(patch) {
   if (!("tab" in patch)) return patch;
-  const query = asked(), whole = { ...patch };
+  const query = asked(),
+    whole = { ...patch };
   for (const name of props.names) {
     if (name === "tab" || name in patch) continue;
-    const here = home(name) === (patch.tab || props.first), text = query.get(name);
+    const here = home(name) === (patch.tab || props.first),
+      text = query.get(name);
     if (!here && text) away[name] = text;
     if (!here) whole[name] = "";
     else if (!text && away[name]) whole[name] = away[name];
@@ -49,12 +53,14 @@ function write(patch, places) {
   let place = false;
   for (const [name, text] of Object.entries(patch)) {
     if (!props.names.includes(name)) continue;
-    const fresh = plain(name, text), old = query.get(name) || "";
+    const fresh = plain(name, text),
+      old = query.get(name) || "";
     place ||= PLACES.includes(name) && fresh !== old && (fresh !== "" || name === "tab");
     if (fresh) query.set(name, fresh);
     else query.delete(name);
   }
-  for (const name of props.names) {  // always in one order, so that one view has one address
+  for (const name of props.names) {
+    // always in one order, so that one view has one address
     const text = query.get(name);
     query.delete(name);
     if (text) query.append(name, text);
@@ -92,9 +98,12 @@ listen("mars:history", document, () => {
   if (!there && props.names.some((name) => name !== "tab" && words[name])) trigger("input", words);
   there = true;
 });
-for (const type of ["pointerdown", "keydown"]) listen(type, document, () => { awaited = null; });
+for (const type of ["pointerdown", "keydown"])
+  listen(type, document, () => {
+    awaited = null;
+  });
 listen("popstate", window, report);
-let newest = 0;  // stamp of what was written last
+let newest = 0; // stamp of what was written last
 watch("value", () => {
   const { at, ...patch } = JSON.parse(props.value);
   if (at < newest) return;

@@ -1,6 +1,8 @@
 // Saves a chart of a report: as it is drawn, as an image on the ground of the theme, or its numbers.
 async function image(svg, { width, height }) {
-  const picture = new Image(), canvas = document.createElement("canvas"), context = canvas.getContext("2d");
+  const picture = new Image(),
+    canvas = document.createElement("canvas"),
+    context = canvas.getContext("2d");
   picture.src = URL.createObjectURL(svg);
   await picture.decode();
   URL.revokeObjectURL(picture.src);
@@ -12,12 +14,16 @@ async function image(svg, { width, height }) {
 }
 
 box.addEventListener("click", async ({ target }) => {
-  const { format } = target.dataset, figure = target.closest("[data-csv]");
+  const { format } = target.dataset,
+    figure = target.closest("[data-csv]");
   if (!format || !figure) return;
-  const drawing = figure.querySelector("svg"), svg = new Blob([new XMLSerializer().serializeToString(drawing)], { type: "image/svg+xml" });
+  const drawing = figure.querySelector("svg"),
+    svg = new Blob([new XMLSerializer().serializeToString(drawing)], { type: "image/svg+xml" });
   const csv = new Blob([JSON.parse(figure.dataset.csv)], { type: "text/csv;charset=utf-8" });
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(format === "csv" ? csv : format === "svg" ? svg : await image(svg, drawing));
+  link.href = URL.createObjectURL(
+    format === "csv" ? csv : format === "svg" ? svg : await image(svg, drawing),
+  );
   link.download = `mars-${figure.dataset.name}.${format}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);

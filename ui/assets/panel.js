@@ -1,23 +1,30 @@
 // A panel: shows HTML that Python escaped, and reports what a visitor does in it. The attributes are explained in ui/kit/panel.py.
 // morph.js comes before.
 const box = element.firstElementChild;
-const QUIET_MS = 250;  // after the last key in a search field
+const QUIET_MS = 250; // after the last key in a search field
 const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-let newest = 0;  // stamp of what is shown
-const marks = (window.marsMarks ??= {});  // what was scrolled to or focused last, also by a panel that was taken away since
+let newest = 0; // stamp of what is shown
+const marks = (window.marsMarks ??= {}); // what was scrolled to or focused last, also by a panel that was taken away since
 
 function send(node, more) {
-  const { event, value, pending } = node.dataset, data = value ? JSON.parse(value) : {};
+  const { event, value, pending } = node.dataset,
+    data = value ? JSON.parse(value) : {};
   const status = box.querySelector('[role="status"]');
   if (pending && status) status.textContent = pending;
-  if (event.startsWith("mars:")) document.dispatchEvent(new CustomEvent(event, { detail: { scope: props.scope, ...data, ...more } }));
+  if (event.startsWith("mars:"))
+    document.dispatchEvent(
+      new CustomEvent(event, { detail: { scope: props.scope, ...data, ...more } }),
+    );
   else trigger(event, more ? { ...data, ...more } : data);
 }
 
 function submit(form, button) {
   clearTimeout(typing);
   typing = 0;
-  send(form, { ...Object.fromEntries(new FormData(form, button)), zone: new Date().getTimezoneOffset() });
+  send(form, {
+    ...Object.fromEntries(new FormData(form, button)),
+    zone: new Date().getTimezoneOffset(),
+  });
   if ("confirm" in form.dataset) toggle(form, false);
 }
 
@@ -31,9 +38,14 @@ function toggle(target, shown = target.hidden) {
 }
 
 async function copy(button) {
-  const field = button.parentElement.querySelector("input"), status = box.querySelector('[role="status"]');
+  const field = button.parentElement.querySelector("input"),
+    status = box.querySelector('[role="status"]');
   field.select();
-  const copied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false) || document.execCommand("copy");
+  const copied =
+    (await navigator.clipboard?.writeText(field.value).then(
+      () => true,
+      () => false,
+    )) || document.execCommand("copy");
   status.textContent = copied ? "Copied." : "Copy the marked link with your keyboard.";
 }
 
@@ -45,39 +57,65 @@ function check() {
 
 const calm = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 // The focus is in this panel, or what had it is gone.
-const lost = (node = document.activeElement) => !node || node === document.body || !node.getClientRects().length || box.contains(node);
+const lost = (node = document.activeElement) =>
+  !node || node === document.body || !node.getClientRects().length || box.contains(node);
 
 function isNew(kind, node) {
-  const mark = node.dataset[kind], name = kind + (node.dataset.target || node.className), changed = mark && marks[name] !== mark;
+  const mark = node.dataset[kind],
+    name = kind + (node.dataset.target || node.className),
+    changed = mark && marks[name] !== mark;
   marks[name] = mark;
   return changed;
 }
 
 function update() {
-  const content = document.createElement("template"), key = box.contains(document.activeElement) && document.activeElement.dataset.key;
+  const content = document.createElement("template"),
+    key = box.contains(document.activeElement) && document.activeElement.dataset.key;
   const away = lost();
-  content.innerHTML = props.value;  // escaped by ui/kit/panel.py
-  const [first] = content.content.childNodes, made = first?.nodeType === Node.COMMENT_NODE ? Number(first.data) : newest;
+  content.innerHTML = props.value; // escaped by ui/kit/panel.py
+  const [first] = content.content.childNodes,
+    made = first?.nodeType === Node.COMMENT_NODE ? Number(first.data) : newest;
   if (made < newest) return;
   newest = made;
-  content.content.querySelectorAll("time[datetime]").forEach((time) => { time.textContent = SHOWN.format(new Date(time.dateTime)); });
+  content.content.querySelectorAll("time[datetime]").forEach((time) => {
+    time.textContent = SHOWN.format(new Date(time.dateTime));
+  });
   content.content.querySelectorAll("[data-address]").forEach((field) => {
-    field.setAttribute("value", location.origin + location.pathname + "?" + new URLSearchParams(JSON.parse(field.dataset.address)));
+    field.setAttribute(
+      "value",
+      location.origin +
+        location.pathname +
+        "?" +
+        new URLSearchParams(JSON.parse(field.dataset.address)),
+    );
   });
   children(box, content.content);
   const strip = box.querySelector(":scope > .mars-strip");
-  if (strip) document.body.dataset[props.scope] = strip.dataset.state;  // for the style sheet: :has would restyle every token with each frame
+  if (strip) document.body.dataset[props.scope] = strip.dataset.state; // for the style sheet: :has would restyle every token with each frame
   check();
   if (key && document.activeElement.dataset.key !== key) {
-    const keyed = [...box.querySelectorAll("[data-key]")], [stem] = key.split("/");
-    (keyed.find((node) => node.dataset.key === key) || keyed.find((node) => node.dataset.key.split("/")[0] === stem) || keyed[0])
-      ?.focus({ preventScroll: true });
+    const keyed = [...box.querySelectorAll("[data-key]")],
+      [stem] = key.split("/");
+    (
+      keyed.find((node) => node.dataset.key === key) ||
+      keyed.find((node) => node.dataset.key.split("/")[0] === stem) ||
+      keyed[0]
+    )?.focus({ preventScroll: true });
   }
-  box.querySelectorAll("[data-focus]").forEach((node) => { if (isNew("focus", node) && away) node.focus({ preventScroll: true }); });
+  box.querySelectorAll("[data-focus]").forEach((node) => {
+    if (isNew("focus", node) && away) node.focus({ preventScroll: true });
+  });
   box.querySelectorAll("[data-scroll]").forEach((node) => {
     if (!isNew("scroll", node)) return;
     const target = () => (node.dataset.target ? document.querySelector(node.dataset.target) : node);
-    setTimeout(() => target()?.scrollIntoView({ block: node.dataset.target ? "start" : "center", behavior: calm() }), 80);
+    setTimeout(
+      () =>
+        target()?.scrollIntoView({
+          block: node.dataset.target ? "start" : "center",
+          behavior: calm(),
+        }),
+      80,
+    );
   });
 }
 
@@ -106,23 +144,31 @@ box.addEventListener("click", (event) => {
   const node = event.target.closest(ACTIVE);
   if (node && !node.disabled) press(node);
 });
-box.addEventListener("focusin", ({ target }) => { if (target.readOnly) target.select(); });
+box.addEventListener("focusin", ({ target }) => {
+  if (target.readOnly) target.select();
+});
 box.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (event.target.dataset.event && event.target.checkValidity()) submit(event.target, event.submitter);
+  if (event.target.dataset.event && event.target.checkValidity())
+    submit(event.target, event.submitter);
 });
 box.addEventListener("input", ({ target }) => {
   check();
   clearTimeout(typing);
-  typing = target.type === "search" && target.form && "live" in target.form.dataset ? setTimeout(() => submit(target.form), QUIET_MS) : 0;
+  typing =
+    target.type === "search" && target.form && "live" in target.form.dataset
+      ? setTimeout(() => submit(target.form), QUIET_MS)
+      : 0;
 });
 box.addEventListener("change", ({ target }) => {
   if (target.dataset.event) send(target, { checked: target.checked });
-  else if (target.type !== "search" && target.form && "live" in target.form.dataset) submit(target.form);
+  else if (target.type !== "search" && target.form && "live" in target.form.dataset)
+    submit(target.form);
 });
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 box.addEventListener("keydown", (event) => {
-  const { target, key } = event, group = target.closest("[data-arrows]");
+  const { target, key } = event,
+    group = target.closest("[data-arrows]");
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (group && STEPS[key]) {
     const buttons = [...group.querySelectorAll("button")];
@@ -134,7 +180,9 @@ box.addEventListener("keydown", (event) => {
   } else if (key === "Escape" && target.closest("form[data-confirm]")) {
     toggle(target.closest("form"), false);
   } else if (!target.matches("input, textarea, select")) {
-    [...box.querySelectorAll("[data-hotkey]")].find((node) => node.dataset.hotkey === key && node.getClientRects().length)?.click();
+    [...box.querySelectorAll("[data-hotkey]")]
+      .find((node) => node.dataset.hotkey === key && node.getClientRects().length)
+      ?.click();
   }
 });
 
@@ -149,4 +197,8 @@ for (const name of ["mars:shared", "mars:account", "mars:reveal"]) {
 watch("value", update);
 update();
 reveal();
-box.querySelectorAll("[data-ready]").forEach(({ dataset }) => setTimeout(() => document.dispatchEvent(new CustomEvent(dataset.ready)), 100));
+box
+  .querySelectorAll("[data-ready]")
+  .forEach(({ dataset }) =>
+    setTimeout(() => document.dispatchEvent(new CustomEvent(dataset.ready)), 100),
+  );

@@ -12,5 +12,14 @@ theme.addEventListener("click", () => paint(!dark()));
 if (window.Plotly) window.marsPlotly = Promise.resolve(window.Plotly);
 for (const element of document.querySelectorAll("[data-piece]")) {
   const { script, props } = VALUES[Number(element.dataset.piece)];
-  try { SCRIPTS[script](element, props, () => {}, () => {}); } catch (error) { console.error(error); }
+  try {
+    SCRIPTS[script](
+      element,
+      props,
+      () => {},
+      () => {},
+    );
+  } catch (error) {
+    console.error(error);
+  }
 }

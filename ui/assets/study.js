@@ -1,6 +1,8 @@
 // What panels of studies add to panel.js: the chosen row keeps its mark across updates, a click on a point of the chart chooses its row, and
 // what is open stands in the address of the page; what the address names is opened when the panel appears, else the example.
-let chosen = "", open = "", first = "";
+let chosen = "",
+  open = "",
+  first = "";
 
 function mark() {
   for (const row of box.querySelectorAll("tr[data-event]")) {
@@ -15,17 +17,27 @@ box.addEventListener("click", ({ target }) => {
 
 function show({ detail }) {
   if (!element.isConnected) return document.removeEventListener("mars:show", show);
-  if (GIVEN.scope && detail.scope === GIVEN.scope) box.querySelectorAll("tr[data-event]")[detail.position]?.click();
+  if (GIVEN.scope && detail.scope === GIVEN.scope)
+    box.querySelectorAll("tr[data-event]")[detail.position]?.click();
 }
 document.addEventListener("mars:show", show);
 
 function tell() {
-  const [value] = box.querySelectorAll("[data-opened], [data-first]"), { opened = "", share = "" } = value?.dataset ?? {};
-  if (opened && opened !== open) document.dispatchEvent(new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }));
+  const [value] = box.querySelectorAll("[data-opened], [data-first]"),
+    { opened = "", share = "" } = value?.dataset ?? {};
+  if (opened && opened !== open)
+    document.dispatchEvent(
+      new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }),
+    );
   open = opened || open;
-  if (value?.dataset.first && !first && !open && !asked) trigger("select", { id: (first = value.dataset.first) });
+  if (value?.dataset.first && !first && !open && !asked)
+    trigger("select", { id: (first = value.dataset.first) });
 }
-const query = new URLSearchParams(location.search), asked = GIVEN.address && query.get(GIVEN.address);
-watch("value", () => { mark(); tell(); });
+const query = new URLSearchParams(location.search),
+  asked = GIVEN.address && query.get(GIVEN.address);
+watch("value", () => {
+  mark();
+  tell();
+});
 tell();
 if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });

@@ -1,14 +1,35 @@
 // The top of the page: device, once the server knows it, and the switch between light and dark, kept by the browser.
-const update = () => { element.querySelector(".mars-chip").textContent = props.value; };
+const update = () => {
+  element.querySelector(".mars-chip").textContent = props.value;
+};
 watch("value", update);
 update();
 const button = element.querySelector(".mars-mode");
 const isDark = () => document.body.classList.contains("dark");
-function keep(value) { try { localStorage.setItem("mars-theme", value); } catch { /* a private window keeps nothing */ } }
-function kept() { try { return localStorage.getItem("mars-theme"); } catch { return null; } }
-function draw() { button.textContent = isDark() ? "Light" : "Dark"; }
-if (kept() && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", kept() === "dark");
-button.addEventListener("click", () => { document.body.classList.toggle("dark"); keep(isDark() ? "dark" : "light"); draw(); });
+function keep(value) {
+  try {
+    localStorage.setItem("mars-theme", value);
+  } catch {
+    /* a private window keeps nothing */
+  }
+}
+function kept() {
+  try {
+    return localStorage.getItem("mars-theme");
+  } catch {
+    return null;
+  }
+}
+function draw() {
+  button.textContent = isDark() ? "Light" : "Dark";
+}
+if (kept() && !new URLSearchParams(location.search).has("__theme"))
+  document.body.classList.toggle("dark", kept() === "dark");
+button.addEventListener("click", () => {
+  document.body.classList.toggle("dark");
+  keep(isDark() ? "dark" : "light");
+  draw();
+});
 draw();
 // The Tab key begins at the prompt, so that Compare is its second stop: it goes on from what last had the focus.
 function begin() {
@@ -20,8 +41,15 @@ function begin() {
   prompt.removeAttribute("tabindex");
 }
 // The server names the device when the example is drawn: it imports torch for it and then loads the models, which would slow the page down.
-const drawn = library().then(idle).then(() => window.marsFigures).then(idle).catch(() => {});
-Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => { begin(); trigger("select"); });
+const drawn = library()
+  .then(idle)
+  .then(() => window.marsFigures)
+  .then(idle)
+  .catch(() => {});
+Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => {
+  begin();
+  trigger("select");
+});
 // In a narrow window the result stands below what was pressed.
 document.addEventListener("click", ({ target }) => {
   if (!target.closest("#compare, #again") || !matchMedia("(max-width: 640px)").matches) return;
@@ -29,5 +57,11 @@ document.addEventListener("click", ({ target }) => {
 });
 document.addEventListener("keydown", (event) => {
   const run = document.querySelector("#compare");
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && run?.getClientRects().length) run.click();
+  if (
+    event.key === "Enter" &&
+    (event.ctrlKey || event.metaKey) &&
+    !event.defaultPrevented &&
+    run?.getClientRects().length
+  )
+    run.click();
 });

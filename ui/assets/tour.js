@@ -1,16 +1,31 @@
 // Four steps around Compare for a first visit. The browser remembers that the tour was closed.
 const TOUR = [
-  ["#compare-strip", "The result in a sentence. Target passes, τ and relaxed tokens are the same whenever the run is repeated. The time comes last; it belongs to this machine."],
-  ["#compare-lane-1 .mars-text", "The text, token by token. A thick orange underline marks a relaxed token: strict verification would have rejected it. Hover over any token, or press it, for its numbers."],
-  ["#compare-reader", "What would another θ change? The slider judges every draft of these runs again, at once. Replay shows all runs on one clock."],
-  ["#compare", "Your turn: type a prompt and press Compare, or Ctrl+Enter. Model pair, drafter, rules and numbers are under Settings."],
+  [
+    "#compare-strip",
+    "The result in a sentence. Target passes, τ and relaxed tokens are the same whenever the run is repeated. The time comes last; it belongs to this machine.",
+  ],
+  [
+    "#compare-lane-1 .mars-text",
+    "The text, token by token. A thick orange underline marks a relaxed token: strict verification would have rejected it. Hover over any token, or press it, for its numbers.",
+  ],
+  [
+    "#compare-reader",
+    "What would another θ change? The slider judges every draft of these runs again, at once. Replay shows all runs on one clock.",
+  ],
+  [
+    "#compare",
+    "Your turn: type a prompt and press Compare, or Ctrl+Enter. Model pair, drafter, rules and numbers are under Settings.",
+  ],
 ];
-const card = element.querySelector(".mars-tour"), opener = element.querySelector(".mars-tour-open");
+const card = element.querySelector(".mars-tour"),
+  opener = element.querySelector(".mars-tour-open");
 let step = -1;
-const marked = () => document.querySelectorAll(".mars-toured").forEach((node) => node.classList.remove("mars-toured"));
+const marked = () =>
+  document.querySelectorAll(".mars-toured").forEach((node) => node.classList.remove("mars-toured"));
 
 function show(next) {
-  const [selector, text] = TOUR[(step = next)], target = document.querySelector(selector);
+  const [selector, text] = TOUR[(step = next)],
+    target = document.querySelector(selector);
   marked();
   target?.classList.add("mars-toured");
   target?.scrollIntoView({ block: "nearest" });
@@ -25,18 +40,31 @@ function end() {
   marked();
   opener.textContent = "Tour";
   opener.focus();
-  try { localStorage.setItem("mars-tour", "closed"); } catch { /* a private window keeps nothing */ }
+  try {
+    localStorage.setItem("mars-tour", "closed");
+  } catch {
+    /* a private window keeps nothing */
+  }
 }
 
-try { if (localStorage.getItem("mars-tour")) opener.textContent = "Tour"; } catch { /* as above */ }
+try {
+  if (localStorage.getItem("mars-tour")) opener.textContent = "Tour";
+} catch {
+  /* as above */
+}
 opener.addEventListener("click", () => {
-  [...document.querySelectorAll('[role="tab"]')].find((tab) => tab.textContent.trim() === "Compare")?.click();
+  [...document.querySelectorAll('[role="tab"]')]
+    .find((tab) => tab.textContent.trim() === "Compare")
+    ?.click();
   card.hidden = false;
   show(0);
   card.querySelector('[data-tour="next"]').focus();
 });
 card.addEventListener("click", ({ target }) => {
-  if (target.dataset.tour === "end" || (target.dataset.tour === "next" && step === TOUR.length - 1)) end();
+  if (target.dataset.tour === "end" || (target.dataset.tour === "next" && step === TOUR.length - 1))
+    end();
   else if (target.dataset.tour) show(step + (target.dataset.tour === "next" ? 1 : -1));
 });
-card.addEventListener("keydown", ({ key }) => { if (key === "Escape") end(); });
+card.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") end();
+});

@@ -1,26 +1,46 @@
 // The settings of a run: shows the fields that Python wrote and keeps their values as the component's value (ui/settings/panel.py).
 // morph.js comes before.
 const box = element.firstElementChild;
-const edited = new Map();  // id of a field → when a visitor changed it, for what comes back meanwhile
-let now = 0, newest = 0;  // newest: when values came that answer nothing, for example a stored form
+const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
+let now = 0,
+  newest = 0; // newest: when values came that answer nothing, for example a stored form
 
 const laneOf = (node) => node.closest("[data-lane]");
-const inputs = (root) => [...root.querySelectorAll("[data-name]")].filter((field) => laneOf(field) === (root === box ? null : root));
+const inputs = (root) =>
+  [...root.querySelectorAll("[data-name]")].filter(
+    (field) => laneOf(field) === (root === box ? null : root),
+  );
 
 function collect(root) {
   const values = {};
   for (const field of inputs(root)) {
-    const { dataset: { name }, type, value, checked } = field;
-    if ("many" in field.dataset) values[name] = [...(values[name] || []), ...(checked ? [value] : [])];
+    const {
+      dataset: { name },
+      type,
+      value,
+      checked,
+    } = field;
+    if ("many" in field.dataset)
+      values[name] = [...(values[name] || []), ...(checked ? [value] : [])];
     else if (type === "radio") values[name] = checked ? value : values[name];
-    else values[name] = type === "checkbox" ? checked : type === "number" ? (value === "" ? null : field.valueAsNumber) : value;
+    else
+      values[name] =
+        type === "checkbox"
+          ? checked
+          : type === "number"
+            ? value === ""
+              ? null
+              : field.valueAsNumber
+            : value;
   }
   return values;
 }
 
 function keep() {
   const lanes = [...box.querySelectorAll("[data-lane]")].map(collect);
-  props.value = JSON.stringify({ values: { ...collect(box), ...(lanes.length ? { lanes } : {}), at: now } });
+  props.value = JSON.stringify({
+    values: { ...collect(box), ...(lanes.length ? { lanes } : {}), at: now },
+  });
 }
 
 function redraw(changed, node) {
@@ -29,11 +49,13 @@ function redraw(changed, node) {
   trigger("select", { changed, ...(lane ? { lane: Number(lane.dataset.lane) } : {}) });
 }
 
-const state = (field) => (["radio", "checkbox"].includes(field.type) ? ["checked", field.checked] : ["value", field.value]);
+const state = (field) =>
+  ["radio", "checkbox"].includes(field.type) ? ["checked", field.checked] : ["value", field.value];
 const keyOf = (field) => field.id || `${field.name}/${field.value}`;
 
 // What waits for the models is asked for again while it is in sight, ever more seldom.
-const SOON = 1000, SELDOM = 60000;
+const SOON = 1000,
+  SELDOM = 60000;
 let pause = SOON;
 
 function look() {
@@ -51,12 +73,20 @@ function update() {
   if (at === null) newest = ++now;
   else if (at < newest) return keep();
   for (const [key, when] of edited) if (at === null || when <= at) edited.delete(key);
-  const mine = new Map([...box.querySelectorAll("[data-name]")].filter((field) => edited.has(keyOf(field))).map((field) => [keyOf(field), state(field)]));
+  const mine = new Map(
+    [...box.querySelectorAll("[data-name]")]
+      .filter((field) => edited.has(keyOf(field)))
+      .map((field) => [keyOf(field), state(field)]),
+  );
   const content = document.createElement("template");
-  content.innerHTML = html;  // escaped by ui/settings/panel.py
+  content.innerHTML = html; // escaped by ui/settings/panel.py
   children(box, content.content);
   if (!mine.size) return;
-  for (const field of box.querySelectorAll("[data-name]")) if (mine.has(keyOf(field))) { const [name, value] = mine.get(keyOf(field)); field[name] = value; }
+  for (const field of box.querySelectorAll("[data-name]"))
+    if (mine.has(keyOf(field))) {
+      const [name, value] = mine.get(keyOf(field));
+      field[name] = value;
+    }
   keep();
 }
 
@@ -65,12 +95,22 @@ box.addEventListener("input", ({ target }) => {
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
-box.addEventListener("change", ({ target }) => { if ("redraw" in target.dataset && target.dataset.redraw !== "live") redraw(target.dataset.name, target); });
-box.addEventListener("toggle", ({ target }) => { if (target.dataset.redraw) redraw(target.dataset.redraw, target); }, true);
+box.addEventListener("change", ({ target }) => {
+  if ("redraw" in target.dataset && target.dataset.redraw !== "live")
+    redraw(target.dataset.name, target);
+});
+box.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (target.dataset.redraw) redraw(target.dataset.redraw, target);
+  },
+  true,
+);
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
   if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
-  else if (button?.dataset.do) trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
+  else if (button?.dataset.do)
+    trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
 watch("value", update);
 update();

@@ -1,6 +1,7 @@
 // Replay: at time t the tokens of the steps that had ended by then; the others keep their places unseen.
 function reached(t) {
-  const times = state.latest.times, index = (row) => fieldOf(row, "step");
+  const times = state.latest.times,
+    index = (row) => fieldOf(row, "step");
   const steps = times.findIndex((time) => time > t);
   const next = steps < 0 ? -1 : state.rows.findIndex((row) => index(row) >= steps);
   return next < 0 ? state.rows.length : next;
@@ -10,10 +11,14 @@ function clock({ t }) {
   const before = length();
   shown = t === null || !ended(state) ? Infinity : reached(t);
   const now = length();
-  for (let i = Math.min(before, now); i < Math.max(before, now); i += 1) text.children[i].classList.toggle("later", i >= now);
+  for (let i = Math.min(before, now); i < Math.max(before, now); i += 1)
+    text.children[i].classList.toggle("later", i >= now);
   lane.classList.toggle("replays", shown < Infinity);
   if (active >= now) hide(true);
-  chip.textContent = shown < Infinity ? `${count(now)} of ${count(state.rows.length)} tokens` : state.latest?.chip ?? "";
+  chip.textContent =
+    shown < Infinity
+      ? `${count(now)} of ${count(state.rows.length)} tokens`
+      : (state.latest?.chip ?? "");
   if (now > before && shown < Infinity) follow(text.children[now - 1]);
 }
 

@@ -4,15 +4,18 @@ const TILE = '<div class="mars-tile"><dt></dt><dd><b></b><small></small></dd></d
 function drawTiles(list) {
   if (tiles.childElementCount !== list.length) tiles.innerHTML = TILE.repeat(list.length);
   list.forEach(([name, value, unit, help], index) => {
-    const tile = tiles.children[index], parts = tile.querySelectorAll("dt, b, small");
+    const tile = tiles.children[index],
+      parts = tile.querySelectorAll("dt, b, small");
     tile.title = help;
-    [name, value, unit].forEach((words, part) => { if (parts[part].textContent !== words) parts[part].textContent = words; });
+    [name, value, unit].forEach((words, part) => {
+      if (parts[part].textContent !== words) parts[part].textContent = words;
+    });
   });
 }
 
 function mark(position, cause) {
   parting.hidden = position === null;
-  if (position === null && !text.querySelector(".diverges")) return;  // as in every frame of a run
+  if (position === null && !text.querySelector(".diverges")) return; // as in every frame of a run
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("after", position !== null && index > position);
@@ -44,13 +47,17 @@ function draw(value) {
   if (value.run !== state.run) clear();
   state.run = value.run;
   if (value.whole) reconcile(value.rows);
-  else if (value.start <= state.rows.length) append(value.rows.slice(state.rows.length - value.start));
+  else if (value.start <= state.rows.length)
+    append(value.rows.slice(state.rows.length - value.start));
   mark(value.diverges, value.cause);
-  text.setAttribute("aria-label", value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text");
+  text.setAttribute(
+    "aria-label",
+    value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text",
+  );
   invite(value.empty);
   if (!changed) return;
-  if (follows && ended(state)) text.scrollTop = 0;  // to be read from its beginning
-  if (active >= 0) fill(active);  // what can be chosen has changed with the state
+  if (follows && ended(state)) text.scrollTop = 0; // to be read from its beginning
+  if (active >= 0) fill(active); // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
   tell("mars:lane", { lane: props.lane });
 }
@@ -58,7 +65,7 @@ function draw(value) {
 function update() {
   const value = JSON.parse(props.value);
   if (value.run === state.run && state.rows.length && !text.querySelector(".tok")) {
-    const rows = state.rows;  // the tab was left and opened again: what arrived before is kept by the window
+    const rows = state.rows; // the tab was left and opened again: what arrived before is kept by the window
     state.rows = [];
     state.latest = value;
     append(rows);

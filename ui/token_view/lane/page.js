@@ -1,9 +1,18 @@
 // What lanes and the bar above them share on the page: their state in the window, nodes, and events of one scope.
-const memory = (window.marsLanes ||= {}), views = (window.marsViews ||= {});
-const PLAIN_VIEW = { quantity: "outcome", intensity: 0.8, granularity: "token", steps: true, theta: 0.9 };
+const memory = (window.marsLanes ||= {}),
+  views = (window.marsViews ||= {});
+const PLAIN_VIEW = {
+  quantity: "outcome",
+  intensity: 0.8,
+  granularity: "token",
+  steps: true,
+  theta: 0.9,
+};
 const box = element.firstElementChild;
-const ended = (lane) => Boolean(lane.latest) && !["empty", "waiting", "running"].includes(lane.latest.state);
-for (const [name, colour] of Object.entries(props.hues)) box.style.setProperty("--mars-hue-" + name, colour);
+const ended = (lane) =>
+  Boolean(lane.latest) && !["empty", "waiting", "running"].includes(lane.latest.state);
+for (const [name, colour] of Object.entries(props.hues))
+  box.style.setProperty("--mars-hue-" + name, colour);
 
 const make = (tag, name, content) => {
   const node = document.createElement(tag);
@@ -11,7 +20,8 @@ const make = (tag, name, content) => {
   if (content !== undefined) node.textContent = content;
   return node;
 };
-const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail: { scope: props.scope, ...detail } }));
+const tell = (name, detail) =>
+  document.dispatchEvent(new CustomEvent(name, { detail: { scope: props.scope, ...detail } }));
 
 // Listens as long as this component is on the page, to what concerns its result.
 function listen(name, answer) {

@@ -9,9 +9,14 @@ function paint(from = 0) {
   if (view.quantity === "outcome") return from || unpaint();
   if (view.quantity === "whatif") return foresee(from);
   let first = from;
-  while (first > 0 && view.granularity !== "token" && !begins(state.rows, first, view.granularity)) first -= 1;
+  while (first > 0 && view.granularity !== "token" && !begins(state.rows, first, view.granularity))
+    first -= 1;
   for (const group of groups(state.rows, view.granularity, first, state.rows.length)) {
-    const found = strength(quantity, valueOf(state.rows, group, quantity, view.granularity), view.theta);
+    const found = strength(
+      quantity,
+      valueOf(state.rows, group, quantity, view.granularity),
+      view.theta,
+    );
     const hue = quantity.key === "r" ? HUES[Math.sign(found)] : "amount";
     for (let i = group[0]; i < group[1]; i += 1) tint(text.children[i], hue, Math.abs(found));
   }
@@ -19,7 +24,11 @@ function paint(from = 0) {
 }
 
 function tint(node, hue, found) {
-  if (found) node.setAttribute("style", `--mars-hue:var(--mars-hue-${hue});--mars-share:${(props.most * found).toFixed(1)}`);
+  if (found)
+    node.setAttribute(
+      "style",
+      `--mars-hue:var(--mars-hue-${hue});--mars-share:${(props.most * found).toFixed(1)}`,
+    );
   else node.removeAttribute("style");
 }
 
@@ -34,7 +43,8 @@ function unpaint() {
 function foresee(from) {
   const codes = (state.latest.judged || "").split(",");
   for (let i = from; i < state.rows.length; i += 1) {
-    const node = text.children[i], kept = wouldKeep(state.rows[i], codes[i] || "", view.theta).some(Boolean);
+    const node = text.children[i],
+      kept = wouldKeep(state.rows[i], codes[i] || "", view.theta).some(Boolean);
     if (!codes[i]) {
       node.removeAttribute("style");
       delete node.dataset.if;

@@ -2,15 +2,25 @@
 // (`whole`). Text enters the page through textContent only; no value is ever part of a template.
 const lane = box;
 const at = (name) => lane.querySelector(".mars-" + name);
-const title = at("lane-title"), chip = at("lane-state"), tiles = at("tiles"), bar = at("progress").firstElementChild;
-const text = at("text"), note = at("lane-note"), check = at("check"), pop = at("pop"), spoken = at("sr"), parting = at("parting");
+const title = at("lane-title"),
+  chip = at("lane-state"),
+  tiles = at("tiles"),
+  bar = at("progress").firstElementChild;
+const text = at("text"),
+  note = at("lane-note"),
+  check = at("check"),
+  pop = at("pop"),
+  spoken = at("sr"),
+  parting = at("parting");
 const key = props.scope + "/" + props.lane;
 
 let state = memory[key] || { run: null, rows: [], latest: null };
 memory[key] = state;
 state.element = lane;
 let view = views[props.scope] || PLAIN_VIEW;
-let active = -1, pinned = false, rested = 0;  // rested: where the arrow keys go on
-let follows = true;  // the end of the text stays in sight while it grows, its beginning once it has ended
-let shown = Infinity;  // tokens that the replay has reached
+let active = -1,
+  pinned = false,
+  rested = 0; // rested: where the arrow keys go on
+let follows = true; // the end of the text stays in sight while it grows, its beginning once it has ended
+let shown = Infinity; // tokens that the replay has reached
 const length = () => Math.min(shown, state.rows.length);

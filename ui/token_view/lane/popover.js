@@ -8,15 +8,22 @@ function choice(piece, id, name, index) {
   button.title = "Continue from it: write on with this token in its place";
   button.setAttribute("aria-label", "Continue from " + piece);
   button.append(pieceNode(piece, name));
-  button.addEventListener("click", () => { hide(true); trigger("select", { lane: props.lane, index, token: id }); });
+  button.addEventListener("click", () => {
+    hide(true);
+    trigger("select", { lane: props.lane, index, token: id });
+  });
   return button;
 }
 
 function heading(row, index) {
-  const outcome = OUTCOMES[row[1]], head = make("div", "mars-pop-head");
+  const outcome = OUTCOMES[row[1]],
+    head = make("div", "mars-pop-head");
   head.append(pieceNode(row[2]), make("span", "mars-pill " + outcome.name, outcome.name));
   if (outcome.name === "relaxed" && row[4].length) {
-    head.append(make("span", "mars-instead", "the target drew"), choice(row[4][0], row[4][1], "struck", index));
+    head.append(
+      make("span", "mars-instead", "the target drew"),
+      choice(row[4][0], row[4][1], "struck", index),
+    );
   }
   return head;
 }
@@ -26,7 +33,10 @@ function refusal(siblings, index) {
   part.append("; the draft said ");
   siblings.forEach(([piece, said], place) => {
     const [id, p, q] = said.split(",").map(parsed);
-    part.append(place ? (place > 1 ? ", " : ` and ${siblings.length - 1} more: `) : "", choice(piece, id, "struck", index));
+    part.append(
+      place ? (place > 1 ? ", " : ` and ${siblings.length - 1} more: `) : "",
+      choice(piece, id, "struck", index),
+    );
     part.append(place ? ` (p ${number(p)})` : ` (p ${number(p)}, q ${number(q)})`);
   });
   return part;
@@ -34,25 +44,35 @@ function refusal(siblings, index) {
 
 function story(row, index) {
   const [, outcome, , , own, refused, , flags] = row;
-  const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning), name = OUTCOMES[outcome].name;
+  const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning),
+    name = OUTCOMES[outcome].name;
   if (refused.length) line.append(refusal(refused, index));
-  if (own.length && name !== "relaxed") line.append("; the target drew ", choice(own[0], own[1], "struck", index));
-  if (flags === 2 && name === "relaxed") line.append(`, for its coin ${figure(row, "coin")} is not below p/q`);
+  if (own.length && name !== "relaxed")
+    line.append("; the target drew ", choice(own[0], own[1], "struck", index));
+  if (flags === 2 && name === "relaxed")
+    line.append(`, for its coin ${figure(row, "coin")} is not below p/q`);
   return line;
 }
 
-const figure = (row, name) => (row[7] === 4 && ["TV", "KL"].includes(name) ? "≤ " : "") + written(name, fieldOf(row, name));
+const figure = (row, name) =>
+  (row[7] === 4 && ["TV", "KL"].includes(name) ? "≤ " : "") + written(name, fieldOf(row, name));
 
 function foreseen(row, index) {
   const codes = (state.latest.judged || "").split(",")[index] || "";
   if (view.quantity !== "whatif" || !codes) return [];
-  const kept = wouldKeep(row, codes, view.theta), at = kept.indexOf(true);
-  const piece = at >= 0 && !keptByRun(row) ? row[5][at][0] : row[2], line = make("p", "mars-pop-if");
-  line.append(`MARS at θ = ${view.theta}: would `, at >= 0 ? "keep " : "refuse ", pieceNode(at >= 0 ? piece : (row[5][0] || [row[2]])[0]));
+  const kept = wouldKeep(row, codes, view.theta),
+    at = kept.indexOf(true);
+  const piece = at >= 0 && !keptByRun(row) ? row[5][at][0] : row[2],
+    line = make("p", "mars-pop-if");
+  line.append(
+    `MARS at θ = ${view.theta}: would `,
+    at >= 0 ? "keep " : "refuse ",
+    pieceNode(at >= 0 ? piece : (row[5][0] || [row[2]])[0]),
+  );
   return [line];
 }
 
-const FEW = new Set(["r", "p", "q", "rank", "position"]);  // what explains most; a pinned token shows the rest on demand
+const FEW = new Set(["r", "p", "q", "rank", "position"]); // what explains most; a pinned token shows the rest on demand
 
 function figures(row) {
   const [few, rest] = [make("dl", "mars-pop-numbers"), make("dl", "mars-pop-numbers")];
@@ -69,40 +89,62 @@ function figures(row) {
 }
 
 function alternatives(row, index) {
-  const box = make("div", "mars-pop-top"), [pieces, said] = row[6], values = said.split(",").map(parsed);
+  const box = make("div", "mars-pop-top"),
+    [pieces, said] = row[6],
+    values = said.split(",").map(parsed);
   pieces.forEach((piece, place) => {
-    const [id, p] = values.slice(2 * place), same = id === fieldOf(row, "id");
-    const line = make("div", same ? "same" : ""), track = make("span", "track");
+    const [id, p] = values.slice(2 * place),
+      same = id === fieldOf(row, "id");
+    const line = make("div", same ? "same" : ""),
+      track = make("span", "track");
     track.append(make("i"));
     track.firstChild.style.width = 100 * Math.min(1, Math.max(0, p)) + "%";
-    line.append(same ? pieceNode(piece) : choice(piece, id, "piece", index), track, make("b", "", number(p)));
+    line.append(
+      same ? pieceNode(piece) : choice(piece, id, "piece", index),
+      track,
+      make("b", "", number(p)),
+    );
     box.append(line);
   });
-  const covered = pieces.length ? pieces.reduce((sum, _, place) => sum + values[2 * place + 1], 0) : NaN;
-  box.append(make("p", "mars-pop-covered", "Probability covered: " + share(covered) + (row[7] === 1 ? " (at temperature 1)" : "")));
+  const covered = pieces.length
+    ? pieces.reduce((sum, _, place) => sum + values[2 * place + 1], 0)
+    : NaN;
+  box.append(
+    make(
+      "p",
+      "mars-pop-covered",
+      "Probability covered: " + share(covered) + (row[7] === 1 ? " (at temperature 1)" : ""),
+    ),
+  );
   return box;
 }
 
 function place(target) {
-  const outer = lane.getBoundingClientRect(), box = (target.getClientRects()[0] || target.getBoundingClientRect());
+  const outer = lane.getBoundingClientRect(),
+    box = target.getClientRects()[0] || target.getBoundingClientRect();
   const width = Math.min(340, outer.width - 16);
   pop.style.width = width + "px";
   const left = Math.max(8, Math.min(box.left - outer.left - 12, outer.width - width - 8));
   pop.style.left = left + "px";
-  const below = box.bottom + 8 + pop.offsetHeight < window.innerHeight || box.top < pop.offsetHeight + 16;
-  pop.classList.toggle("high", box.top > window.innerHeight / 2);  // in a narrow window
-  pop.style.top = (below ? box.bottom - outer.top + 8 : box.top - outer.top - pop.offsetHeight - 8) + "px";
+  const below =
+    box.bottom + 8 + pop.offsetHeight < window.innerHeight || box.top < pop.offsetHeight + 16;
+  pop.classList.toggle("high", box.top > window.innerHeight / 2); // in a narrow window
+  pop.style.top =
+    (below ? box.bottom - outer.top + 8 : box.top - outer.top - pop.offsetHeight - 8) + "px";
 }
 
 function fill(index) {
-  const row = state.rows[index], first = index === state.latest.diverges && state.latest.cause;
+  const row = state.rows[index],
+    first = index === state.latest.diverges && state.latest.cause;
   const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
-  if (first) parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
+  if (first)
+    parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
   if (row[3]) parts.push(...figures(row), alternatives(row, index));
   pop.replaceChildren(...parts);
   pop.classList.toggle("pinned", pinned);
   if (!pinned) return;
-  if (pop.querySelector(".mars-continue")) pop.append(make("p", "mars-pop-hint", "Choose a token to continue from it in a new lane."));
+  if (pop.querySelector(".mars-continue"))
+    pop.append(make("p", "mars-pop-hint", "Choose a token to continue from it in a new lane."));
   const close = make("button", "mars-pop-close", "×");
   close.type = "button";
   close.setAttribute("aria-label", "Close");

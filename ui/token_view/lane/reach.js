@@ -1,6 +1,7 @@
 // Hover, click and keys: one stop of the Tab key for the text, arrow keys inside it; Enter or a click pins a token.
 function show(index, speak) {
-  const row = state.rows[index], target = text.children[index];
+  const row = state.rows[index],
+    target = text.children[index];
   if (!row || !target) return;
   text.children[active]?.classList.remove("active");
   active = index;
@@ -16,7 +17,8 @@ function said(row, index) {
   const words = [row[2], outcomeOf(row), `position ${index}`];
   if (row[3]) words.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
   if (row[4].length && outcomeOf(row) === "relaxed") words.push(`the target drew ${row[4][0]}`);
-  if (index === state.latest.diverges && state.latest.cause) words.push("first difference: " + state.latest.cause);
+  if (index === state.latest.diverges && state.latest.cause)
+    words.push("first difference: " + state.latest.cause);
   return words.join(", ");
 }
 
@@ -41,19 +43,25 @@ function pin(index) {
 
 function line(direction) {
   const here = text.children[active].getBoundingClientRect();
-  let best = active, distance = Infinity;
+  let best = active,
+    distance = Infinity;
   for (let i = active + direction; i >= 0 && i < length(); i += direction) {
     const box = text.children[i].getBoundingClientRect();
     const away = direction * (box.top - here.top);
     if (away > 1.8 * here.height && distance < Infinity) break;
-    if (away > 4 && Math.abs(box.left - here.left) < distance) [best, distance] = [i, Math.abs(box.left - here.left)];
+    if (away > 4 && Math.abs(box.left - here.left) < distance)
+      [best, distance] = [i, Math.abs(box.left - here.left)];
   }
   return best;
 }
 
 const MOVES = {
-  ArrowRight: () => active + 1, ArrowLeft: () => active - 1, ArrowDown: () => line(1), ArrowUp: () => line(-1),
-  Home: () => 0, End: () => length() - 1,
+  ArrowRight: () => active + 1,
+  ArrowLeft: () => active - 1,
+  ArrowDown: () => line(1),
+  ArrowUp: () => line(-1),
+  Home: () => 0,
+  End: () => length() - 1,
 };
 
 function press(event) {
@@ -61,7 +69,14 @@ function press(event) {
   if (event.key === "Enter" && active >= 0) return pinned ? hide(true) : pin(active);
   if (!(event.key in MOVES) || !length() || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  const next = active < 0 ? (event.key === "End" ? length() - 1 : event.key === "Home" ? 0 : rested) : MOVES[event.key]();
+  const next =
+    active < 0
+      ? event.key === "End"
+        ? length() - 1
+        : event.key === "Home"
+          ? 0
+          : rested
+      : MOVES[event.key]();
   pinned = false;
   show(Math.max(0, Math.min(next, length() - 1)), true);
   text.children[active]?.scrollIntoView({ block: "nearest" });
@@ -71,7 +86,8 @@ function press(event) {
 function click(event) {
   const target = event.target.closest(".tok");
   if (!target) return;
-  const index = Number(target.dataset.i), again = pinned && index === active;
+  const index = Number(target.dataset.i),
+    again = pinned && index === active;
   hide(true);
   if (!again) pin(index);
 }
@@ -81,7 +97,10 @@ function jump({ lane: side, position }) {
   const target = text.children[position];
   if (!target || !state.rows.length) return;
   if (position >= length()) tell("mars:clock", { t: null });
-  target.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  target.scrollIntoView({
+    block: "center",
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+  });
   if (side !== props.lane) return;
   text.focus({ preventScroll: true });
   pinned = true;
@@ -102,10 +121,20 @@ text.addEventListener("mouseover", (event) => {
 });
 lane.addEventListener("mouseleave", () => hide());
 text.addEventListener("blur", () => hide());
-text.addEventListener("scroll", () => { if (active >= 0) place(text.children[active]); });
-pop.addEventListener("keydown", (event) => { if (event.key === "Escape") leave(); });
-parting.firstElementChild.addEventListener("click", () => jump({ lane: props.lane, position: state.latest.diverges }));
+text.addEventListener("scroll", () => {
+  if (active >= 0) place(text.children[active]);
+});
+pop.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") leave();
+});
+parting.firstElementChild.addEventListener("click", () =>
+  jump({ lane: props.lane, position: state.latest.diverges }),
+);
 listen("mars:show", jump);
 listen("mars:point", point);
-const look = () => setTimeout(() => { follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40; }, 120);
-for (const type of ["wheel", "touchmove", "pointerup", "keyup"]) text.addEventListener(type, look, { passive: true });
+const look = () =>
+  setTimeout(() => {
+    follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40;
+  }, 120);
+for (const type of ["wheel", "touchmove", "pointerup", "keyup"])
+  text.addEventListener(type, look, { passive: true });

@@ -1,10 +1,12 @@
 // The rows of a lane as numbers: what their strings say, how strongly a value is coloured, what MARS at θ would keep. No page.
-const OUTCOMES = props.outcomes, FIELDS = props.fields;
+const OUTCOMES = props.outcomes,
+  FIELDS = props.fields;
 const AT = Object.fromEntries(FIELDS.map(([name], index) => [name, index]));
-const WHOLE = ["position", "step", "depth", "node", "id"];  // numbers that are names: written as they are
+const WHOLE = ["position", "step", "depth", "node", "id"]; // numbers that are names: written as they are
 const QUANTITIES = Object.fromEntries(props.quantities.map((quantity) => [quantity.key, quantity]));
 
-const parsed = (text) => (text.endsWith("inf") ? (text[0] === "-" ? -Infinity : Infinity) : Number(text));  // "nan" is NaN
+const parsed = (text) =>
+  text.endsWith("inf") ? (text[0] === "-" ? -Infinity : Infinity) : Number(text); // "nan" is NaN
 const numbers = (row) => (row.numbers ||= row[3] ? row[3].split(",").map(parsed) : []);
 const fieldOf = (row, name) => numbers(row)[AT[name]] ?? NaN;
 const outcomeOf = (row) => OUTCOMES[row[1]].name;
@@ -19,7 +21,8 @@ function written(name, value) {
 function strength(quantity, value, theta) {
   if (value !== value) return 0;
   if (quantity.key === "r") {
-    const near = value > theta, reach = Math.max(near ? 1 - theta : theta, 0.02);
+    const near = value > theta,
+      reach = Math.max(near ? 1 - theta : theta, 0.02);
     return (near ? 1 : -1) * (0.25 + 0.75 * Math.min(1, Math.abs(value - theta) / reach));
   }
   const on = quantity.logarithmic ? (x) => Math.log(Math.max(x, 1e-9)) : (x) => x;
@@ -40,7 +43,8 @@ function groups(rows, granularity, from, to) {
 }
 
 function begins(rows, i, granularity) {
-  const before = rows[i - 1][0], here = rows[i][0];
+  const before = rows[i - 1][0],
+    here = rows[i][0];
   if (granularity === "word") return /^\s/.test(here) || /\s$/.test(before);
   if (/\n$/.test(before)) return true;
   const stop = /[.!?…。！？]["”’)\]]*\s*$/.test(before);
@@ -49,17 +53,23 @@ function begins(rows, i, granularity) {
 
 // The value of a group: the most striking one of a word, the mean of a sentence.
 function valueOf(rows, [first, after], quantity, granularity) {
-  const values = rows.slice(first, after).map((row) => fieldOf(row, quantity.field)).filter((value) => value === value);
+  const values = rows
+    .slice(first, after)
+    .map((row) => fieldOf(row, quantity.field))
+    .filter((value) => value === value);
   if (!values.length) return NaN;
-  if (granularity === "sentence") return values.reduce((sum, value) => sum + value, 0) / values.length;
+  if (granularity === "sentence")
+    return values.reduce((sum, value) => sum + value, 0) / values.length;
   return quantity.most === "smallest" ? Math.min(...values) : Math.max(...values);
 }
 
 // What MARS at θ would do with each draft judged at a row. Codes as ui/result/whatif.py writes them: 2 kept at low margin, 1 elsewhere.
-const wouldKeep = (row, codes, theta) => [...codes].map((code) => (code & (fieldOf(row, "r") > theta ? 2 : 1)) > 0);
+const wouldKeep = (row, codes, theta) =>
+  [...codes].map((code) => (code & (fieldOf(row, "r") > theta ? 2 : 1)) > 0);
 
 function countKept(rows, judged, theta) {
-  const counts = { judged: 0, kept: 0, more: 0, fewer: 0 }, codes = judged.split(",");
+  const counts = { judged: 0, kept: 0, more: 0, fewer: 0 },
+    codes = judged.split(",");
   rows.forEach((row, i) => {
     for (const now of wouldKeep(row, codes[i] || "", theta)) {
       counts.judged += 1;

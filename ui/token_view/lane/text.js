@@ -3,7 +3,8 @@ function span(row, index) {
   const [content, outcome, piece] = row;
   const node = make("span", "tok " + OUTCOMES[outcome].name);
   node.dataset.i = index;
-  if (index && fieldOf(row, "step") !== fieldOf(state.rows[index - 1], "step") && row[3]) node.classList.add("step");
+  if (index && fieldOf(row, "step") !== fieldOf(state.rows[index - 1], "step") && row[3])
+    node.classList.add("step");
   if (content === "") {
     node.classList.add("hollow");
     node.textContent = piece.length > 2 ? piece : "◌";
@@ -13,7 +14,7 @@ function span(row, index) {
       else if (part) node.append(part);
     }
   } else {
-    const words = content.trimStart();  // the mark (class w) belongs to the word, not to the space before it
+    const words = content.trimStart(); // the mark (class w) belongs to the word, not to the space before it
     if (words && words !== content) {
       node.append(content.slice(0, content.length - words.length), make("span", "w", words));
       return node;
@@ -32,7 +33,10 @@ function append(rows) {
   rows.forEach((row, offset) => fragment.append(span(row, first + offset)));
   text.append(fragment);
   paint(first);
-  if (follows) requestAnimationFrame(() => { if (state.latest.state === "running") text.scrollTop = 1e9; });
+  if (follows)
+    requestAnimationFrame(() => {
+      if (state.latest.state === "running") text.scrollTop = 1e9;
+    });
 }
 
 function clear() {
@@ -45,7 +49,8 @@ function clear() {
 
 // The whole value: what is on the page already stays, everything from the first difference on is drawn anew.
 function reconcile(rows) {
-  const same = (row, index) => state.rows[index] && [0, 1, 2, 3].every((part) => state.rows[index][part] === row[part]);
+  const same = (row, index) =>
+    state.rows[index] && [0, 1, 2, 3].every((part) => state.rows[index][part] === row[part]);
   const differs = rows.findIndex((row, index) => !same(row, index));
   const kept = differs < 0 ? Math.min(rows.length, state.rows.length) : differs;
   if (kept === rows.length && kept === state.rows.length) return;

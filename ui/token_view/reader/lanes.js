@@ -1,9 +1,12 @@
 // In a narrow window the aids are folded away, and the lanes are tabs: their names, and which of them is in sight.
-const names = at("lanes"), more = at("more");
-more.addEventListener("click", () => more.setAttribute("aria-expanded", String(box.classList.toggle("open"))));
+const names = at("lanes"),
+  more = at("more");
+more.addEventListener("click", () =>
+  more.setAttribute("aria-expanded", String(box.classList.toggle("open"))),
+);
 const card = (lane) => lane.element.closest(".mars-card");
 
-let writing;  // the lane that runs; it comes into sight when it begins
+let writing; // the lane that runs; it comes into sight when it begins
 
 function bring(lane) {
   const row = card(lane).parentElement;
@@ -12,14 +15,20 @@ function bring(lane) {
 
 function mark() {
   const left = names.getBoundingClientRect().left;
-  const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)), least = Math.min(...away);
-  Array.from(names.children, (button, place) => button.setAttribute("aria-pressed", String(away[place] === least)));
+  const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)),
+    least = Math.min(...away);
+  Array.from(names.children, (button, place) =>
+    button.setAttribute("aria-pressed", String(away[place] === least)),
+  );
 }
 
 function name() {
-  const found = lanes(), titles = found.map((lane) => lane.latest.title);
+  const found = lanes(),
+    titles = found.map((lane) => lane.latest.title);
   if (titles.join("\n") !== Array.from(names.children, (button) => button.textContent).join("\n")) {
-    names.replaceChildren(...titles.map((title) => Object.assign(make("button", "", title), { type: "button" })));
+    names.replaceChildren(
+      ...titles.map((title) => Object.assign(make("button", "", title), { type: "button" })),
+    );
   }
   names.hidden = found.length < 2;
   if (found.length) card(found[0]).parentElement.onscroll = mark;

@@ -1,11 +1,14 @@
 // The replay: all runs from their recorded step times on one clock. At its end everything is shown again.
-let playing = false, t = null, before = 0;
+let playing = false,
+  t = null,
+  before = 0;
 const whole = () => Math.max(0, ...readable().map((lane) => lane.latest.times?.at(-1) ?? 0));
 
 function seek(to) {
   t = to;
   tell("mars:clock", { t });
-  const all = whole(), now = t ?? all;
+  const all = whole(),
+    now = t ?? all;
   scrub.max = all;
   scrub.value = now;
   time.textContent = `${duration(now)} of ${duration(all)}`;
@@ -53,6 +56,10 @@ scrub.addEventListener("input", () => {
 speed.value = "1";
 // A lane may have its value before it is shown.
 listen("mars:lane", () => requestAnimationFrame(offer));
-new ResizeObserver(() => { if (!at("ended").classList.contains("ready")) offer(); }).observe(box);
-listen("mars:clock", (clock) => { if (clock.t === null && t !== null) stop(); });
+new ResizeObserver(() => {
+  if (!at("ended").classList.contains("ready")) offer();
+}).observe(box);
+listen("mars:clock", (clock) => {
+  if (clock.t === null && t !== null) stop();
+});
 offer();

@@ -1,6 +1,6 @@
 // How the text is coloured: choosers, the legend with the ends of the scale, and the counts at another θ.
 let chosen = { ...(views[props.scope] || PLAIN_VIEW) };
-let runs = chosen.runs;  // whose θ the slider began with
+let runs = chosen.runs; // whose θ the slider began with
 const label = (value) => number(value).replace(/\.0+$/, "");
 
 function choose(change) {
@@ -28,17 +28,27 @@ function draw() {
 
 // As mars_core/margins.py says it of a pair, at the positions of these runs.
 function meaning() {
-  const rows = readable().flatMap((lane) => lane.rows).filter((row) => Number.isFinite(fieldOf(row, "z₁")));
+  const rows = readable()
+    .flatMap((lane) => lane.rows)
+    .filter((row) => Number.isFinite(fieldOf(row, "z₁")));
   if (rows.length < 2) return "";
-  const bars = rows.map((row) => Math.exp(-Math.max(0, (1 - chosen.theta) * fieldOf(row, "z₁")))).sort((one, other) => one - other);
+  const bars = rows
+    .map((row) => Math.exp(-Math.max(0, (1 - chosen.theta) * fieldOf(row, "z₁"))))
+    .sort((one, other) => one - other);
   const quantile = (q) => {
-    const place = q * (bars.length - 1), low = Math.floor(place);
-    const value = bars[low] + (place - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
+    const place = q * (bars.length - 1),
+      low = Math.floor(place);
+    const value =
+      bars[low] + (place - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
     return Number(Number(value.toFixed(3)).toPrecision(2));
   };
-  const near = Math.round((100 * rows.filter((row) => fieldOf(row, "r") > chosen.theta).length) / rows.length);
-  const median = quantile(0.5), tenth = quantile(0.1);
-  const spread = tenth === median ? "everywhere" : `in the median, ${tenth} at the tenth percentile`;
+  const near = Math.round(
+    (100 * rows.filter((row) => fieldOf(row, "r") > chosen.theta).length) / rows.length,
+  );
+  const median = quantile(0.5),
+    tenth = quantile(0.1);
+  const spread =
+    tenth === median ? "everywhere" : `in the median, ${tenth} at the tenth percentile`;
   return `In these runs θ = ${chosen.theta} calls ${near} % of ${count(rows.length)} positions near ties: it keeps the runner-up above p₂/p₁ = ${median} (${spread}).`;
 }
 
@@ -47,15 +57,26 @@ function key() {
   if (scale.key === "outcome") return [];
   if (scale.key === "whatif") return foreseen();
   const strip = make("span", "mars-r-scale " + (scale.key === "r" ? "parted" : "plain"));
-  const words = chosen.granularity === "token" ? "" : chosen.granularity === "word" ? `${scale.most} of each word` : "mean of each sentence";
+  const words =
+    chosen.granularity === "token"
+      ? ""
+      : chosen.granularity === "word"
+        ? `${scale.most} of each word`
+        : "mean of each sentence";
   if (scale.key === "r") {
     const mark = make("i", "mars-r-mark");
     strip.style.setProperty("--mars-at", 100 * chosen.theta + "%");
     mark.append(make("b", "", "θ " + chosen.theta));
     strip.append(mark);
   }
-  const [from, to] = scale.key === "r" ? ["≤ 0", "1"] : [end(scale, scale.pale), end(scale, scale.strong)];
-  return [make("span", "mars-r-end", from), strip, make("span", "mars-r-end", to), ...(words ? [make("span", "mars-r-words", words)] : [])];
+  const [from, to] =
+    scale.key === "r" ? ["≤ 0", "1"] : [end(scale, scale.pale), end(scale, scale.strong)];
+  return [
+    make("span", "mars-r-end", from),
+    strip,
+    make("span", "mars-r-end", to),
+    ...(words ? [make("span", "mars-r-words", words)] : []),
+  ];
 }
 
 const end = (scale, value) => (value === scale.open ? "≥ " : "") + label(value);
@@ -63,10 +84,20 @@ const end = (scale, value) => (value === scale.open ? "≥ " : "") + label(value
 function foreseen() {
   const found = [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
   for (const lane of readable()) {
-    const { judged, kept, more, fewer } = countKept(lane.rows, lane.latest.judged || "", chosen.theta);
+    const { judged, kept, more, fewer } = countKept(
+      lane.rows,
+      lane.latest.judged || "",
+      chosen.theta,
+    );
     const part = make("span", "mars-r-count");
-    part.append(make("b", "", lane.latest.title), judged ? ` ${count(kept)} of ${count(judged)} drafts` : " no drafts");
-    if (judged) part.append(make("small", "", more || fewer ? ` (+${count(more)} −${count(fewer)})` : " (as it ran)"));
+    part.append(
+      make("b", "", lane.latest.title),
+      judged ? ` ${count(kept)} of ${count(judged)} drafts` : " no drafts",
+    );
+    if (judged)
+      part.append(
+        make("small", "", more || fewer ? ` (+${count(more)} −${count(fewer)})` : " (as it ran)"),
+      );
     part.title = `Of the drafts that this run judged, MARS at θ = ${chosen.theta} would keep so many: + refused by the run, − kept by it.`;
     found.push(part);
   }
@@ -81,7 +112,8 @@ function swatch(name, words) {
 
 // The θ of these runs, where one has one: the slider begins there.
 function adopt() {
-  const found = lanes(), ran = found.map((lane) => lane.run).join(" ");
+  const found = lanes(),
+    ran = found.map((lane) => lane.run).join(" ");
   const own = found.map((lane) => lane.latest.theta).find((value) => typeof value === "number");
   if (ran !== runs && own !== undefined) {
     runs = ran;
@@ -90,7 +122,9 @@ function adopt() {
 }
 
 function reset() {
-  const own = readable().map((lane) => lane.latest.theta).find((value) => typeof value === "number");
+  const own = readable()
+    .map((lane) => lane.latest.theta)
+    .find((value) => typeof value === "number");
   choose({ ...PLAIN_VIEW, theta: own ?? PLAIN_VIEW.theta, runs });
 }
 
@@ -106,4 +140,6 @@ steps.addEventListener("change", () => choose({ steps: steps.checked }));
 theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
 at("reset").addEventListener("click", reset);
 at("run").hidden = props.runs === false;
-at("run").addEventListener("click", ({ detail }) => { if (detail < 2) trigger("select", { theta: chosen.theta }); }); // not twice for a double click
+at("run").addEventListener("click", ({ detail }) => {
+  if (detail < 2) trigger("select", { theta: chosen.theta });
+}); // not twice for a double click
