@@ -113,7 +113,7 @@ $(RUN_READY): requirements.txt locks/constraints.txt | verified
 	@touch $@
 
 $(BIN)/mars: $(RUN_READY)
-	@$(call script,mars,mars)
+	@$(call script,mars,mars_playground.__main__)
 	@$(call script,mars-playground,app)
 
 # pip's own lm_eval does not discover models.

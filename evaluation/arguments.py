@@ -1,4 +1,4 @@
-"""The options of ``python -m evaluation``, and their conversion to a plan."""
+"""The options of ``mars eval`` and ``mars check``, and their conversion to a plan."""
 
 from __future__ import annotations
 
@@ -145,6 +145,39 @@ _PLAN: Options = (
         },
     }
 )
+_CHECK: tuple[str, Options] = (
+    "check whether a server with speculative decoding is lossless",
+    {
+        "--server": {
+            "required": True,
+            "metavar": "URL",
+            "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
+        },
+        "--server-model": {
+            "metavar": "NAME",
+            "help": "name of the served model (default: the only one)",
+        },
+        "--against": {
+            "metavar": "URL",
+            "help": "a server of the same model without speculative decoding",
+        },
+        "--against-model": {
+            "metavar": "NAME",
+            "help": "name of its model (default: the only one)",
+        },
+        "--draws": {
+            "type": int,
+            "default": 100,
+            "help": "short answers per prompt and server at temperature 1 (default 100)",
+        },
+        "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
+        "--prompts": {
+            "metavar": "FILE",
+            "help": "one prompt per line (default: ten of this program)",
+        },
+        "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
+    },
+)
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
     "resume": (
@@ -183,69 +216,25 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             "--limit": {"type": int, "help": "maximum number of answer pairs"},
         },
     ),
-    "check": (
-        "check whether a server with speculative decoding is lossless",
-        {
-            "--server": {
-                "required": True,
-                "metavar": "URL",
-                "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
-            },
-            "--server-model": {
-                "metavar": "NAME",
-                "help": "name of the served model (default: the only one)",
-            },
-            "--against": {
-                "metavar": "URL",
-                "help": "a server of the same model without speculative decoding",
-            },
-            "--against-model": {
-                "metavar": "NAME",
-                "help": "name of its model (default: the only one)",
-            },
-            "--draws": {
-                "type": int,
-                "default": 100,
-                "help": "short answers per prompt and server at temperature 1 (default 100)",
-            },
-            "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
-            "--prompts": {
-                "metavar": "FILE",
-                "help": "one prompt per line (default: ten of this program)",
-            },
-            "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
-        },
-    ),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),
 }
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog=prog,
-        description="Does a relaxed rule keep the answers right? Paired studies of verification rules on suites of prompts.",
-    )
-    add_commands(root.add_subparsers(dest="command", required=True))
-    return root
-
-
-def add_command(commands: Commands, name: str) -> None:
-    summary, options = _COMMANDS[name]
-    add_options(
-        commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + "."),
-        options,
-    )
+def add_check(commands: Commands) -> None:
+    _add(commands, "check", *_CHECK)
 
 
 def add_commands(commands: Commands) -> None:
-    for name in _COMMANDS:
-        add_command(commands, name)
-    commands.add_parser(
-        "import", help="add runs from exports or from records of servers", add_help=False
-    )
+    for name, (summary, options) in _COMMANDS.items():
+        _add(commands, name, summary, options)
     commands.add_parser(
         "lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False
     )
+
+
+def _add(commands: Commands, name: str, summary: str, options: Options) -> None:
+    description = summary[0].upper() + summary[1:] + "."
+    add_options(commands.add_parser(name, help=summary, description=description), options)
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:

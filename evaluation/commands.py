@@ -21,7 +21,7 @@ from mars_core.types import (
     RunConfig,
 )
 
-PROGRAM = "python -m mars_core"
+PROGRAM = "mars"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
 _CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
@@ -77,7 +77,7 @@ def study_command(plan: Plan) -> str | None:
         "execute_code": plan.execute_code,
         "name": plan.name,
     }
-    return f"python -m evaluation run {shlex.join(_words(options))}"
+    return f"mars eval run {shlex.join(_words(options))}"
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
@@ -255,9 +255,7 @@ def model_args(models: Models, lane: Lane) -> dict[str, Any]:
 def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:
     """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
     if models.key == SERVER:
-        raise ValueError(
-            "This study runs on a server; continue it with: python -m evaluation resume"
-        )
+        raise ValueError("This study runs on a server; continue it with: mars eval resume")
     found = next((spec for spec in catalog if spec.key == models.key), None)
     target, draft, head = (
         ref and model_name(ref) for ref in (models.target, models.draft, models.head)

@@ -147,14 +147,6 @@ SAMPLING_OPTIONS: Options = {
 }
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog=prog, description="Strict and margin-aware speculative decoding."
-    )
-    add_commands(root.add_subparsers(dest="command", required=True))
-    return root
-
-
 def add_commands(commands: Commands) -> None:
     rules = f"{', '.join(RULES)} (default mars)"
     for name, summary, rule in (

@@ -16,7 +16,7 @@ from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import PROCESSORS, Processors, RuleConfig, Sampling
 
-# Options specific to lm-eval; the others are those of ``python -m mars_core``, with _ instead of -.
+# Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
 _TABLE: Table = (
     PAIR_OPTIONS
     | DRAFTER_OPTIONS

@@ -101,7 +101,7 @@ def work(
                     deque(pool.map(run, [below] * threads))
             if requested.is_set():
                 sys.stderr.write(
-                    f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}\n"
+                    f"Stopped; completed runs were saved. Continue with: mars eval resume {study_id}\n"
                 )
                 return INTERRUPTED
     show("\n")
@@ -132,7 +132,8 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     command = [
         sys.executable,
         "-m",
-        "evaluation",
+        "mars_playground",
+        "eval",
         "resume",
         study_id,
         "--quiet",

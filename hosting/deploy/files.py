@@ -21,6 +21,7 @@ FOLDERS = (
     "storage/",
     "evaluation/",
     "ui/",
+    "mars_playground/",
     "hosting/",
     "docs/images/",
     "docs/figures/",

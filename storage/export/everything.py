@@ -36,7 +36,7 @@ votes.csv         one row per blind vote.
 studies.json      each study and each sweep: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
-runs, tokens, nodes and votes are also included as .parquet, bit-exact: `python -m storage import` reads these, with
+runs, tokens, nodes and votes are also included as .parquet, bit-exact: `mars import` reads these, with
 comparisons.json, into another database.
 
 CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a

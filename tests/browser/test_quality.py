@@ -53,7 +53,7 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
         == 0
     )
     page.locator("#quality-rest summary", has_text="How to repeat it").click()
-    expect(page.locator("#quality-rest .mq-code")).to_contain_text("python -m evaluation run")
+    expect(page.locator("#quality-rest .mq-code")).to_contain_text("mars eval run")
     assert axe_problems(page) == {}
     link = page.get_by_role("link", name="study-report.html").get_attribute("href")
     assert "<h2>Verdict</h2>" in page.request.get(urljoin(page.url, link)).text()

@@ -16,9 +16,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import app
-import mars
 from hosting.settings import Settings
 from mars_core import __version__
+from mars_playground.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -86,10 +86,10 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
 
 
 @pytest.mark.parametrize("name", PROJECT["scripts"])
-def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
-    file = PROJECT["scripts"][name].partition(":")[0] + ".py"
+def test_the_module_of_a_script_does_what_the_script_does(name: str) -> None:
+    module = PROJECT["scripts"][name].partition(":")[0].removesuffix(".__main__")
     done = subprocess.run(
-        [sys.executable, file, "--help"],
+        [sys.executable, "-m", module, "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -129,7 +129,7 @@ def test_the_page_reads_its_arguments_before_the_environment(
 def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
     """Exit status and all that is printed."""
     try:
-        code: object = mars.main(arguments)
+        code: object = main(arguments)
     except SystemExit as end:  # of argparse
         code = end.code
     return code, "".join(capsys.readouterr())

@@ -24,10 +24,10 @@ import torch
 
 from bench.common.command import machine
 from bench.common.report import Report, Table, save
-from evaluation.cli import main
 from evaluation.served.client import Client, Server
 from evaluation.served.trace import answer_trace
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_playground.__main__ import main
 
 pytestmark = pytest.mark.skipif(
     "LLAMA_PYTHON" not in os.environ, reason="needs a llama.cpp server: make llama"

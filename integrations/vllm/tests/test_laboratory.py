@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.cli import main
 from evaluation.report.measure import measure
 from integrations.vllm.tests.serving import Server, serving
 from mars_core.types import Outcome, Status
+from mars_playground.__main__ import main
 from storage import RunStore, Search, Source
 
 pytestmark = pytest.mark.vllm
@@ -51,7 +51,19 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
     )
     assert server.counter("vllm:mars_judged_tokens_total") > judged
     assert (
-        main(["run", "--rules", "strict,mars", "--theta", "0.5", *STUDY[:-3], *database, "--quiet"])
+        main(
+            [
+                "eval",
+                "run",
+                "--rules",
+                "strict,mars",
+                "--theta",
+                "0.5",
+                *STUDY[:-3],
+                *database,
+                "--quiet",
+            ]
+        )
         == 0
     )
     with RunStore(database[1]) as store:

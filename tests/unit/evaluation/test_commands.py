@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.commands import OTHER_SAMPLER, PROGRAM, comparison_commands
-from mars_core.arguments import parser, read_configs, read_spec
+from mars_core.arguments import read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
 from mars_core.types import (
@@ -26,6 +26,7 @@ from mars_core.types import (
     Sampling,
     TreeShape,
 )
+from mars_playground.__main__ import parser
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 
@@ -64,8 +65,8 @@ def config(
 def asked(command: str, pair: Pair) -> list[RunConfig]:
     """What the command line makes of the command; its models must be those of the pair."""
     words = shlex.split(command)
-    assert words[:3] == PROGRAM.split()
-    options = parser("mars eval").parse_args(words[3:])
+    assert words[0] == PROGRAM
+    options = parser().parse_args(words[1:])
     spec = read_spec(options)
     assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == (
         "cpu",

@@ -59,8 +59,8 @@ def test_its_user_can_change_data_alone() -> None:
 def test_the_default_model_is_in_the_image_where_the_program_looks_for_it() -> None:
     cache = str(site_cache_path("mars-playground", appauthor=False))
     assert (
-        f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -m mars_core fetch\n"
-        in TEXT
+        f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -c "
+        '"from mars_core.models.gguf import fetch_default; fetch_default(print)"\n' in TEXT
     )
     assert (
         f"COPY --from=build {cache} {cache}\n" in LAST and "XDG_CACHE_HOME=/home/user/data/" in LAST

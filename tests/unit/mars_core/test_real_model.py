@@ -17,13 +17,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig
 
-from evaluation.cli import main
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
 from mars_core.models.gguf import fetch_default
 from mars_core.models.int4 import read_int4
 from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
+from mars_playground.__main__ import main
 from tests.live_pairs import config_for, decoded
 from tests.served_server import serve_models
 from ui.result import example

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Trace
+from mars_playground.__main__ import main
 from storage import RunStore, StorageError, write_everything, write_parquet
-from storage.__main__ import main
 from storage.importing import Imported, import_files
 from tests.traces import make_trace
 from tests.unit.storage.exports import save

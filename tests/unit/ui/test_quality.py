@@ -21,7 +21,7 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
-from evaluation.arguments import parser, read_plan_options
+from evaluation.arguments import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts, drawings
 from evaluation.report.document.render import html, svg
@@ -30,6 +30,7 @@ from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
 from evaluation.study.processes import rate
 from mars_core.models import BUNDLED_PAIR
+from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
@@ -108,7 +109,7 @@ def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> Wo
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
     shown = studies_html(place_of(store), study)
-    assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
+    assert f'data-opened="{study}"' in shown and "mars eval run" in shown
     assert "<img" not in shown and "<script" not in shown
     rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
     assert (
@@ -125,11 +126,9 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
         public = studies_html(place_of(empty, public=True), "")
         chosen = studies_html(place_of(empty), EXAMPLE)
     assert (
-        f'data-first="{EXAMPLE}"' in shown
-        and shown.count("<li>") == 1
-        and "python -m evaluation run" in shown
+        f'data-first="{EXAMPLE}"' in shown and shown.count("<li>") == 1 and "mars eval run" in shown
     )
-    assert f'data-first="{EXAMPLE}"' in public and "python -m evaluation" not in public
+    assert f'data-first="{EXAMPLE}"' in public and "mars eval" not in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
 
@@ -154,9 +153,9 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
             )
     command = re.search(
-        "^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
+        "^mars eval (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
     )
-    options = parser("evaluation").parse_args(shlex.split(command[1]))
+    options = parser().parse_args(["eval", *shlex.split(command[1])])
     spec = BUNDLED_PAIR
     pair: Any = SimpleNamespace(
         spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head
@@ -205,7 +204,7 @@ def test_progress_is_told_in_words() -> None:
     assert strip.side == "about 35 min to go"  # (600 · 11 − 2400) / 2 s
     stopped = progress_strip("", ABSENT, replace(at_work, workers=()), 11)
     assert stopped.state == "cancelled" and plain(stopped.parts).endswith(
-        f"python -m evaluation resume {ABSENT}"
+        f"mars eval resume {ABSENT}"
     )
     assert progress_strip("", ABSENT, StudyProgress(2, 2, 22, ()), 11).state == "done"
     assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan

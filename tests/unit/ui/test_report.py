@@ -484,7 +484,7 @@ def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
         "Tokens per second",
         "Perplexity",
         "Self-check",
-        "python -m mars_core compare",
+        "mars compare",
         "torch",
     )
     assert not [word for word in shown if word not in words]

@@ -17,7 +17,7 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
-COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
+COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
 BADGES = {"done": "done", "stopped": "unfinished"}
 
 
@@ -138,9 +138,7 @@ def progress_strip(
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
     active = at_work(progress)
     if not active:
-        resume = (
-            "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
-        )
+        resume = "" if public else f" Go on with Resume, or with: mars eval resume {study_id}"
         return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))

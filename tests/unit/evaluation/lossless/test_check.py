@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from evaluation.cli import main
 from evaluation.lossless.command import counters_finding
 from evaluation.lossless.greedy import MOST_TIE, TIE, difference, tie_of
 from evaluation.lossless.values import Finding, Verdict, overall
@@ -21,6 +20,7 @@ from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
+from mars_playground.__main__ import main
 from tests.served_server import MODEL, Fault, Serving
 
 GREEDY = DrafterConfig(

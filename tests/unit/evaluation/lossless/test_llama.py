@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.cli import main
+from mars_playground.__main__ import main
 from tests.unit.evaluation.judge.server import Reply, serve
 
 LETTERS = [bytes([letter]) for letter in b"abcd"]

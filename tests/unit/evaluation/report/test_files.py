@@ -14,7 +14,6 @@ from urllib.parse import unquote
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.arguments import parser
 from evaluation.commands import study_command
 from evaluation.report.document.tables import LIKENESS, Row
 from evaluation.report.files import (
@@ -28,6 +27,7 @@ from evaluation.report.files import (
 )
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
+from mars_playground.__main__ import parser
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
@@ -180,7 +180,7 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     plan = replace(make_plan(), thinking=thinking)
     command = study_command(plan)
     assert command is not None
-    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    options = parser().parse_args(shlex.split(command)[1:])
     assert (options.rules, options.thinking) == ("none,strict,mars,typical", word)
     assert (options.drafter, options.tree) == ("model,eagle3", "12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.arguments import parser, read_served_options
+from evaluation.arguments import read_served_options
 from evaluation.commands import study_command
 from evaluation.report.document.blocks import Table
 from evaluation.report.document.build import document
@@ -22,6 +22,7 @@ from evaluation.study.plan import Lane, Models, Plan, Served
 from evaluation.study.result import read_result
 from evaluation.suites.read import read_suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
+from mars_playground.__main__ import parser
 from storage import StoredResult
 from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
 
@@ -154,8 +155,7 @@ def test_the_command_repeats_the_plan() -> None:
     command = study_command(plan)
     assert command is not None
     words = shlex.split(command)
-    assert words[:3] == ["python", "-m", "evaluation"]
+    assert words[:3] == ["mars", "eval", "run"]
     assert (
-        read_served_options(parser("").parse_args(words[3:]), lambda url, model: (url, model))
-        == plan
+        read_served_options(parser().parse_args(words[1:]), lambda url, model: (url, model)) == plan
     )

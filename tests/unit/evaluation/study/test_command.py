@@ -18,12 +18,12 @@ import pytest
 import torch
 from accelerate import PartialState
 
-from evaluation.cli import main
 from evaluation.study import launch
 from evaluation.study.launch import INTERRUPTED, further_workers
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.worker import Saved, Worker
 from mars_core.session import Session
+from mars_playground.__main__ import main
 from storage import RunStore
 from tests.unit.children import FORK, Child
 from tests.unit.evaluation.study.working import check_whole
@@ -81,7 +81,7 @@ def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
     monkeypatch.setattr("torch.set_num_threads", found.append)
     for name, value in (("OMP_NUM_THREADS", given), ("LOCAL_WORLD_SIZE", launched or "0")):
         monkeypatch.setenv(name, value)
-    assert main(["run", *options[:-2], "--plan-only"]) == 0
+    assert main(["eval", "run", *options[:-2], "--plan-only"]) == 0
     assert found == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(given)]
 
 
@@ -110,7 +110,10 @@ def test_a_study_is_planned_and_run(
         "--set",
         "typical.delta=0.2,0.3",
     ]
-    assert main(["run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
+    assert (
+        main(["eval", "run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"])
+        == 0
+    )
     said = capsys.readouterr()
     study, plan = whole(url)
     assert said.out.strip() == study
@@ -118,13 +121,13 @@ def test_a_study_is_planned_and_run(
     names = [lane.name for lane in plan.lanes]
     assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
     assert all(name.startswith("typical(") for name in names[4:])
-    assert main(["list", "--db", url]) == 0
+    assert main(["eval", "list", "--db", url]) == 0
     assert f"{study}  " in (listed := capsys.readouterr().out) and "8/8 tasks  own" in listed
-    assert main(["delete", study[:8], "--db", url]) == 0
+    assert main(["eval", "delete", study[:8], "--db", url]) == 0
     with RunStore(url) as store:
         assert (store.studies(), store.count()) == ((), 0)
     capsys.readouterr()
-    assert main(["resume", "abc", "--db", url]) == 2
+    assert main(["eval", "resume", "abc", "--db", url]) == 2
     assert (
         capsys.readouterr().err
         == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
@@ -134,12 +137,12 @@ def test_a_study_is_planned_and_run(
 def test_a_plan_may_be_made_first_and_run_later(
     options: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
+    assert main(["eval", "run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
     with RunStore(url) as store:
         assert store.study_progress(store.studies()[0].id).results == 0
-    assert main(["list", "--db", url]) == 0
+    assert main(["eval", "list", "--db", url]) == 0
     assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
-    assert main(["resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
+    assert main(["eval", "resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
     said = capsys.readouterr().err
     assert "0 tasks are open again" in said
     assert "2/2 tasks: 100%" in said and "6/6 [" in said
@@ -176,7 +179,7 @@ def test_bad_options_are_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = options if words is not None else options[:2]
-    assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
+    assert main(["eval", "run", *given, *changed, "--db", url, "--quiet"]) == 2
     said = capsys.readouterr().err.strip()
     assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in said
     assert "\n" not in said
@@ -191,14 +194,14 @@ def test_a_study_is_reported_and_exported(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert main(["run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
+    assert main(["eval", "run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
     capsys.readouterr()
-    assert main(["report", "latest", "--db", url]) == 0
+    assert main(["eval", "report", "latest", "--db", url]) == 0
     said = capsys.readouterr().out
     assert "mars(theta=0.9)" in said and "too few prompts" in said
     assert "--limit=1" in said  # the command that makes it again
     files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
-    assert main(["report", "latest", "--db", url, *files]) == 0
+    assert main(["eval", "report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
     assert {
         "report.html",
@@ -208,11 +211,13 @@ def test_a_study_is_reported_and_exported(
         "measured.csv",
         "prompts.csv",
     } <= written
-    assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
+    assert (
+        main(["eval", "export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
+    )
     assert any((tmp_path / "shapes").rglob("*.jsonl"))
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
     capsys.readouterr()
-    assert main(["judge", "latest", "--db", url]) == 2
+    assert main(["eval", "judge", "latest", "--db", url]) == 2
     assert (
         capsys.readouterr().err
         == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
@@ -222,12 +227,12 @@ def test_a_study_is_reported_and_exported(
 def test_other_models_than_those_planned_are_refused(
     options: list[str], url: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only"]) == 0
+    assert main(["eval", "run", *options, "--plan-only"]) == 0
     weights = folder / "draft" / "model.safetensors"
     kept = weights.read_bytes()
     try:
         weights.write_bytes(kept[:-4] + b"\0\0\0\0")
-        assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
+        assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
     finally:
         weights.write_bytes(kept)
     assert "The study was planned with" in capsys.readouterr().err
@@ -261,7 +266,7 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
     PartialState._reset_state()  # what another test has made of it
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     try:
-        sys.exit(main(["run", *arguments]))
+        sys.exit(main(["eval", "run", *arguments]))
     finally:
         both.abort()
 
@@ -294,10 +299,10 @@ def test_further_workers_end_with_the_study(
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.asked"\n')
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    assert main(["run", *options, "--quiet", "--workers", "2"]) == 0
+    assert main(["eval", "run", *options, "--quiet", "--workers", "2"]) == 0
     assert "ended early" not in capfd.readouterr().err
     asked = (tmp_path / "python.asked").read_text().splitlines()
-    assert asked[:3] == [url, "-m", "evaluation"]
+    assert asked[:3] == [url, "-m", "mars_playground"]
     whole(url)
     monkeypatch.setenv("MARS_DATABASE_URL", url)
     assert main(asked[3:]) == 0
@@ -326,8 +331,8 @@ def test_items_that_do_not_fit_are_left_out_on_request(
 ) -> None:
     long = SUITE.replace("1,", "3,", 1).replace("1 + 1", "word " * 5000)
     (tmp_path / "own.jsonl").write_text(SUITE + long, encoding="utf-8")
-    assert main(["run", *options, "--plan-only"]) == 2
-    assert main(["run", *options, "--plan-only", "--skip-long"]) == 0
+    assert main(["eval", "run", *options, "--plan-only"]) == 2
+    assert main(["eval", "run", *options, "--plan-only", "--skip-long"]) == 0
     assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
     assert [item.id for item in planned(url)[1].suites[0].items] == ["1"]
 
@@ -344,12 +349,12 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         patch.setattr(
             "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
         )
-        assert main(["run", *options]) == INTERRUPTED
+        assert main(["eval", "run", *options]) == INTERRUPTED
     study, _ = planned(url)
-    assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
+    assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
-    assert main(["resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
+    assert main(["eval", "resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
     whole(url)
 
 
@@ -364,9 +369,9 @@ def test_a_study_of_another_sampler_is_not_gone_on_with(
             "evaluation.study.launch.progress_line",
             lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
         )
-        assert main(["run", *options, "--temperature", "1"]) == INTERRUPTED
+        assert main(["eval", "run", *options, "--temperature", "1"]) == INTERRUPTED
     monkeypatch.setattr("mars_core.types.SAMPLER", "another")
-    assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
+    assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
     assert (
         "with another sampler, whose texts above temperature 0 are others; resume it with that version"
         in capsys.readouterr().err

@@ -1,10 +1,7 @@
-"""Command line: ``python -m evaluation run | resume | list | report | export | judge | check |
-import | delete | lm_eval``.
+"""``mars eval run | resume | list | report | export | judge | delete`` and ``mars check``.
 
-Exit status 2 for bad input, 1 where something failed, 130 if interrupted; ``resume`` continues;
-``check`` exits with 0 where the server is lossless as far as tested, 1 where it is not and 2 where
-that is not known. Results go to standard output, progress to standard error. Libraries that take
-seconds to import are imported by the commands that need them.
+``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
+it is not and 2 where that is not known. Results go to standard output, progress to standard error.
 """
 
 from __future__ import annotations
@@ -12,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import parser, read_plan_options, read_served_options
+from evaluation.arguments import read_plan_options, read_served_options
 from evaluation.format import shorten
 from evaluation.served.client import ServerError
 from storage import RunStore, StorageError
@@ -27,18 +24,7 @@ if TYPE_CHECKING:
     from mars_core.session import Session
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m evaluation") -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["lm_eval"]:
-        from evaluation.harness.command import main as lm_eval
-
-        return lm_eval(given[1:])
-    if given[:1] == ["import"]:
-        from evaluation.records.read import read_records
-        from storage.__main__ import main as add_runs
-
-        return add_runs(given, prog, read_records)
-    options = parser(prog).parse_args(given)
+def main(options: Namespace) -> int:
     try:
         if options.command == "check":
             from evaluation.lossless.command import check

@@ -1,7 +1,4 @@
-"""Command line: ``python -m mars_core run | compare | models | fetch | rules``.
-
-Exit status 2 for bad input, 1 for a failed run, 130 if interrupted.
-"""
+"""``mars run | compare | models | fetch | rules``."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
 from contextlib import suppress
 from dataclasses import asdict
 
 from transformers.utils import logging as transformers_logging
 
-from mars_core.arguments import parser, read_configs, read_spec, threshold_lines
+from mars_core.arguments import read_configs, read_spec, threshold_lines
 from mars_core.jobs import Began, Job, Record, Wrote, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
@@ -27,8 +24,7 @@ from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m mars_core") -> int:
-    options = parser(prog).parse_args(arguments)
+def main(options: Namespace) -> int:
     if options.command == "rules":
         _print(_rules_table())
         return 0
@@ -211,7 +207,3 @@ def _progress(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{_printable(text)}")
         sys.stderr.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
