@@ -23,13 +23,12 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Pre
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from bench.common.command import CPU
-from bench.common.decoding import complete, config_of
 from bench.common.shapes import CONTEXT, Shape, Trio, small
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import Pair, PairSpec, custom_pair
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Trace
+from mars_core.types import ModelRef, PromptConfig
 
 PROMPT = 64  # tokens
 VOCABULARY, NOISE = 2048, 0.1  # of a small pair
@@ -113,12 +112,6 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
 def small_pair() -> Pair:
     """On a CPU, with a vocabulary of VOCABULARY tokens."""
     return coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
-
-
-def small_run(tokens: int, rule: RuleConfig | None = None) -> Trace:
-    """A run of such a pair with a draft model at temperature 1."""
-    pair, drafter = small_pair(), DrafterConfig("model", k=5)
-    return complete(pair, config_of(pair, random_prompt(PROMPT, 0), drafter, 1.0, tokens, 0, rule))
 
 
 def save_models(

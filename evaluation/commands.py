@@ -56,7 +56,7 @@ def study_command(plan: Plan) -> str | None:
     options = {
         **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites],
-        "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
+        "rules": ",".join(values if plan.none is None else [PLAIN, *values]),
         "set": [
             f"{rule}.{name}={_listed(each)}"
             for rule, found in values.items()

@@ -75,7 +75,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             )
     mcp = _switch(environment, "MARS_MCP", False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
-        message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
+        message = "MARS_MCP is on but the package mcp is missing; install the extra mcp (make mcp)."
         raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),

@@ -284,7 +284,8 @@ def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
     own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
-    return [*filter(None, lines), *[spec.theta.sentence] * bool(own and spec.theta.reason)]
+    reasons = [spec.theta.sentence] if own and spec.theta.reason else []
+    return [*filter(None, lines), *reasons]
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:

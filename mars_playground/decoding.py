@@ -142,9 +142,8 @@ def _report(traces: list[Trace], pair: Pair) -> str:
 
 
 def _shift(trace: Trace, value: float) -> str:
-    return f"{'≤ ' * (trace.config.shift_kind is ShiftKind.BOUND and value == value)}{value:.2g}".rjust(
-        9
-    )
+    bound = trace.config.shift_kind is ShiftKind.BOUND and not math.isnan(value)
+    return f"{'≤ ' if bound else ''}{value:.2g}".rjust(9)
 
 
 def _ending(baseline: Trace, trace: Trace) -> str:

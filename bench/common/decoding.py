@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -156,11 +155,10 @@ def mixed_prompts(count: int) -> list[PromptConfig]:
 @dataclass(slots=True)
 class Differences:
     """How often strict's text differs from the target's, and a continued run's from the original's,
-    by method over ``texts`` texts. ``cpu_s``: processor seconds of the complete runs."""
+    by method over ``texts`` texts."""
 
     strict: Counter[str] = field(default_factory=Counter)
     continued: Counter[str] = field(default_factory=Counter)
-    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     texts: int = 0
 
     def add(
@@ -179,9 +177,7 @@ class Differences:
         whole: tuple[int, ...] = ()
         for name, method in methods.items():
             prefix = (*whole[: method.tokens // 3], whole[0]) if name == repeated else ()
-            started = time.process_time()
             found = method.ids(prompt, seed, prefix)
-            self.cpu_s[name] += time.process_time() - started
             whole = whole or found
             half = len(found) // 2
             self.strict[name] += found != (

@@ -12,11 +12,10 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-from bench.common.report import Spread, spread
+from bench.common.report import Spread, Table, spread
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
@@ -43,15 +42,13 @@ class Sample(NamedTuple):
     steps: int  # 0: unknown
     digest: str  # of the token ids
 
+    @property
+    def speed(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
+
 
 Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
-
-# Higher is better for each; speed = tau × pace.
-MEASURES: Mapping[str, Callable[[Sample], float]] = {
-    "speed": lambda sample: sample.tokens / sample.seconds,
-    "tau": lambda sample: sample.tokens / sample.steps,
-    "pace": lambda sample: sample.steps / sample.seconds,
-}
 
 
 def interleaved(
@@ -92,29 +89,19 @@ def digest(ids: Sequence[int]) -> str:
     return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
-def paired(
-    samples: Samples, method: str, baseline: str, measure: str = "speed"
-) -> dict[int, list[float]]:
-    """The ratios method / baseline in each round, by prompt. Raises ValueError for a missing method
-    or run."""
-    value = MEASURES[measure]
-    missing = [name for name in (method, baseline) if name not in samples]
-    others = {(sample.prompt, sample.round): sample for sample in samples.get(baseline, ())}
-    if missing or {(sample.prompt, sample.round) for sample in samples[method]} != set(others):
-        raise ValueError(
-            f"runs of {missing[0] if missing else f'{method} and {baseline} on the same prompts'}"
-        )
-    ratios: dict[int, list[float]] = {}
-    for sample in samples[method]:
-        ratios.setdefault(sample.prompt, []).append(
-            value(sample) / value(others[sample.prompt, sample.round])
-        )
-    return ratios
+def paired(samples: Samples, method: str, baseline: str) -> list[float]:
+    """The ratios of the speeds, method / baseline, of the same prompt and round. Raises ValueError
+    for a missing method or run."""
+    others = {(each.prompt, each.round): each for each in samples.get(baseline, ())}
+    own = samples.get(method, ())
+    if not own or {(each.prompt, each.round) for each in own} != {*others}:
+        raise ValueError(f"{method} and {baseline} have no runs of the same prompts")
+    return [each.speed / others[each.prompt, each.round].speed for each in own]
 
 
-def ratio(samples: Samples, method: str, baseline: str, measure: str = "speed") -> Spread:
+def ratio(samples: Samples, method: str, baseline: str) -> Spread:
     """Median and quartiles of the ratios of all prompts and rounds."""
-    return spread(chain.from_iterable(paired(samples, method, baseline, measure).values()))
+    return spread(paired(samples, method, baseline))
 
 
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
@@ -126,10 +113,22 @@ def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int
 
 def median_speed(samples: Sequence[Sample]) -> float:
     """Median tokens per second."""
-    return median(map(MEASURES["speed"], samples))
+    return median(each.speed for each in samples)
 
 
 def overall_tau(samples: Sequence[Sample]) -> float | None:
     """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None
+
+
+def speed_table(samples: Samples, baseline: str, title: str) -> Table:
+    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
+    baseline's."""
+    rows = []
+    for name, own in samples.items():
+        same, count = same_outputs(samples, name, baseline)
+        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(own)
+        rows.append((name, median_speed(own), beside, tau, f"{same} of {count}"))
+    heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
+    return Table(heads, rows, title)

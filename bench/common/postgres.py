@@ -58,7 +58,11 @@ def cluster(
 
 
 @contextmanager
-def postgres() -> Iterator[str | None]:
-    """The URL of its database; None where PostgreSQL is not installed. It listens on no port."""
-    with cluster() as folder:
-        yield None if folder is None else f"postgresql://mars@/postgres?host={folder}"
+def databases(folder: str) -> Iterator[dict[str, str]]:
+    """URLs by name: a file in ``folder`` and, where PostgreSQL is installed, a server that listens
+    on no port."""
+    with cluster() as socket:
+        urls = {"SQLite": f"sqlite:///{folder}/runs.db"}
+        yield urls | (
+            {"PostgreSQL": f"postgresql://mars@/postgres?host={socket}"} if socket else {}
+        )

@@ -122,13 +122,6 @@ def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str]
     return Table(("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text)
 
 
-def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
-    """Median and quartiles of each part."""
-    return Table(
-        ("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title
-    )
-
-
 def number(value: float) -> str:
     """Integers in full, others with about three digits."""
     whole = math.isfinite(value) and value == int(value)

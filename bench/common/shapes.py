@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from transformers import LlamaConfig, Qwen3Config
 
-CONTEXT = 8448  # tokens: the longest prompt of a measurement and its output
+CONTEXT = 8448  # tokens
 
 
 @dataclass(frozen=True, slots=True)

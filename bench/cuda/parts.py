@@ -3,6 +3,7 @@ limit."""
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -11,20 +12,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import psutil
+import torch
+
 from bench.common.command import ROOT
-from bench.common.decoding import Differences, any_shape
+from bench.common.decoding import Differences, any_shape, complete, config_of
 from bench.common.report import Figure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
 from bench.cuda.speed import attention, exactness, graphs, meter, speed
 from bench.cuda.trial import NOISE, Trial
-from bench.memory import usage_by_run
 from mars_core.models import ModelPool, Pair
+from mars_core.types import PromptConfig
 
 RUNS, SETTLED = (
     50,
@@ -130,19 +134,24 @@ def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iter
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
-    """Growth after the first runs, with alternating drafters."""
-    found = usage_by_run(trial.pair("qwen"), RUNS, trial.size.tokens, trial.drafters)
-    first, last = found[SETTLED - 1], found[-1]
-    kinds = (("allocated", first.device, last.device), ("reserved", first.reserved, last.reserved))
-    for kind, before, after in kinds:
+    """Growth after the first runs, with alternating drafters and prompts, after a garbage
+    collection; what is on a device is 0 without CUDA."""
+    pair, found = trial.pair("qwen"), dict[int, tuple[int, ...]]()
+    counters: Mapping[str, Callable[[], int]] = {
+        "growth of what is allocated on the device": torch.cuda.memory_allocated,
+        "growth of what is reserved on the device": torch.cuda.memory_reserved,
+        "growth of the resident set": lambda: int(psutil.Process().memory_info().rss),
+    }
+    turns = zip(range(1, RUNS + 1), cycle(pair.spec.prompts), cycle(trial.drafters.values()))
+    for run, text, drafter in turns:
+        config = config_of(pair, PromptConfig(text), drafter, 1.0, trial.size.tokens, run)
+        complete(pair, config)
+        gc.collect()
+        found[run] = tuple(bytes_of() for bytes_of in counters.values())
+    for name, before, after in zip(counters, found[SETTLED], found[RUNS], strict=True):
         note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
-        yield Figure(
-            f"growth of what is {kind} on the device", (after - before) / 1e6, "MB", note, most=0.0
-        )
-    grown = (last.resident - first.resident) / 1e6
-    yield Figure(
-        "growth of the resident set", grown, "MB", f"{last.resident / 1e6:.0f} MB after {RUNS} runs"
-    )
+        most = 0.0 if name.endswith("device") else None
+        yield Figure(name, (after - before) / 1e6, "MB", note, most=most)
 
 
 def loading(trial: Trial) -> Iterator[Figure]:

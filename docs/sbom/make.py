@@ -28,10 +28,10 @@ PAGE = ROOT / "docs" / "licences.md"
 PARTS: Mapping[str, str] = {
     "run": "The page and the command line",
     "torch-cuda": "torch, and what its build for CUDA brings (the build for CPUs brings torch alone)",
-    "mcp": "With `requirements-mcp.txt` (the endpoints as an MCP server)",
-    "postgres": "With `requirements-postgres.txt` (PostgreSQL)",
-    "eval": "With `requirements-eval.txt` (lm-eval)",
-    "dev": "With `requirements-dev.txt` (tests and checks; never part of a deployment)",
+    "mcp": "With the extra `mcp` (the endpoints as an MCP server)",
+    "postgres": "With the extra `postgres` (PostgreSQL)",
+    "eval": "With the extra `eval` (lm-eval)",
+    "dev": "With the extra `dev` (tests and checks; never part of a deployment)",
 }
 PLATFORM = {
     "python_version": "3.12",

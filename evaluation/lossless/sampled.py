@@ -240,9 +240,10 @@ def _finding(
             f"{sample} have the expected distribution (smallest p {number(p)}).",
             p,
         )
-    by_themselves = f"{differ} of {prompts} prompts by themselves"
-    reasons = [f"another distribution (smallest p {number(p)}; {by_themselves})"] * (p < LEVEL)
-    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(
-        impossible
-    )
+    reasons = []
+    if p < LEVEL:
+        by_themselves = f"{differ} of {prompts} prompts by themselves"
+        reasons.append(f"another distribution (smallest p {number(p)}; {by_themselves})")
+    if impossible:
+        reasons.append(f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}")
     return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

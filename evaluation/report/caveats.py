@@ -37,13 +37,13 @@ def warnings(
         for line in each(plan, suites)
     )
     return (
-        *[unfinished] * (tasks < plan.tasks),
+        *([unfinished] if tasks < plan.tasks else []),
         *_failed(grid),
         *of_rows,
         *_rounding(grid),
         *_environment(environment),
         *_served(grid),
-        *[without_none] * (plan.none is None),
+        *([without_none] if plan.none is None else []),
     )
 
 
@@ -73,7 +73,9 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     named = [
         f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
         for row in both[:NAMED]
-    ] + [f"{len(both) - NAMED} more"] * (len(both) > NAMED)
+    ]
+    if len(both) > NAMED:
+        named.append(f"{len(both) - NAMED} more")
     if both:
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates the time "

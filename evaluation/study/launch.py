@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -98,7 +97,7 @@ def work(
                 run(below)
             else:
                 with ThreadPoolExecutor(threads) as pool:
-                    deque(pool.map(run, [below] * threads))
+                    list(pool.map(run, [below] * threads))
             if requested.is_set():
                 sys.stderr.write(
                     f"Stopped; completed runs were saved. Continue with: mars eval resume {study_id}\n"
@@ -141,7 +140,8 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
         options.dtype,
     ]
     command += ["--threads", str(options.threads or _threads(options.workers))]
-    command += ["--no-graphs"] * options.no_graphs
+    if options.no_graphs:
+        command.append("--no-graphs")
     started: list[subprocess.Popen[bytes]] = []
     try:
         for number in range(1, options.workers):

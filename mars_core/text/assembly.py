@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
-from mars_core.verification import Values
+from mars_core.verification import Judged
 
 
 class Assembler:
@@ -34,7 +34,6 @@ class Assembler:
         self._stop_ids = {
             number for number, token in special if token.special and str(token) in stop
         }
-        self._measured = tuple(field.name for field in fields(Token))
         self._steps = 0
         self.text = ""
         self.count = 0
@@ -119,40 +118,50 @@ class Assembler:
         verdict, start = raw.verdict, self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
-            values = verdict.nodes.drafted(number)
-            return self._token(values, number, _kept(values["strict"]), at, start)
+            judged = verdict.nodes.drafted(number)
+            return self._token(judged, number, _kept(judged.strict), at, start)
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
-        """``values`` as read by ``Nodes``: fields of Token with the name of a column take its
-        value. ``number``: of the node, 0 if it was not drafted."""
-        rejected = outcome is Outcome.REJECTED
-        z1, top_z, top_ids = (
-            values["z1"],
-            values["top_z"] or (math.nan, -math.inf),
-            values["top_ids"] or (-1, -1),
-        )
-        z2 = top_z[1]
-        alternatives = zip(values["top_ids"], values["top_p"], strict=True)
+    def _token(self, judged: Judged, number: int, outcome: Outcome, at: int, start: int) -> Token:
+        """``number``: of the node, 0 if it was not drafted."""
+        rejected, z1 = outcome is Outcome.REJECTED, judged.z1
+        id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
+        z2 = judged.top_z[1] if judged.top_z else -math.inf
+        alternatives = zip(judged.top_ids, judged.top_p, strict=True)
         return Token(
-            **{name: values[name] for name in self._measured if name in values},
             position=self.count - (not rejected),
             step=self._steps,
             draft_position=at + 1,
             node=number,
+            parent=judged.parent,
             outcome=outcome,
-            piece=self._pieces[values["id"]],
+            id=judged.id,
+            piece=self._pieces[judged.id],
             start=start,
             end=start if rejected else len(self.text),
-            u=math.nan,
+            z1=z1,
             z2=z2,
-            id1=int(top_ids[0]),
-            id2=int(top_ids[1]),
+            raw_z1=judged.raw_z1,
+            raw_z2=judged.raw_z2,
+            id1=id1,
+            id2=id2,
             r=z2 / z1 if z1 > 0 else math.nan,
             gap=z1 - z2,
-            own_piece=self._pieces[values["own"]],
+            own=judged.own,
+            own_piece=self._pieces[judged.own],
+            p=judged.p,
+            q=judged.q,
+            rank=judged.rank,
+            entropy=judged.entropy,
+            forgiveness=judged.forgiveness,
+            u=math.nan,
+            coin=judged.coin,
+            edge=judged.edge,
+            tv=judged.tv,
+            kl=judged.kl,
+            logprob=judged.logprob,
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
         )
 

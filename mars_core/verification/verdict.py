@@ -12,6 +12,33 @@ from mars_core.verification.shift import Rest, shift
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
+class Judged(NamedTuple):
+    """A drafted or emitted token, with the columns of its position and its own; ``parent``: the
+    node after which it stands, ``strict``: whether strict keeps it. Absent values are nan, 0 for
+    integers, or ()."""
+
+    id: int
+    parent: int
+    own: int
+    strict: float
+    z1: float
+    raw_z1: float
+    raw_z2: float
+    rank: int
+    p: float
+    q: float
+    logprob: float
+    forgiveness: float
+    coin: float
+    edge: float
+    entropy: float
+    tv: float
+    kl: float
+    top_ids: tuple[float, ...]
+    top_z: tuple[float, ...]
+    top_p: tuple[float, ...]
+
+
 class Nodes:
     """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
     draft is needed. Without ``meter`` measured columns are nan, 0 for integers, and there are no
@@ -40,19 +67,17 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def drafted(self, number: int) -> Values:
-        """All values of the drafted token of node 1 … N: its token columns, and those of its
-        position, which is that after its parent."""
+    def drafted(self, number: int) -> Judged:
+        """The drafted token of node 1 … N; its position is that after its parent."""
         token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        return self._whole(self._place(self.parents[number]) | token | own_id)
+        return self._judged(self._place(self.parents[number]) | token | own_id)
 
-    def emitted(self, number: int) -> Values:
-        """The same for the token that is emitted after a node if the step ends there."""
+    def emitted(self, number: int) -> Judged:
+        """The token that is emitted after a node if the step ends there."""
         place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
-        return self._whole(
-            place | self._layout.emitted | token | {"id": place["emit"], "parent": number}
-        )
+        own = {"id": place["emit"], "parent": number}
+        return self._judged(place | self._layout.emitted | token | own)
 
     def _place(self, number: int) -> Values:
         """Columns of the position after a node, values derived from them, and the values of absent
@@ -86,9 +111,10 @@ class Nodes:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _whole(self, values: Values) -> Values:
-        """``values``, with int in the integer columns."""
-        return values | {name: int(values[name]) for name in self._layout.whole}
+    def _judged(self, values: Values) -> Judged:
+        """With int in the integer columns."""
+        values |= {name: int(values[name]) for name in self._layout.whole}
+        return Judged(*(values[name] for name in Judged._fields))
 
 
 class Verdict(NamedTuple):

@@ -317,12 +317,10 @@ def _checked_tags(tags: Sequence[str]) -> list[str]:
 
 def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
-    for table, row in new.items():
-        connection.execute(
-            insert(table), row | ({"comparison_id": comparison_id} if table is Run else {})
-        )
+    connection.execute(insert(Run), new.run | {"comparison_id": comparison_id})
+    connection.execute(insert(RunTrace), new.trace)
     reindex(connection, [comparison_id])
-    return str(new[Run]["id"])
+    return str(new.run["id"])
 
 
 def _record(row: RowMapping) -> RunRecord:

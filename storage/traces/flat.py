@@ -12,11 +12,10 @@ Numeric fields of Token, Step and DraftNode become columns automatically.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, starmap
 from operator import attrgetter
 from typing import Any
 
@@ -120,8 +119,9 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
 
     def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
         table = kind.__name__.lower().removeprefix("draft")
-        columns = {name: flat[f"{table}.{name}"].tolist() for name in names}
-        return _build(kind, len(next(iter(columns.values()))), columns | more)
+        columns = {name: flat[f"{table}.{name}"].tolist() for name in names} | more
+        rows = zip(*(columns[each.name] for each in fields(kind)), strict=True)
+        return list(starmap(kind, rows))
 
     def words(column: str) -> tuple[Iterable[int], Iterable[str]]:
         places = flat[column].tolist()
@@ -156,15 +156,6 @@ def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
     if "top" in values:
         values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
     return kind(**values)
-
-
-def _build(kind: type, count: int, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
-    """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast
-    as its constructor."""
-    rows: list[Any] = list(map(object.__new__, repeat(kind, count)))
-    for each in fields(kind):
-        deque(map(getattr(kind, each.name).__set__, rows, columns[each.name]), maxlen=0)
-    return rows
 
 
 def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:

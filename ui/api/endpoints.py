@@ -98,9 +98,28 @@ class Api:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
             first divergence from the first run
         """
-        given = {name: value for name, value in locals().items() if name in Comparison.model_fields}
         with self._seen_by(request) as services:
-            values = Comparison.read(**given)
+            values = Comparison.read(
+                prompt=prompt,
+                rules=rules,
+                pair=pair,
+                drafter=drafter,
+                k=k,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                seed=seed,
+                system=system,
+                chat=chat,
+                draft_mode=draft_mode,
+                tree=tree,
+                top_k=top_k,
+                top_p=top_p,
+                stop=stop,
+                prefix=prefix,
+                thinking=thinking,
+                repeats=repeats,
+                processors=processors,
+            )
             form = values.form(services.catalog)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:

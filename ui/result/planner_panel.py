@@ -107,7 +107,7 @@ def planner_html(fields: Fields | None) -> str:
     verdict = f"It does not pay: no {unit} is faster than decoding without drafts."
     if fastest:
         verdict = (
-            f"Best is {unit} = {fastest.size}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
+            f"Best is {unit} = {fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: {ratio(fastest.speedup)} with "
             f"{number(fastest.tokens)} tokens a target pass. {unit} = {own.size}, as it was run: {ratio(own.speedup)}."
         )
     return render(

@@ -60,7 +60,7 @@ def facts(report: Report) -> tuple[str, ...]:
     two = plan.served and plan.served.baseline_url
     baseline = f"; strict is {plan.served.baseline_model} of {two}" if plan.served and two else ""
     return (
-        *[unfinished] * (report.tasks_done < plan.tasks),
+        *([unfinished] if report.tasks_done < plan.tasks else []),
         f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
         f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
         f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",

@@ -47,7 +47,7 @@ def test_ratios_goals_and_exit_status(
     for name in ("ours", "peers"):
         monkeypatch.setattr(bench_main, name, lambda *_: {})
     monkeypatch.setattr(bench_main, "LLAMA", tmp_path / "none")
-    monkeypatch.setattr(bench_main, "timed", lambda *_: _samples(odd, next(given)))
+    monkeypatch.setattr(bench_main, "interleaved", lambda *_: _samples(odd, next(given)))
     assert bench_main.main(["--prompts", "2", "--out", str(tmp_path)]) == status
     (found,) = tmp_path.glob("*-real-cpu.json")
     stored = json.loads(found.read_text(encoding="utf-8"))

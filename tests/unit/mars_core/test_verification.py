@@ -3,10 +3,9 @@ verification judge."""
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,16 +14,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from mars_core.models import Pair
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import Chance, target_distribution
-from mars_core.session import Session
-from mars_core.text import assembly
-from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Token
+from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
 from mars_core.verification import columns as table
-from mars_core.verification.columns import COLUMNS, Column, Contents, Of, pack
-from tests.live_pairs import config_for, random_pair
+from mars_core.verification.columns import COLUMNS, Contents, Of, pack
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -150,10 +145,12 @@ class Told(NamedTuple):
 
 def told(rows: Tensor) -> Told:
     verdict = walk(rows.tolist())
-    token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness")
+    token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness", "emit")
     own = zip(*(verdict.nodes.column(name) for name in token), strict=True)
     nodes = [
-        SimpleNamespace(**verdict.nodes.emitted(number) | dict(zip(token, values, strict=True)))
+        SimpleNamespace(
+            **verdict.nodes.emitted(number)._asdict() | dict(zip(token, values, strict=True))
+        )
         for number, values in enumerate(own)
     ]
     return Told(verdict, verdict.path, nodes)
@@ -191,15 +188,15 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert (drafted.p, drafted.logprob) == pytest.approx((float(p[2]), float(p[2].log())))
     assert (drafted.keep, drafted.strict, drafted.forgiveness) == (0, 0, 0)
     assert (root.own, root.emit, root.z1) == (1, 1, 3)
-    assert (emitted["id"], emitted["parent"], emitted["rank"], emitted["forgiveness"]) == (
+    assert (emitted.id, emitted.parent, emitted.rank, emitted.forgiveness) == (
         1,
         0,
         1,
         0,
     )
-    assert (emitted["p"], emitted["logprob"]) == pytest.approx((float(p[1]), float(p[1].log())))
-    assert math.isnan(emitted["q"])
-    assert said.verdict.nodes.drafted(1)["entropy"] == emitted["entropy"] == root.entropy
+    assert (emitted.p, emitted.logprob) == pytest.approx((float(p[1]), float(p[1].log())))
+    assert math.isnan(emitted.q)
+    assert said.verdict.nodes.drafted(1).entropy == emitted.entropy == root.entropy
     assert (root.coin, drafted.coin) == (0.3, 0.2)
     assert root.edge == pytest.approx(
         float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1)
@@ -359,68 +356,6 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
     logits[0] += 5
     root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
     assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)
-
-
-JUDGE = importlib.import_module(
-    "mars_core.verification.judge"
-)  # the package's attribute of this name is the function
-
-
-@dataclass(frozen=True, slots=True)
-class Wider(Token):
-    surprise: float
-    second: int
-
-
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two more metrics of a token: its surprise, and the second best id of its place. Table,
-    computation and ``Token``: no more."""
-    measures = JUDGE._measures
-
-    def more(*given: Any) -> dict[str, Tensor]:
-        found = measures(*given)
-        return {**found, "surprise": -found["logprob"], "second": given[0].top_ids[:, 1]}
-
-    extra = (
-        Column("surprise", torch.float32, Of.TOKEN, root=0.0),
-        Column("second", torch.long, Of.NODE),
-    )
-    monkeypatch.setattr(table, "COLUMNS", (extra[0], *COLUMNS, extra[1]))
-    monkeypatch.setattr(JUDGE, "_measures", more)
-    monkeypatch.setattr(assembly, "Token", Wider)
-    for cached in (table._groups, table.layout):
-        cached.cache_clear()
-    yield
-    for cached in (table._groups, table.layout):
-        cached.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def pair() -> Pair:
-    return random_pair("llama")
-
-
-@pytest.mark.usefixtures("planted")
-@pytest.mark.parametrize("mode", DraftMode)
-def test_a_new_metric_takes_a_line_of_the_table_its_values_and_a_field_of_token(
-    pair: Pair, mode: DraftMode
-) -> None:
-    config = config_for(
-        pair, DrafterConfig("model", k=3, mode=mode), Sampling(1.0), prompt="abc", new=30
-    )
-    for meter in (True, False):
-        run = Session(pair).start(config, meter=meter)
-        tokens: list[Any] = [token for step in run for token in step.tokens]
-        assert {token.outcome for token in tokens} >= {
-            Outcome.ACCEPTED,
-            Outcome.REJECTED,
-            Outcome.RECOVERED,
-        }
-        for token in tokens:
-            assert token.surprise == -token.logprob if meter else token.surprise != token.surprise
-            assert token.second == (token.id2 if meter else 0)
-            assert isinstance(token.second, int)
 
 
 def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be() -> None:

@@ -250,10 +250,9 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
         (torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p
     )
     missing = RULES[rule].shift_kind(chain=False) is ShiftKind.MISSING
-    assert math.isnan(told["tv"]) == math.isnan(told["kl"]) == missing
+    assert math.isnan(told.tv) == math.isnan(told.kl) == missing
     assert (
-        distance
-        <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
+        distance <= (relaxed / len(tokens) if missing else told.tv) + 1.5 * (V / len(tokens)) ** 0.5
     )
 
 

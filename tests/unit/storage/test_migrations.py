@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from storage import RunStore, Search, StorageError
+from storage import RunStore, Search
 from storage.changes import follow, write_changes
 from storage.database import known_schemas, parse_url
 from storage.schema import Base
@@ -110,24 +110,6 @@ def test_a_migration_that_was_killed_is_made_at_the_next_start(
     assert rows(released) == before
     with RunStore(released) as store:
         assert store.counts().runs and "sweeps" not in rows(released)
-
-
-def test_a_database_with_sweeps_of_a_development_version_is_refused_and_unchanged(
-    released: str,
-) -> None:
-    engine = create_engine(parse_url(released))
-    with engine.begin() as connection:
-        columns = "id, created_at, status, plan, results, owner"
-        values = "'s', '2026-11-20 00:00:00', 'completed', '{}', '[]', ''"
-        connection.exec_driver_sql(f"INSERT INTO sweeps ({columns}) VALUES ({values})")
-    engine.dispose()
-    before = rows(released)
-    with pytest.raises(
-        StorageError,
-        match=r"^The database has sweeps of a development version, .*; nothing was changed\.$",
-    ):
-        RunStore(released)
-    assert rows(released) == before
 
 
 def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
         store.close()
 
 
-@pytest.mark.parametrize(("schema", "by"), [("f00d", "newer"), ("0006", "development")])
-def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str, by: str) -> None:
+@pytest.mark.parametrize("schema", ["f00d", "0006"])
+def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str) -> None:
     with RunStore(postgres_url) as store, store.read() as connection:
         assert (
             store.path is None
@@ -148,7 +148,7 @@ def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str
         )
         connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{schema}'")
         connection.commit()
-    with pytest.raises(StorageError, match=rf"'{schema}'.*{by} version") as caught:
+    with pytest.raises(StorageError, match=rf"'{schema}'.*another version") as caught:
         RunStore(postgres_url)
     assert "secret" not in str(caught.value)
 

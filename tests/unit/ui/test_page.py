@@ -309,7 +309,7 @@ def test_whatever_ends_the_first_loading_is_known(
 
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
+    with pytest.raises(ValueError, match=r"extra mcp \(make mcp\)"):
         read_settings({"MARS_MCP": "on"})
 
 

@@ -83,7 +83,7 @@ def revealed(round_: Round, choice: Choice | None) -> RoundView:
     lanes = tuple(
         replace(
             views[lane],
-            title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}",
+            title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' if side == chosen else ''}",
         )
         for side, lane in enumerate((round_.left_lane, round_.right_lane))
     )

@@ -1,14 +1,12 @@
-"""What shape the passes of an exact run had is exact in its environment; the table of sweeps, which
-no release wrote, goes."""
+"""From 0.1.0: the shape of the passes of an exact run is `exact` in its environment, runs have the
+further logits processors of their sampling, and the table of sweeps, which nothing wrote, goes."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-from storage.errors import StorageError
-
-revision = "0008"
+revision = "0009"
 down_revision = "0007"
 _RUNS = sa.table(
     "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON)
@@ -26,23 +24,17 @@ _TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name =
 
 def upgrade() -> None:
     connection = op.get_bind()
-    if connection.scalar(sa.text("SELECT count(*) FROM sweeps")):
-        raise StorageError(
-            "The database has sweeps of a development version, which this version of MARS Playground cannot read; "
-            "choose another database; nothing was changed."
-        )
     for run in connection.execute(_EXACT).all():
         exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
         connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
+    op.add_column("runs", sa.Column("processors", sa.JSON, nullable=False, server_default="{}"))
     triggers = (
         connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
     )
     op.drop_index("ix_comparisons_sweep_id", "comparisons")
-    with op.batch_alter_table(
-        "comparisons"
-    ) as comparisons:  # for SQLite a new table, without triggers
+    with op.batch_alter_table("comparisons") as comparisons:  # SQLite: a new table, no triggers
         comparisons.drop_column("sweep_id")
     for trigger in triggers:
         connection.exec_driver_sql(trigger)
