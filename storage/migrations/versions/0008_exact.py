@@ -1,5 +1,5 @@
 """What shape the passes of an exact run had is exact in its environment; the table of sweeps, which
-no release wrote, goes."""
+no release wrote, goes; the runs of sweeps are those of studies."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def upgrade() -> None:
     for run in connection.execute(_EXACT).all():
         exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
         connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
+    for table in ("comparisons", "facets"):
+        op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
     triggers = (

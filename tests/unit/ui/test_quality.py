@@ -40,8 +40,8 @@ from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.filters import filter_choices, narrowed
-from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.quality_tab import QualityTab, chosen_prompt
+from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
+from ui.tabs.study.tab import QualityTab, chosen_prompt
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html
 

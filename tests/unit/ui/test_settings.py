@@ -45,8 +45,8 @@ from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
 from ui.tabs.compare.ask import Ask
 from ui.tabs.study.lists import estimated
-from ui.tabs.study.quality_form import read_study
-from ui.tabs.study.quality_tab import QualityTab
+from ui.tabs.study.form import read_study
+from ui.tabs.study.tab import QualityTab
 from ui.tabs.sweep.form import SweepForm, read_sweep
 from ui.tabs.sweep.tab import SweepTab
 
