@@ -143,7 +143,8 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """In the order of items and temperatures."""
     baseline, items = grid.baseline(lane), items_of(grid.plan)
-    rows = np.flatnonzero(np.isfinite(grid.numbers["same"][:, lane]))
+    both = grid.completed[:, lane] & grid.completed[:, baseline]
+    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
     change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
     first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
     keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)

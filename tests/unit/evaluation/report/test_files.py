@@ -27,6 +27,7 @@ from evaluation.report.files import (
     write_report,
 )
 from evaluation.study.result import read_result
+from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
@@ -195,6 +196,14 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
         ["###"],
         plan.name,
     )
+
+
+def test_the_command_has_the_typed_prompts() -> None:
+    suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
+    command = study_command(replace(make_plan(), suites=(suite,)))
+    assert command is not None
+    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:

@@ -347,6 +347,14 @@ def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
     )
 
 
+def test_a_pair_of_runs_counts_before_its_task_is_done() -> None:
+    """Both must have ended, and that without drafts."""
+    begun = drawn_results(PLAN, tasks=1)
+    for without, runs in ((HARM, 1), (MARS, 0), (STRICT, 0), (NONE, 0)):
+        found = measured([row for row in begun if row.lane != without])
+        assert row_of(found, MARS, temperature=0.0).runs == runs
+
+
 @pytest.mark.parametrize("resamples", [0, 99, 10**6])
 def test_a_number_of_resamples_out_of_range_is_refused(resamples: int) -> None:
     with pytest.raises(ValueError, match=f"resamples is {resamples}; it must be 100 to 100,000"):
