@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from evaluation.format import percent, plural, ratio
+from evaluation.format import bounded, percent, plural, ratio
 from evaluation.report.document.blocks import Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write, beside, margin, short_percent, times
 from evaluation.report.document.drawing import (
@@ -29,6 +29,7 @@ from evaluation.report.document.drawing import (
 )
 from evaluation.report.values import ALL, BLANK, METRICS, Interval, Measured, Report
 from evaluation.study.plan import BASELINE, Lane, Plan
+from mars_core.types import ShiftKind
 
 # Of rules: strict, then the others in the order of the plan. The first four are those of the page's
 # lanes; no outcome's is among them.
@@ -38,12 +39,12 @@ SHAPES = ("circle", "square", "diamond", "triangle")
 DODGE = 6.0  # pixels between the bars of series that have the same x
 STRICT = 64  # width of the place for strict at the right of a panel
 LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
-HEADS = ("group", "rule", "series", "parameter", "value")
+HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
 class Quantity(NamedTuple):
     """What a panel shows of a lane. ``tick``: format on its axis; ``cost``: 1 where more is worse
-    beside more speed, −1 where less is, 0 for what is no cost."""
+    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV."""
 
     name: str
     title: str
@@ -51,6 +52,12 @@ class Quantity(NamedTuple):
     tick: Write
     read: Callable[[Measured], Interval]
     cost: int = 0
+    shift: bool = False
+
+    def text(self, point: Point) -> str:
+        """Its value at a point with its interval, marked where it is an upper bound."""
+        found = beside(self.read(point.measured), self.write)
+        return f"{self.title} {bounded(found, point.tv_kind) if self.shift else found}"
 
 
 class Point(NamedTuple):
@@ -59,6 +66,7 @@ class Point(NamedTuple):
     x: float
     label: str
     measured: Measured
+    tv_kind: ShiftKind
 
 
 class Series(NamedTuple):
@@ -88,7 +96,7 @@ class Series(NamedTuple):
         self, point: Point, x: float, y: float, shown: Sequence[Quantity], bars: str = ""
     ) -> Mark:
         """Its text has the values that are shown, with their intervals."""
-        values = (f"{each.title} {beside(each.read(point.measured), each.write)}" for each in shown)
+        values = (each.text(point) for each in shown)
         look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
         return Mark(look, x, y, f"{point.label}, {self.name}: {', '.join(values)}", bars)
 
@@ -137,6 +145,7 @@ class Chart(NamedTuple):
                 series.name,
                 series.parameter,
                 point.x,
+                point.tv_kind,
                 *(end for each in self.quantities for end in each.read(point.measured)),
             )
             for series in self.series
@@ -161,7 +170,8 @@ def _quantities(plan: Plan) -> Iterable[Quantity]:
         if metric.panel:
             tick = short_percent if metric.write is percent else "{:g}".format
             cost = -metric.better if metric.likeness else 0
-            yield Quantity(name, metric.panel, metric.write, tick, attrgetter(name), cost)
+            read = attrgetter(name)
+            yield Quantity(name, metric.panel, metric.write, tick, read, cost, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:
@@ -229,7 +239,7 @@ def _point(plan: Plan, row: Measured, parameter: str) -> Point:
     lane = plan.lanes[row.lane]
     values = {"": math.nan, "K": float(lane.drafter.k), **lane.rule.parameters}
     label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
-    return Point(values[parameter], label, row)
+    return Point(values[parameter], label, row, lane.tv_kind(row.temperature))
 
 
 def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:

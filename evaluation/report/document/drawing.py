@@ -12,6 +12,7 @@ from evaluation.report.values import Interval
 
 PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 34, 46  # pixels
 KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
+APART = 26  # pixels between two ticks, at least
 GREY = "#7A7F88"
 
 
@@ -69,5 +70,8 @@ def scaled_axis(
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
     steps = range(math.ceil(axis.low / step), math.floor(axis.high / step) + 1)
-    found = ticks or [round(step * number, 12) for number in steps]
+    found: list[float] = []
+    for tick in ticks or [round(step * number, 12) for number in steps]:
+        if not found or abs(axis.at(tick) - axis.at(found[-1])) >= APART:
+            found.append(tick)
     return axis._replace(ticks=tuple((axis.at(tick), write(tick)) for tick in found))

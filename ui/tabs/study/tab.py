@@ -108,7 +108,7 @@ class QualityTab(QualityLayout):
         return gr.update(value="Stopping …", interactive=False)
 
     def ended(self, request: gr.Request, study: str, share: str) -> Updates:
-        again = dict.fromkeys(self.filters, gr.update(interactive=True))
+        again: Updates = dict.fromkeys(self.filters, gr.update(interactive=True))
         again |= {self.run: gr.update(visible=True), self.stop: gr.update(visible=False)}
         return again | self.surroundings(request, study, share)
 

@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from evaluation.arguments import parser
 from evaluation.commands import study_command
+from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.tables import LIKENESS, Row
 from evaluation.report.files import (
     csv_text,
@@ -121,6 +122,10 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
+        drawing = drawings(charts(changed)[0])["tradeoff"]
+        (panel,) = (each for each in drawing.panels if each.x.name == "TV per token")
+        bounds = ["TV per token ≤" in mark.text for mark in panel.series[0]]
+        assert bounds == [bool(mark) for mark in kinds.values()]
         (prompt,) = parsed(csv_text(prompts_table(changed)))
         assert prompt["tv_kind"] == [*kinds][1]
 
