@@ -102,7 +102,9 @@ def measured(
             end = start + len(estimate.columns)
             by_lane[lane][name] = estimate.value(*totals[start:end])
             start = end
-    return tuple(_lane(cell, group, temperature, lane, found) for lane, found in enumerate(by_lane))
+    return tuple(
+        _lane(cell, group, temperature, lane, values) for lane, values in enumerate(by_lane)
+    )
 
 
 def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
@@ -118,26 +120,26 @@ def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
 
 def _estimates(cell: Cell, lane: int) -> dict[str, Estimate]:
     """Every metric of a lane that has a bootstrap interval, and its scores."""
-    found = {}
+    estimates = {}
     for name, metric in METRICS.items():
         average = metric.average
         if isinstance(average, Pooled) and (lanes := cell.lanes(lane, average.over)):
-            found[name] = _pooled(cell, lanes, average)
+            estimates[name] = _pooled(cell, lanes, average)
         elif isinstance(average, Mean) and (lanes := cell.lanes(lane, average.over)):
-            found[name] = _mean(cell, lanes, average)
+            estimates[name] = _mean(cell, lanes, average)
     for score, scores in cell.scores.items():
         scored = cell.scored(score, lane)
         rule, baseline = (
             np.where(scored, scores[:, each], 0.0) for each in (lane, cell.grid.baseline(lane))
         )
         runs = scored.astype(np.float64)
-        found |= {
+        estimates |= {
             f"{score}:value": Estimate((rule, runs), np.divide),
             f"{score}:baseline": Estimate((baseline, runs), np.divide),
             f"{score}:recovery": Estimate((rule, baseline), np.divide),
             f"{score}:difference": Estimate((rule - baseline, runs), np.divide),
         }
-    return found
+    return estimates
 
 
 def _pooled(cell: Cell, lanes: Sequence[int], average: Pooled) -> Estimate:

@@ -56,8 +56,8 @@ class Quantity(NamedTuple):
 
     def text(self, point: Point) -> str:
         """Its value at a point with its interval, marked where it is an upper bound."""
-        found = beside(self.read(point.measured), self.write)
-        return f"{self.title} {bounded(found, point.tv_kind) if self.shift else found}"
+        value = beside(self.read(point.measured), self.write)
+        return f"{self.title} {bounded(value, point.tv_kind) if self.shift else value}"
 
 
 class Point(NamedTuple):
@@ -93,10 +93,10 @@ class Series(NamedTuple):
         return (*self.points, self.strict) if self.strict else self.points
 
     def mark(
-        self, point: Point, x: float, y: float, shown: Sequence[Quantity], bars: str = ""
+        self, point: Point, x: float, y: float, quantities: Sequence[Quantity], bars: str = ""
     ) -> Mark:
-        """Its text has the values that are shown, with their intervals."""
-        values = (each.text(point) for each in shown)
+        """Its text has these values with their intervals."""
+        values = (each.text(point) for each in quantities)
         look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
         return Mark(look, x, y, f"{point.label}, {self.name}: {', '.join(values)}", bars)
 
@@ -190,12 +190,12 @@ def _chart(report: Report, group: str) -> Chart:
         by_series.setdefault((*key, row.temperature), []).append(row)
     at = {(row.temperature, row.lane): row for row in rows}
     rules, series = list(dict.fromkeys((BASELINE, *(rule for rule, *_ in by_series)))), []
-    for (rule, drafts, parameter, temperature), found in by_series.items():
-        first = found[0]
-        baselines = {plan.baseline(row.lane) for row in found}
+    for (rule, drafts, parameter, temperature), group_rows in by_series.items():
+        first = group_rows[0]
+        baselines = {plan.baseline(row.lane) for row in group_rows}
         baseline = baselines.pop() if len(baselines) == 1 else None
         strict = None if baseline is None else at.get((temperature, baseline))
-        points = [_point(plan, row, parameter) for row in found]
+        points = [_point(plan, row, parameter) for row in group_rows]
         series.append(
             Series(
                 rule=rule,
@@ -250,21 +250,21 @@ def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
     with a nan are ignored.
     """
     known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
-    found: list[int] = []
+    best: list[int] = []
     for index in sorted(known, key=lambda index: (options[index][0], -options[index][1])):
         if (
-            not found
-            or options[index][1] > options[found[-1]][1]
-            or options[index] == options[found[-1]]
+            not best
+            or options[index][1] > options[best[-1]][1]
+            or options[index] == options[best[-1]]
         ):
-            found.append(index)
-    return tuple(found)
+            best.append(index)
+    return tuple(best)
 
 
 def drawings(chart: Chart) -> dict[str, Drawing]:
     """``parameter`` where one varies, and ``tradeoff`` where a cost is known."""
-    found = {"parameter": _parameter_drawing(chart)} if chart.varied else {}
-    return found | ({"tradeoff": _tradeoff_drawing(chart)} if chart.costs else {})
+    varied = {"parameter": _parameter_drawing(chart)} if chart.varied else {}
+    return varied | ({"tradeoff": _tradeoff_drawing(chart)} if chart.costs else {})
 
 
 def _parameter_drawing(chart: Chart) -> Drawing:
@@ -277,32 +277,32 @@ def _parameter_drawing(chart: Chart) -> Drawing:
     return with_legend(title, panels, _keys(chart.varied))
 
 
-def _over_parameter(chart: Chart, number: int, shown: Quantity) -> Panel:
+def _over_parameter(chart: Chart, number: int, quantity: Quantity) -> Panel:
     varied, (left, top) = chart.varied, corner(number)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    every = [shown.read(point.measured) for series in varied for point in series.every]
-    level = chart.margin if shown.name == "recovery" else None
+    every = [quantity.read(point.measured) for series in varied for point in series.every]
+    level = chart.margin if quantity.name == "recovery" else None
     xs = sorted({point.x for series in varied for point in series.points})
     x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
-    y = scaled_axis(shown.title, _ends(every, level), 0.08, bottom, top + TOP, shown.tick)
+    y = scaled_axis(quantity.title, _ends(every, level), 0.08, bottom, top + TOP, quantity.tick)
     strict = right - STRICT / 2
     drawn = []
 
     def marks(series: Series, points: Iterable[tuple[Point, float]]) -> tuple[Mark, ...]:
-        known = ((point, at, shown.read(point.measured)) for point, at in points)
+        known = ((point, at, quantity.read(point.measured)) for point, at in points)
         return tuple(
-            series.mark(point, at, y.at(value.value), [shown], upright(at, value, y))
+            series.mark(point, at, y.at(value.value), [quantity], upright(at, value, y))
             for point, at, value in known
             if math.isfinite(value.value)
         )
 
-    for place, series in enumerate(varied):
-        shift = DODGE * (place - (len(varied) - 1) / 2)
+    for index, series in enumerate(varied):
+        shift = DODGE * (index - (len(varied) - 1) / 2)
         drawn.append(marks(series, [(point, x.at(point.x) + shift) for point in series.points]))
         drawn += [marks(series, [(series.strict, strict + shift)])] if series.strict else []
     if any(series.strict for series in varied):
         x = x._replace(ticks=(*x.ticks, (strict, "strict")))
-    line = ("", 0.0, "") if level is None else ("y", y.at(level), f"margin {shown.tick(level)}")
+    line = ("", 0.0, "") if level is None else ("y", y.at(level), f"margin {quantity.tick(level)}")
     return Panel(left, right, x, y, tuple(drawn), tuple(drawn), level=line)
 
 

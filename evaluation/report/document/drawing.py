@@ -70,8 +70,8 @@ def scaled_axis(
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
     steps = range(math.ceil(axis.low / step), math.floor(axis.high / step) + 1)
-    found: list[float] = []
+    spaced: list[float] = []
     for tick in ticks or [round(step * number, 12) for number in steps]:
-        if not found or abs(axis.at(tick) - axis.at(found[-1])) >= APART:
-            found.append(tick)
-    return axis._replace(ticks=tuple((axis.at(tick), write(tick)) for tick in found))
+        if not spaced or abs(axis.at(tick) - axis.at(spaced[-1])) >= APART:
+            spaced.append(tick)
+    return axis._replace(ticks=tuple((axis.at(tick), write(tick)) for tick in spaced))

@@ -50,10 +50,10 @@ def _column(name: str, metric: Metric) -> Column:
     direction = {1: "; more is better", -1: "; less is better"}.get(metric.better, "")
 
     def cell(row: Row) -> Cell:
-        found = spread(getattr(row.measured, name), metric.write)
+        value = spread(getattr(row.measured, name), metric.write)
         if not metric.shift:
-            return found
-        return found._replace(text=bounded(found.text, row.lane.tv_kind(row.measured.temperature)))
+            return value
+        return value._replace(text=bounded(value.text, row.lane.tv_kind(row.measured.temperature)))
 
     return Head(metric.title, metric.help + direction, metric.group), cell
 

@@ -217,7 +217,7 @@ def test_a_study_that_is_opened_shows_everything(
     changed = view.open(reports, study)
     others = {
         view.sharing,
-        view.listed,
+        view.studies,
         view.resume,
         view.stop,
         *view.pair.lanes,

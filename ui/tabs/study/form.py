@@ -155,13 +155,13 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
     values = numbers(form.values, title) if form.parameter in known else ()
     if form.parameter in known and not values:
         raise ValueError(f"The list of {title} is empty; give at least one number.")
-    found = []
+    rules = []
     for name in chosen:
         parameters = {each.name for each in RULES[name].parameters}
         fixed = {other: value for other, value in others.items() if other in parameters}
         varied = [{form.parameter: value} for value in values if form.parameter in parameters]
-        found += [RuleConfig(name, RULES[name].values(fixed | each)) for each in varied or [{}]]
-    return found
+        rules += [RuleConfig(name, RULES[name].values(fixed | each)) for each in varied or [{}]]
+    return rules
 
 
 def parameters_of(rules: Sequence[str]) -> dict[str, Parameter]:
@@ -178,14 +178,14 @@ def thresholds(values: Values) -> list[RuleConfig]:
     return rules_of(StudyForm(**read(StudyForm, values)))
 
 
-def describe(own: Fields) -> None:
+def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
-    own.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
-    typed = own.by_name["suite"].value == TYPED
-    own.number("problems", "Problems", 10, shown=not typed)
+    fields.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
+    typed = fields.by_name["suite"].value == TYPED
+    fields.number("problems", "Problems", 10, shown=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
-    own.text(
+    fields.text(
         "prompts",
         "Prompts, one a line",
         "\n".join(examples),
@@ -194,23 +194,23 @@ def describe(own: Fields) -> None:
         shown=typed,
         help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
     )
-    own.many(
+    fields.many(
         "rules",
         "Rules, beside strict",
         [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)],
         ("mars", PLAIN),
         redraws=True,
     )
-    known = parameters_of(own.by_name["rules"].value)
+    known = parameters_of(fields.by_name["rules"].value)
     choices = [(parameter_title(name), name) for name in known]
-    own.choice("parameter", "Parameter", choices, "theta", redraws=True)
-    varied = own.by_name["parameter"].value
-    if own.given.get("parameter", varied) != varied:  # the values are those of another one
-        own.given = {name: each for name, each in own.given.items() if name != "values"}
-    own.text(
+    fields.choice("parameter", "Parameter", choices, "theta", redraws=True)
+    varied = fields.by_name["parameter"].value
+    if fields.given.get("parameter", varied) != varied:  # the values are those of another one
+        fields.given = {name: each for name, each in fields.given.items() if name != "values"}
+    fields.text(
         "values",
         "Values",
-        suggestion(known[varied], own.spec) if known else "",
+        suggestion(known[varied], fields.spec) if known else "",
         placeholder="0.84, 0.9 or 0.8:0.98:0.02",
         width=260,
         help="" if known else "These rules have no parameter.",
@@ -218,17 +218,17 @@ def describe(own: Fields) -> None:
     )
     defaults = {name: each.default for name, each in known.items() if name != varied}
     if "theta" in defaults:
-        defaults["theta"] = default_theta(own.spec).value
-    own.text(
+        defaults["theta"] = default_theta(fields.spec).value
+    fields.text(
         "others",
         "Other parameters of the rules",
         ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
         placeholder="name = value, …",
         width=200,
     )
-    own.bar(LONGEST, lists=True)
-    own.number("repeats", "Repeats", 1)
-    own.advanced()
+    fields.bar(LONGEST, lists=True)
+    fields.number("repeats", "Repeats", 1)
+    fields.advanced()
 
 
 def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:

@@ -48,7 +48,7 @@ class QualityLayout:
             with gr.Row(elem_classes=["mars-ask-line"]):
                 self.note = text_panel("mars-page mars-study-estimate")
                 self.run = self._button("Start", "study-run", variant="primary")
-        self.listed = list_component("study")
+        self.studies = list_component("study")
         with gr.Row(elem_classes=["mars-quality-line"]):
             self.strip = strip_component(message_strip(HINT), scope=SCOPE)
             self.resume = self._button("Resume", "quality-resume", visible=False)
@@ -77,7 +77,7 @@ class QualityLayout:
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
             self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
-        line = [self.listed, self.strip, self.resume, self.stop, self.result, *self.filters]
+        line = [self.studies, self.strip, self.resume, self.stop, self.result, *self.filters]
         report = [self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
         self.outputs = [
             *line,

@@ -63,7 +63,7 @@ class QualityTab(QualityLayout):
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
         self.stop.click(self.ask_stop, None, self.stop, **PRIVATE)
-        tab.select(self.enter, [*self.opened, form], [self.listed, self.note], **PRIVATE)
+        tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
         form.change(
             lambda value: estimated(self.services, read_study(value)),
             form,
@@ -71,8 +71,8 @@ class QualityTab(QualityLayout):
             trigger_mode="always_last",
             **PRIVATE,
         )
-        self.listed.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
-        self.listed.select(self.choose, None, self.outputs, **PRIVATE)
+        self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
+        self.studies.select(self.choose, None, self.outputs, **PRIVATE)
         gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **PRIVATE)
         self.timer.tick(self.look, filters, self.outputs, **PRIVATE)
         self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **PRIVATE)
@@ -80,15 +80,15 @@ class QualityTab(QualityLayout):
         wire_share(self.services, self.sharing)
 
     def _wire_job(
-        self, button: gr.Button, work: Callable[..., Iterator[Updates]], given: Any
+        self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
     ) -> None:
         buttons = [self.run, self.resume, self.stop, *self.filters]
         pressed = button.click(
             self.begin, None, [*buttons, self.strip], trigger_mode="once", **PRIVATE
         )
-        running = pressed.then(work, given, self.outputs, **COMPUTES, **QUEUED)
+        running = pressed.then(work, inputs, self.outputs, **COMPUTES, **QUEUED)
         running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
-        running.then(self.ended, self.opened, [*buttons, self.listed, self.sharing], **PRIVATE)
+        running.then(self.ended, self.opened, [*buttons, self.studies, self.sharing], **PRIVATE)
 
     def visitor(self, request: gr.Request) -> str:
         """Who may stop the job: apart from the same visitor's comparison."""
@@ -120,17 +120,17 @@ class QualityTab(QualityLayout):
 
     def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
         form = read_study(value)
-        yield from self.follow(request, lambda own, visitor: started(own, visitor, form))
+        yield from self.follow(request, lambda services, visitor: started(services, visitor, form))
 
     def go_on(self, request: gr.Request, study: str) -> Iterator[Updates]:
-        yield from self.follow(request, lambda own, visitor: resumed(own, visitor, study))
+        yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
 
     def follow(
         self, request: gr.Request, job: Callable[[Services, str], Iterator[Progress]]
     ) -> Iterator[Updates]:
         """The updates of a job for whoever asks."""
-        own = self.services.seen_by(request)
-        updates = self.progress(own, job(own, self.visitor(request)))
+        services = self.services.seen_by(request)
+        updates = self.progress(services, job(services, self.visitor(request)))
         yield from unbroken(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:
@@ -141,17 +141,17 @@ class QualityTab(QualityLayout):
 
     def surroundings(self, request: gr.Request, study: str, share: str) -> Updates:
         """The list, the link of the study that is open, and whether it can be resumed."""
-        own = self.services.seen_by(request)
+        services = self.services.seen_by(request)
         return {
-            self.listed: studies_html(own, study, share),
-            self.sharing: share_of(own, Shared.STUDY, study).html(),
-            self.resume: gr.update(visible=resumable(own.store, study, share)),
+            self.studies: studies_html(services, study, share),
+            self.sharing: share_of(services, Shared.STUDY, study).html(),
+            self.resume: gr.update(visible=resumable(services.store, study, share)),
         }
 
     def readable(self, request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
         """What the visitor may read of a study, and the token of the link it is read through, if it
         is. Raises StorageError."""
-        store, share = reading(self.services, request, token, lambda own: own.study(study))
+        store, share = reading(self.services, request, token, lambda store: store.study(study))
         return self.reports.of(store), share
 
     def choose(self, event: gr.EventData, request: gr.Request) -> Updates:
@@ -161,8 +161,8 @@ class QualityTab(QualityLayout):
             reports, share = self.readable(request, study, wanted.get("share"))
             return self.open(reports, study, share) | self.surroundings(request, study, share)
         except FAILURES as error:
-            place = self.services.seen_by(request)
-            return self.failed(error) | {self.listed: studies_html(place, "")}
+            services = self.services.seen_by(request)
+            return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """The part that the filters ask for, of the report that is known."""
@@ -184,7 +184,7 @@ class QualityTab(QualityLayout):
             changed = self.news(self.readable(request, study, share)[0], study, filters)
         except FAILURES as error:
             return self.failed(error) | self.timer_off
-        return changed | {self.listed: studies_html(self.services.seen_by(request), study, share)}
+        return changed | {self.studies: studies_html(self.services.seen_by(request), study, share)}
 
     def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""
@@ -205,10 +205,10 @@ class QualityTab(QualityLayout):
             )
         return self.opened_prompt()
 
-    def progress(self, place: Services, events: Iterator[Progress]) -> Iterator[Updates]:
+    def progress(self, services: Services, events: Iterator[Progress]) -> Iterator[Updates]:
         """A study that runs from here: the line always, the report where enough is new. Raises as
         ``open``."""
-        store, study, reports = place.store, "", self.reports.of(place.store)
+        store, study, reports = services.store, "", self.reports.of(services.store)
         for event in events:
             changed = self.say(event.strip)
             if event.worker and event.status:
@@ -223,7 +223,7 @@ class QualityTab(QualityLayout):
                     self.open(reports, study)
                     | changed
                     | self.timer_off
-                    | {self.listed: studies_html(place, study)}
+                    | {self.studies: studies_html(services, study)}
                 )
             elif event.saved and (newer := reports.newer(study, store.study_progress(study))):
                 changed |= self.report(newer)
