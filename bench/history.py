@@ -36,7 +36,7 @@ from storage.scope import new_id
 MAX_MS = 100
 COMPARISONS_A_WRITE = 5000
 TARGETS = tuple(f"organisation/model-{size}b-instruct" for size in (1, 3, 7, 8, 14, 32, 70))
-SOURCES = (Source.COMPARE,) * 12 + (Source.STUDY,) * 4 + (Source.SWEEP,) * 3 + (Source.VOTE,)
+SOURCES = (Source.COMPARE,) * 12 + (Source.STUDY,) * 7 + (Source.VOTE,)
 OWNERS = ("anna",) * 89 + ("",) * 10 + ("boris",)
 STATUSES = (Status.COMPLETED,) * 96 + (Status.CANCELLED,) * 3 + (Status.FAILED,)
 LANES = (1, 2, 2, 3, 3, 3, 4, 3)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
 from evaluation.suites.read import read_suite
+from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
     MACHINE_OPTIONS,
@@ -73,9 +74,15 @@ _PLAN: Options = (
     | {
         "--suite": {
             "action": "append",
-            "required": True,
+            "default": [],
             "metavar": "NAME|FILE",
             "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated",
+        },
+        "--prompt": {
+            "action": "append",
+            "default": [],
+            "metavar": "TEXT",
+            "help": "a prompt, or 'prompt => answer'; may be repeated. All together are the suite prompts",
         },
         "--limit": {"type": int, "help": "use only the first items of every suite"},
         "--skip-long": {
@@ -285,13 +292,17 @@ def _plan(
     lanes: tuple[Lane, ...],
     served: Served | None = None,
 ) -> Plan:
-    suites = tuple(
+    suites = [
         read_suite(source, options.limit) for given in options.suite for source in given.split(",")
-    )
+    ]
+    if options.prompt:
+        suites.append(typed_suite(options.prompt))
+    if not suites:
+        raise ValueError("There is nothing to run; give --suite or --prompt.")
     return Plan(
         name=options.name or ", ".join(suite.name for suite in suites),
         models=models,
-        suites=suites,
+        suites=tuple(suites),
         lanes=lanes,
         temperatures=read_numbers("--temperature", options.temperature),
         repeats=options.seeds,

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
+from evaluation.suites.typed import SOURCE, typed
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -55,7 +56,10 @@ def study_command(plan: Plan) -> str | None:
         return None
     options = {
         **_study_models(plan),
-        "suite": [suite.source or suite.name for suite in plan.suites],
+        "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
+        "prompt": [
+            typed(item) for suite in plan.suites if suite.source == SOURCE for item in suite.items
+        ],
         "rules": ",".join(values if plan.none is None else [PLAIN, *values]),
         "set": [
             f"{rule}.{name}={_listed(each)}"

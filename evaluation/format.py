@@ -49,6 +49,16 @@ def share(value: float) -> str:
     return MISSING if math.isnan(value) else f"{number(100 * value)} %"
 
 
+def percent(value: float) -> str:
+    """A share of one to a tenth of a percent, so that a column can be compared with a margin."""
+    return MISSING if math.isnan(value) else signless(f"{100 * value:,.1f} %")
+
+
+def signed(value: float) -> str:
+    """A signed difference."""
+    return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
+
+
 def bounded(text: str, kind: ShiftKind) -> str:
     """A formatted TV or KL, marked where it is an upper bound."""
     return f"≤ {text}" if kind is ShiftKind.BOUND and text != MISSING else text

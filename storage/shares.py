@@ -1,4 +1,4 @@
-"""Links that give read access to a comparison or a study, which may be a sweep.
+"""Links that give read access to a comparison or a study.
 
 The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain
 hash is sufficient.
@@ -23,7 +23,6 @@ from storage.schema import Comparison, Link, Shared, Study
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import Linked, Table, row_of
-from storage.studies.studies import is_sweep
 
 TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
@@ -111,7 +110,6 @@ class Shares(Connected):
                 *_OBJECT.values(),
                 Link.created_at,
                 title.cast(SafeText).label("title"),
-                is_sweep().label("sweep"),
             )
             .outerjoin(Comparison, Comparison.id == Link.comparison_id)
             .outerjoin(Study, Study.id == Link.study_id)
@@ -121,7 +119,7 @@ class Shares(Connected):
         with self.read() as connection:
             return tuple(
                 Share(
-                    Shared.SWEEP if row.sweep else kind,
+                    kind,
                     object_id,
                     row.created_at,
                     readable(row.title),

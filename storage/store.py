@@ -18,7 +18,7 @@ from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.claims import Claims
 from storage.studies.results import Results
-from storage.studies.studies import Studies, is_sweep
+from storage.studies.studies import Studies
 
 TASKS_A_WRITE = 10
 _NOT_DELETED = "Not everything was deleted"
@@ -33,7 +33,6 @@ class Counts:
     comparisons: int
     runs: int
     votes: int
-    sweeps: int
     studies: int
     shares: int
     deleted: int
@@ -95,8 +94,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             number(Comparison, live).label("comparisons"),
             number(Comparison, live, what=runs).label("runs"),
             number(Comparison, live, *voted).label("votes"),
-            number(Study, is_sweep()).label("sweeps"),
-            number(Study, not_(is_sweep())).label("studies"),
+            number(Study).label("studies"),
             number(Comparison, not_(live)).label("deleted"),
         )
         shares = len(self.shares())

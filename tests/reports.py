@@ -24,7 +24,6 @@ from evaluation.study.plan import Lane, Models, Plan
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 
-NAN = math.nan
 EXACT, FLEXIBLE, BLEU = "exact_match,strict-match", "exact_match,flexible-extract", "bleu,none"
 HOSTILE = '</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2)) \u202e\x00\ud800 <img src=x onerror="alert(3)">'
 MODEL = DrafterConfig("model", ModelRef("demo/draft", "bundled"), 5)
@@ -112,6 +111,7 @@ def make_report(*, votes: bool = True, done: int | None = None) -> Report:
         plan=plan,
         created_at=datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         tasks_done=plan.tasks if done is None else done,
+        results=(plan.tasks if done is None else done) * len(plan.lanes),
         environment=ENVIRONMENT,
         measured=measured,
         prompts=_prompts(plan),
@@ -159,15 +159,15 @@ def _measured(plan: Plan, group: str, temperature: float, number: int) -> Measur
         speedup_strict_mean=one if base else _about(1.01 * speed / 1.9, 0.3 * wide),
         tau=_about(tau, wide),
         tau_ratio=one if base else _about(tau / 3.3, 0.2 * wide),
-        acceptance_rate=NAN if none else 0.55 + loose,
+        acceptance_rate=blank if none else _about(0.55 + loose, 0.02),
         acceptance_by_position=()
         if none
         else tuple(
             0.8 * (0.85 + loose / 4) ** at for at in range(5 + (lane.drafter.tree is not None))
         ),
-        relaxed_share=NAN if none else loose / 2,
+        relaxed_share=blank if none else _about(loose / 2, 0.01),
         length_ratio=one if base else _about(1 + loose / 2, 0.2 * wide),
-        unended=0.02,
+        unended=_about(0.02, 0.01),
         same=blank if base else _about(1 - 3 * loose if loose < 0.3 else 0.1, 0.04),
         same_as_none=blank if none else _about(0.9 - 3 * loose, 0.04),
         divergence=blank if loose == 0 else Interval(31.0, 12.0, 55.0),
@@ -175,7 +175,7 @@ def _measured(plan: Plan, group: str, temperature: float, number: int) -> Measur
         chrf=blank if base else _about(1 - loose, 0.03),
         rouge_l=blank if base else _about(1 - 1.5 * loose, 0.03),
         tv=_about(9 * loose, 0.3),
-        tv_token=loose / 6,
+        tv_token=_about(loose / 6, 0.01),
         log_likelihood=_about(-0.61 - loose / 3, 0.02),
         log_likelihood_difference=blank if base else _about(-loose / 3, 0.01),
         scores=_scores(plan, group, number, loose, wide, rng),
@@ -266,6 +266,7 @@ def bare(report: Report) -> Report:
     return replace(
         report,
         tasks_done=0,
+        results=0,
         measured=(),
         prompts=(),
         warnings=(),

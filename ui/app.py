@@ -32,8 +32,7 @@ from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.detail import open_form
 from ui.tabs.history.tab import History, Session
-from ui.tabs.study.quality_tab import QualityTab
-from ui.tabs.sweep.tab import SweepTab
+from ui.tabs.study.tab import QualityTab
 from ui.tabs.votes.tab import VotesTab
 
 TITLE = "MARS Playground"
@@ -71,8 +70,6 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
             with each["compare"]:
                 compare_tab = CompareTab(place)
-            with each["sweep"] as tab:
-                SweepTab(place).wire_all(tab)
             with each["quality"] as tab:
                 QualityTab(place).wire_all(tab)
             with each["history"] as tab:

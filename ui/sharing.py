@@ -1,4 +1,4 @@
-"""Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read
+"""Sharing: the panel with which a comparison or a study is shared, what a request may read
 through a link, and the line beside Compare that says what is stored of what is typed.
 
 A link is shown once, when it is created; the store has only its hash. In private mode there are no
@@ -46,7 +46,7 @@ HIDDEN = Share()
 
 
 def share_component(name: str) -> gr.HTML:
-    """``name``: history, sweep or quality."""
+    """``name``: history or quality."""
     return panel_component(
         HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"]
     )

@@ -117,12 +117,13 @@ def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
-    cut = [row for row in rows if row.unended > MANY_UNENDED]
+    cut = [row for row in rows if row.unended.value > MANY_UNENDED]
     if cut:
-        worst = max(cut, key=lambda row: row.unended)
+        worst = max(cut, key=lambda row: row.unended.value)
+        share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
         yield (
-            f"max_new_tokens {plan.max_new_tokens} cut {100 * worst.unended:.0f} % of the texts of {_setting(plan, worst)} and more than "
-            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; their scores and lengths are those of unfinished texts."
+            f"max_new_tokens {plan.max_new_tokens} cut {share} and more than {100 * MANY_UNENDED:.0f} % in {len(cut)} settings; "
+            "their scores and lengths are those of unfinished texts."
         )
 
 

@@ -1,7 +1,7 @@
 """A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured
 numbers and prompts.
 
-``results.csv`` is sufficient to compute the report again: one row per lane of a finished task.
+``results.csv`` is sufficient to compute the report again: one row per lane of a task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from evaluation.report.document.blocks import Document
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
-from evaluation.report.values import Interval, McNemar, Measured, PromptRow, Report, Score, Verdict
+from evaluation.report.values import (
+    METRICS,
+    Interval,
+    McNemar,
+    Measured,
+    PromptRow,
+    Report,
+    Score,
+    Verdict,
+)
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import Relative, Result, read_relative, read_result
 from storage import RunStore, StoredResult
@@ -49,12 +58,7 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
 _TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
-_INTERVALS = {
-    each.name
-    for kind in (Measured, Score)
-    for each in fields(kind)
-    if each.type in ("Interval", Interval)
-}
+_INTERVALS = {*METRICS, *(each.name for each in fields(Score) if each.type == "Interval")}
 
 
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
@@ -66,7 +70,7 @@ def csv_text(table: Iterable[Sequence[Any]]) -> str:
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
-    """Header, and one row per result of the finished tasks, by task and lane.
+    """Header, and one row per result, by task and lane.
 
     Raises StorageError for an unknown study, ValueError for one of another version of this program.
     """

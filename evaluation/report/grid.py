@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
+from evaluation.study.result import Relative, Result
 from evaluation.study.stored import readable
 from evaluation.suites.item import Item
 from mars_core.types import Status
@@ -21,18 +22,14 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
-RESULT = (
-    "new_tokens",
-    "wall_s",
-    "steps",
-    "drafted",
-    "accepted",
-    "relaxed",
-    "tv_sum",
-    "log_likelihood",
-    "ended",
+_NUMBERS = ("float", "int", "bool", "int | None", "bool | None")
+RESULT, RELATIVE = (
+    tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
+    for kind in (Result, Relative)
 )
-RELATIVE = ("same", "same_as_none", "divergence", "bleu", "chrf", "rouge_l")
+# Numbers of a run that follow from others: drafted tokens that were kept, and whether the token
+# limit cut it.
+DERIVED = ("kept", "cut")
 
 
 class Group(NamedTuple):
@@ -67,8 +64,8 @@ def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The T done tasks in order, each with the plan's L lanes. Values that were not measured are
-    nan."""
+    """The T tasks that were begun in order, each with the plan's L lanes. Values that were not
+    measured are nan."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -76,7 +73,7 @@ class Grid:
     temperature: Array  # [T]
     completed: Mask  # [T, L]
     failed: Mask  # a result that is not completed, [T, L]
-    numbers: Mapping[str, Array]  # fields of Result and Relative by name, [T, L]
+    numbers: Mapping[str, Array]  # by field of Result and Relative, or one of DERIVED, [T, L]
     drafted_at: Array  # steps that drafted a token at draft position i + 1, [T, L, K]
     kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]
@@ -99,7 +96,7 @@ class Grid:
 
 @readable()
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
-    """``stored``: results of done tasks, by task. Raises ValueError for results that this version
+    """``stored``: results by task. Raises ValueError for results that this version
     cannot read."""
     rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
     shape = (len(rows), len(plan.lanes))
@@ -122,6 +119,15 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
             found[rows[one.task], one.lane, : len(each)] = each
         return found
 
+    numbers = {
+        name: place(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
+        for name in RESULT  # older studies lack ttft_s
+    } | {
+        name: place(None if one.relative is None else one.relative[name] for one in stored)
+        for name in RELATIVE
+    }
+    kept_at, kept = place_by_depth("kept_at"), numbers["accepted"] + numbers["relaxed"]
+    derived = np.where(np.isnan(kept), kept_at.sum(axis=2), kept), 1 - numbers["ended"]
     completed = [one.data["status"] == Status.COMPLETED for one in stored]
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
     scores = {name: place(one.data["scores"].get(name) for one in stored) for name in metrics}
@@ -140,14 +146,9 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
         completed=place(completed) == 1,
         failed=place(completed) == 0,
-        numbers={name: place(one.data[name] for one in stored) for name in RESULT}
-        | {"ttft_s": place(one.data.get("ttft_s") for one in stored)}  # older studies lack it
-        | {
-            name: place(None if one.relative is None else one.relative[name] for one in stored)
-            for name in RELATIVE
-        },
+        numbers=numbers | dict(zip(DERIVED, derived, strict=True)),
         drafted_at=place_by_depth("drafted_at"),
-        kept_at=place_by_depth("kept_at"),
+        kept_at=kept_at,
         scores=scores,
         main=tuple(main),
         main_scores=main_scores,

@@ -24,7 +24,7 @@ BEGINNING = 160  # characters of a prompt
 
 
 def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed: int = 0) -> Report:
-    """The numbers of a study's done tasks. The same study, ``resamples`` and ``seed`` give the same
+    """The numbers of a study so far. The same study, ``resamples`` and ``seed`` give the same
     report.
 
     Raises StorageError, and ValueError for a study that this version cannot read or ``resamples``
@@ -48,6 +48,7 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         plan=plan,
         created_at=study.created_at,
         tasks_done=study.done,
+        results=len(stored),
         environment={name: "; ".join(values) for name, values in environment.items()},
         measured=every,
         prompts=_prompt_rows(found),
@@ -142,7 +143,8 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """In the order of items and temperatures."""
     baseline, items = grid.baseline(lane), items_of(grid.plan)
-    rows = np.flatnonzero(grid.completed[:, lane] & grid.completed[:, baseline])
+    both = grid.completed[:, lane] & grid.completed[:, baseline]
+    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
     change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
     first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
     keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)
@@ -160,7 +162,7 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
 
     runs, differ = (
         total(np.ones(len(rows))),
-        total(np.nan_to_num(1 - grid.numbers["same"][rows, lane])),
+        total(1 - grid.numbers["same"][rows, lane]),
     )
     gained, lost = total(change.clip(0)), total((-change).clip(0))
     tv = total(grid.numbers["tv_sum"][rows, lane]) / runs

@@ -53,10 +53,8 @@ def scores(
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
-    """Raises ValueError where a library is missing that a metric of the suites, or the similarity
-    to strict, needs, or code cannot be run."""
-    for needed in overlap.LIBRARIES:
-        library(needed)
+    """Raises ValueError where a library is missing that a metric of the suites needs, or code
+    cannot be run."""
     listed = [
         metrics
         for suite in suites

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from evaluation.scoring.overlap import Overlap, overlap
+from evaluation.scoring.overlap import overlap
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
 from mars_core.types import UNKNOWN, Cause, Divergence, Status, StopReason, Trace
@@ -135,18 +135,12 @@ def refused(error: ValueError) -> Result:
 
 
 def relative_of(
-    traces: Sequence[Trace],
-    baseline: Sequence[Trace],
-    none: Sequence[Trace] | None,
-    *,
-    likeness: bool = True,
+    traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None
 ) -> Relative:
-    """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute
-    BLEU, chrF and ROUGE-L too."""
+    """One lane relative to its baseline; a baseline is compared with itself."""
     position, found = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
-    texts = ("\n".join(map(answer, each)) for each in (traces, baseline))
-    close = overlap(*texts) if likeness else Overlap(math.nan, math.nan, math.nan)
+    close = overlap(*("\n".join(map(answer, each)) for each in (traces, baseline)))
     return Relative(
         same=found is None,
         same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,

@@ -21,7 +21,7 @@ from evaluation.study.plan import Plan
 from evaluation.study.result import Result, answer, refused, relative_of, result_of
 from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
-from storage import Claim, ClaimLost, RunStore, Source, StoredResult
+from storage import Claim, ClaimLost, RunStore, StoredResult
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -122,7 +122,6 @@ class Worker:
     def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)
         ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        source = Source.STUDY if self.plan.varied is None else Source.SWEEP
         for place, lane in enumerate(self.order(len(self.plan.lanes))):
             if lane in stored:
                 continue
@@ -130,9 +129,7 @@ class Worker:
             ran[lane] = traces
             fresh = self._relatives(ran, relatives, last=False)
             data = result.as_dict()
-            self.store.save_result(
-                claim, lane, traces, data, order=place, relatives=fresh, source=source
-            )
+            self.store.save_result(claim, lane, traces, data, order=place, relatives=fresh)
             relatives |= fresh
             yield Saved(claim.task, lane, result, traces)
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
@@ -200,6 +197,5 @@ class Worker:
             baseline = self.plan.baseline(lane)
             beside = whole[lane] if baseline is None else whole.get(baseline)
             if beside is not None:
-                likeness = self.plan.varied is None
-                found[lane] = relative_of(whole[lane], beside, none, likeness=likeness).as_dict()
+                found[lane] = relative_of(whole[lane], beside, none).as_dict()
         return found

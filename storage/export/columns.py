@@ -72,7 +72,7 @@ stop | texts | | stop strings
 name | text | | of the comparison, given by the user
 tags | texts | | of the comparison
 comment | text | | on the comparison
-source | text | | origin of the comparison: compare, sweep, vote, study, server (a record of a server)
+source | text | | origin of the comparison: compare, vote, study, server (a record of a server)
 lane | int | | column on the page, from 0
 execution_order | int | | place in the order in which the runs of the comparison were executed, from 0
 created_at | time | UTC | when the run was saved

@@ -88,7 +88,7 @@ class Search:
     target: str = ""
     status: Status | None = None
     source: Source | None = None
-    without_batches: bool = False  # without sweeps and studies
+    without_batches: bool = False  # without studies
     tag: str = ""
     since: datetime | None = None  # since <= created_at < until
     until: datetime | None = None
@@ -131,7 +131,7 @@ class Lists(Connected):
         self, *, limit: int = 200, offset: int = 0, batches: bool = True
     ) -> pd.DataFrame:
         """One page of the comparisons, latest first, one row each; without ``batches`` none of
-        sweeps and studies.
+        studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made
         ``text.readable``), ``target`` (of the first lane; empty where there is no run); and, as

@@ -31,7 +31,6 @@ class Source(StrEnum):
     """The origin of a comparison."""
 
     COMPARE = "compare"
-    SWEEP = "sweep"
     VOTE = "vote"
     STUDY = "study"
     SERVER = "server"  # imported from the records of a server
@@ -58,7 +57,6 @@ class Shared(StrEnum):
     """Kinds of objects that a link can show."""
 
     COMPARISON = "comparison"
-    SWEEP = "sweep"
     STUDY = "study"
 
 

@@ -94,12 +94,11 @@ class Results(Connected):
         *,
         order: int,
         relatives: Relatives | None = None,
-        source: Source = Source.STUDY,
     ) -> tuple[str, ...]:
         """Save the runs of a lane, one per turn, and their result in one transaction; returns the
         ids of the runs.
 
-        The comparison of each turn is created with its first run and has this ``source``.
+        The comparison of each turn is created with its first run.
         ``relatives``: values of saved lanes of this task relative to their baselines. Raises
         ClaimLost if the claim is lost or the lane has a result already.
         """
@@ -114,7 +113,7 @@ class Results(Connected):
                     f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved."
                 )
             comparison_ids = _comparisons(
-                connection, claim.study_id, task["comparison_ids"], prompts, source
+                connection, claim.study_id, task["comparison_ids"], prompts
             )
             pairs = zip(comparison_ids, new, strict=False)
             run_ids = tuple(add_run(connection, comparison_id, run) for comparison_id, run in pairs)
@@ -147,10 +146,9 @@ class Results(Connected):
                 update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done)
             )
 
-    def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
-        """The results of all done tasks, by task, then lane; with ``unfinished`` also of the
-        others."""
-        return self._results(study_id, *() if unfinished else (StudyTask.done_at.is_not(None),))
+    def results(self, study_id: str) -> tuple[StoredResult, ...]:
+        """All results, also those of tasks that are not done, by task, then lane."""
+        return self._results(study_id)
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
@@ -285,7 +283,6 @@ def _comparisons(
     study_id: str,
     known: Sequence[str],
     prompts: Sequence[PromptConfig],
-    source: Source,
 ) -> list[str]:
     """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
     owner."""
@@ -295,7 +292,7 @@ def _comparisons(
         row = connection.execute(there).mappings().one_or_none()
         if row is None:
             owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()
-            found[turn : turn + 1] = [add_comparison(connection, prompt, source, owner)]
+            found[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
         else:
             check_prompt(row, prompt)
     return found

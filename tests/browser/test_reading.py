@@ -158,7 +158,6 @@ def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Windo
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 TABS = {
     "Compare": "#compare-lane-0 .tok",
-    "Sweep": "#sweep-run",
     "Quality": "#study-list",
     "History": ".mars-history-item",
     "Votes": "#votes-write",

@@ -119,7 +119,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             (study,) = [head.id for head in store.studies()]
 
             def done() -> int:
-                return len(store.results(study, unfinished=True))
+                return len(store.results(study))
 
             working = [
                 hosts(number, "resume", study, "--threads", "1", "--quiet") for number in HOSTS
@@ -130,7 +130,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             _until(lambda: done() >= wanted, working)
             ip("-n", DATABASE, "link", "set", "mars2", "up")
             ended = [process.communicate(timeout=PATIENCE_S)[0] for process in working]
-            results = store.results(study, unfinished=True)
+            results = store.results(study)
             assert sorted((result.task, result.lane) for result in results) == [
                 (task, lane) for task in range(TASKS) for lane in range(2)
             ], ended

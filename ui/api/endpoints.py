@@ -159,7 +159,7 @@ class Api:
         Args:
             limit: how many, 1 to 200
             offset: how many later ones to skip
-            batches: those of sweeps and studies too
+            batches: those of studies too
 
         Returns:
             one object a comparison

@@ -16,14 +16,12 @@ function said() {
 let awaited = null;
 function expect(words) {
   const named = props.names.some((name) => words[name]);
-  awaited =
-    words.tab ||
-    (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
+  awaited = words.tab || (words.study ? "quality" : named ? "history" : props.first);
 }
 
 // What another tab shows is taken out of the address, and comes back with that tab.
 const away = {};
-const home = (name) => ({ sweep: "sweep", study: "quality" })[name] || "history";
+const home = (name) => (name === "study" ? "quality" : "history");
 function moved(patch) {
   if (!("tab" in patch)) return patch;
   const query = asked(),

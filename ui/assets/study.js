@@ -1,5 +1,5 @@
-// What panels of studies add to panel.js: the chosen row keeps its mark across updates, a click on a point of the chart chooses its row, and
-// what is open stands in the address of the page; what the address names is opened when the panel appears, else the example.
+// What panels of studies add to panel.js: the chosen row keeps its mark across updates, and what is open stands in the address of the page;
+// what the address names is opened when the panel appears, else the example.
 let chosen = "",
   open = "",
   first = "";
@@ -14,13 +14,6 @@ box.addEventListener("click", ({ target }) => {
   chosen = target.closest("tr[data-event]")?.dataset.value ?? chosen;
   mark();
 });
-
-function show({ detail }) {
-  if (!element.isConnected) return document.removeEventListener("mars:show", show);
-  if (GIVEN.scope && detail.scope === GIVEN.scope)
-    box.querySelectorAll("tr[data-event]")[detail.position]?.click();
-}
-document.addEventListener("mars:show", show);
 
 function tell() {
   const [value] = box.querySelectorAll("[data-opened], [data-first]"),

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from evaluation.format import number, ratio
 from evaluation.planner import Planned
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
-from evaluation.report.document.chart import (
-    BOTTOM,
+from evaluation.report.document.drawing import (
+    FOOT,
+    HEIGHT,
     LEFT,
     PANEL,
     RIGHT,
@@ -50,9 +51,10 @@ def _panel(
         AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes
     )
     write = ratio if left else number
-    y = scaled_axis(name, [*values, 1.0], 0.08, BOTTOM, TOP + 4, write)
+    y = scaled_axis(name, [*values, 1.0], 0.08, HEIGHT - FOOT, TOP, write)
     marks = []
     for each, value in zip(plan, values, strict=True):
         text, look = f"{unit} = {each.size}: {write(value)}", Look(colour, hollow=each.extrapolated)
         marks.append(Mark(look, x.at(each.size), y.at(value), text))
-    return Panel(left, left + PANEL - RIGHT, x, y, (tuple(marks),))
+    series = (tuple(marks),)
+    return Panel(left, left + PANEL - RIGHT, x, y, series, series)

@@ -1,6 +1,6 @@
 """The one driver of jobs: a place in the queue, the models, the runs, the store.
 
-Compare, a continuation, an endpoint and a vote iterate ``drive``, a sweep ``with_models``, and turn
+Compare, a continuation, an endpoint and a vote iterate ``drive``, a study ``with_models``, and turn
 the events into what they show. Iterate both inside ``contextlib.closing``: closed, by a tab that
 goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
 """

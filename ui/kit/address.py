@@ -24,7 +24,6 @@ from ui.kit.events import PRIVATE, event_data
 
 TABS = (
     "compare",
-    "sweep",
     "quality",
     "history",
     "votes",
@@ -38,7 +37,7 @@ SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
     "name": (Sort.NAME, False, "By name"),
 }  # name → column, descending, title
-EVERYTHING = "all"  # source: sweeps and studies too
+EVERYTHING = "all"  # source: studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
@@ -46,7 +45,7 @@ ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
-NAMES = ("tab", "sweep", "study", *_HISTORY)
+NAMES = ("tab", "study", *_HISTORY)
 
 
 def _among(known: Iterable[str]) -> Callable[[str], str]:
@@ -89,7 +88,6 @@ class Address:
     part of the address."""
 
     tab: str = _read_by(_among(TABS))
-    sweep: str = _read_by(_matching(ID))
     study: str = _read_by(_matching(ID))
     comparison: str = _read_by(_matching(ID))
     runs: tuple[str, ...] = _read_by(_runs, ())
@@ -210,6 +208,6 @@ def chosen_tab(address: Address) -> str:
     not named."""
     if address.tab:
         return address.tab
-    if address.sweep or address.study:
-        return "sweep" if address.sweep else "quality"
+    if address.study:
+        return "quality"
     return "history" if address.comparison or address.runs or address.searching else TABS[0]

@@ -30,6 +30,7 @@ Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 MOST = sys.float_info.max
+STUDIED_THETAS = (0.84, 0.9, 0.96)
 SHARED = "above"  # a lane's drafts come from the form's drafter
 OWN = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
@@ -253,6 +254,19 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
 def default_theta(spec: PairSpec | None) -> Theta:
     """A pair of one's own has the paper's."""
     return spec.theta if spec else PAPER_THETA
+
+
+def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
+    """Values worth trying: around the paper's θ with the pair's own, else around the default."""
+    if parameter.name == "theta":
+        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
+    else:
+        wide = (parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2))
+        fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
+        found = [
+            float(round(value)) if parameter.whole else float(f"{value:.3g}") for value in fitting
+        ]
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
 
 
 def step_of(parameter: Parameter) -> float:

@@ -10,12 +10,14 @@ lane's; ``input`` with what a button of the panel asks for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
 
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
+from mars_core.models.catalog import Theta
 from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
@@ -35,6 +37,7 @@ from ui.settings.fields import (
     lane_form,
     lanes_of,
     parse,
+    suggestion,
 )
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, own_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
@@ -42,16 +45,13 @@ from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
-    "rule": (
-        "parameter",
-        "values",
-        "others",
-        *{each.name for rule in RULES.values() for each in rule.parameters},
-    ),
+    "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
+    "rules": ("others",),
     "parameter": ("values", "others"),
 }
 
 
+THETA = next(each for each in RULES["mars"].parameters if each.name == "theta")
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
@@ -111,7 +111,7 @@ class SettingsPanel:
             most=MOST_LANES,
             note=self._note(shown, wrong, drawn=drawn),
             thresholds=self._notes(values, shown),
-            limits=services.limits.sentence(sweep=not lanes),
+            limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
         )
         return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
@@ -153,7 +153,7 @@ class SettingsPanel:
     def _notes(self, values: Values, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """On the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
-        theta = default_theta(spec if "lanes" in values or "thetas" in values else None)
+        theta = default_theta(spec)
         forms: list[LaneForm | None] = [*map(lane_form, lanes_of(values))]
         notes: list[ThresholdNote | None] = []
         for form in forms or [None]:
@@ -178,17 +178,27 @@ class SettingsPanel:
         if what == "other theta" and index is not None:
             where["theta"] = other_theta(as_number(where.get("theta")), theta).value
         elif what == "other theta":
-            where["thetas"] = f"{other_theta(values.get('thetas'), theta).value:g}"
+            where["values"] = f"{other_theta(self._chosen(values, theta), theta).value:g}"
         elif what == "pair":  # a default gives way to that of another pair
             known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
             for each in lanes:
                 if as_number(each.get("theta")) in known:
                     del each["theta"]
-            if as_text(values.get("thetas")) in {f"{each:g}" for each in known}:
-                del values["thetas"]
+            every = {suggestion(THETA, spec) for spec in (None, *self.services.catalog)}
+            if as_text(values.get("values")) in every:
+                del values["values"]
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
         return self.value(values), values
+
+    def _chosen(self, values: Values, theta: Theta) -> float | None:
+        """The pair's own θ, if it is among the thresholds."""
+        with suppress(ValueError):
+            if any(
+                each.parameters.get("theta") == theta.value for each in self._thresholds(values)
+            ):
+                return theta.value
+        return None
 
     def wire(
         self,

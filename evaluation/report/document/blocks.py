@@ -101,15 +101,14 @@ class Axis(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes, from ``left`` to ``right``. A line joins the marks of each series if they
-    are ``joined``."""
+    """One pair of axes, from ``left`` to ``right``. ``lines``: marks that are joined by a line."""
 
     left: float
     right: float
     x: Axis
     y: Axis
     series: tuple[tuple[Mark, ...], ...]
-    joined: bool = True
+    lines: tuple[tuple[Mark, ...], ...]
     level: tuple[str, float, str] = (
         "",
         0,
@@ -118,12 +117,11 @@ class Panel(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A chart in pixels; ``y``: top and bottom of the axes; ``legend``: marks without intervals."""
+    """A chart in pixels; ``legend``: marks without intervals."""
 
     title: str
     width: int
     height: int
-    y: tuple[int, int]
     panels: tuple[Panel, ...]
     legend: tuple[Mark, ...]
 

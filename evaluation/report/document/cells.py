@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evaluation.format import MINUS, MISSING, count, number
+from evaluation.format import MINUS, MISSING, count, number, percent
 from evaluation.report.document.blocks import Cell
 from evaluation.report.values import Interval, Measured, Outcome, Score, Verdict
 
@@ -16,11 +16,6 @@ LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
     Outcome.NOT_SUPPORTED: ("✗", "bad"),
     Outcome.TOO_FEW: ("?", "open"),
 }
-
-
-def percent(value: float) -> str:
-    """A share of one to a tenth of a percent, so that a column can be compared with the margin."""
-    return MISSING if math.isnan(value) else f"{100 * value:,.1f} %".replace("-", MINUS)
 
 
 def short_percent(value: float) -> str:
@@ -42,11 +37,6 @@ def points(value: float) -> str:
     """A difference of shares, signed, in percentage points."""
     sign = "+" if round(100 * value, 1) > 0 else ""
     return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} pp".replace("-", MINUS)
-
-
-def signed(value: float) -> str:
-    """A signed difference."""
-    return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def probability(p: float) -> str:

@@ -6,11 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio
+from evaluation.format import (
+    MISSING,
+    bounded,
+    count,
+    duration,
+    number,
+    percent,
+    plural,
+    ratio,
+    signed,
+)
 from evaluation.report.document import cells
 from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
-from evaluation.report.document.cells import Write, percent, signed, spread
-from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
+from evaluation.report.document.cells import spread
+from evaluation.report.metrics import Metric
+from evaluation.report.values import METRICS, Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
 
 
@@ -34,25 +45,17 @@ def group_column(head: Head) -> Column:
     return head, lambda row: Cell(row.measured.group)
 
 
-def _field(name: str, text: str, help: str, write: Write = number, group: str = "") -> Column:
-    """A column for a field of ``Measured``, with its interval if it has one."""
+def _column(name: str, metric: Metric) -> Column:
+    """A metric with its interval; a TV is marked where it is an upper bound."""
+    direction = {1: "; more is better", -1: "; less is better"}.get(metric.better, "")
 
     def cell(row: Row) -> Cell:
-        value = getattr(row.measured, name)
-        return spread(value, write) if isinstance(value, Interval) else Cell(write(value))
+        value = spread(getattr(row.measured, name), metric.write)
+        if not metric.shift:
+            return value
+        return value._replace(text=bounded(value.text, row.lane.tv_kind(row.measured.temperature)))
 
-    return Head(text, help, group), cell
-
-
-def _shift(name: str, text: str, help: str) -> Column:
-    """A field that is a TV: marked where it is an upper bound."""
-    head, write = _field(name, text, help)
-
-    def cell(row: Row) -> Cell:
-        kind = row.lane.tv_kind(row.measured.temperature)
-        return (found := write(row))._replace(text=bounded(found.text, kind))
-
-    return head, cell
+    return Head(metric.title, metric.help + direction, metric.group), cell
 
 
 def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
@@ -81,76 +84,10 @@ SETTING = (
     TEMPERATURE,
     AMOUNT,
 )
-OVER_NONE_HEAD, OVER_STRICT_HEAD = "Speed-up over none", "Speed-up over strict"
-TEXTS = "strict's text as reference, 0 to 1"
-SPEED = (
-    _field("tokens_per_s", "tokens/s", "all new tokens / all seconds"),
-    _field(
-        "speedup",
-        "ratio of means",
-        "all tokens / all seconds, over the same of none",
-        ratio,
-        OVER_NONE_HEAD,
-    ),
-    _field(
-        "speedup_mean",
-        "mean of ratios",
-        "mean over runs of tokens/s over none's",
-        ratio,
-        OVER_NONE_HEAD,
-    ),
-    _field(
-        "speedup_strict",
-        "ratio of means",
-        "over strict with the same drafts",
-        ratio,
-        OVER_STRICT_HEAD,
-    ),
-    _field(
-        "speedup_strict_mean",
-        "mean of ratios",
-        "over strict with the same drafts",
-        ratio,
-        OVER_STRICT_HEAD,
-    ),
-    _field("tau", "τ", "all new tokens / all steps"),
-    _field("tau_ratio", "τ ratio", "over strict's", ratio),
-    _field("acceptance_rate", "Accepted", "accepted and relaxed drafts / drafted", percent),
-    _field(
-        "relaxed_share",
-        "Relaxed",
-        "tokens accepted only because the rule is relaxed / new tokens",
-        percent,
-    ),
-    _field(
-        "length_ratio", "Length", "all new tokens over strict's: longer texts raise tokens/s", ratio
-    ),
-    _field("unended", "Cut", "share of runs that ended at the token limit", percent),
-)
-LIKENESS = (
-    _field("same", "Same as strict", "share of runs with the same tokens; Wilson", percent),
-    _field(
-        "same_as_none",
-        "Same as none",
-        "share of runs with the tokens of decoding without drafts; Wilson",
-        percent,
-    ),
-    _field(
-        "divergence",
-        "First difference",
-        "output position, from 0: median and quartiles over the runs that differ",
-    ),
-    _field("bleu", "BLEU", TEXTS),
-    _field("chrf", "chrF", TEXTS),
-    _field("rouge_l", "ROUGE-L", TEXTS),
-    _shift(
-        "tv",
-        "TV per run",
-        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
-    ),
-    _shift("tv_token", "TV per token", "the same / new tokens"),
-    _field("log_likelihood", "ln p per token", "log-likelihood under the target, nats"),
-    _field("log_likelihood_difference", "− strict's", "nats per token", signed),
+COLUMNS = {name: _column(name, metric) for name, metric in METRICS.items()}
+SPEED, LIKENESS = (
+    tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.likeness is likeness)
+    for likeness in (False, True)
 )
 METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
 SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
@@ -308,10 +245,16 @@ def load_section(report: Report) -> Section | None:
 OVERVIEW_LEAD = (
     "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. τ: all new tokens over all steps. "
     "Recovery: mean score of the suite's first metric over strict's with the same drafts; "
-    "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. 95 % intervals in brackets."
+    "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. What is not scored has relaxed tokens, equal texts and TV in "
+    "its place. 95 % intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
 LISTED = 4  # lanes named in the note
+SCORED: tuple[Column, ...] = (
+    COLUMNS["tau"],
+    (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
+)
+UNSCORED = tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.panel)
 
 
 def overview_section(report: Report) -> Section:
@@ -331,23 +274,25 @@ def _overview(report: Report, temperature: float) -> Table:
         report.plan.lanes,
         [row for row in report.measured if row.temperature == temperature],
     )
+    speed_up: Column = (
+        Head("Speed-up"),
+        lambda row: spread(row.measured.speedup_over(report.plan), ratio),
+    )
     groups = [[row for row in here if row.group == group] for group in report.whole_groups]
     for row in (row for rows in groups for row in rows):
         by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
     for rows in filter(None, groups):
         most = max((row.prompts, row.seeds) for row in rows)
-        names = ("Speed-up", "τ", "Recovery")[: 3 if any(row.scores for row in rows) else 2]
+        columns = speed_up, *(SCORED if any(row.scores for row in rows) else UNSCORED)
         over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-        heads += [Head(name, "", over) for name in names]
+        heads += [Head(head.text, head.help, over) for head, _ in columns]
         found = {row.lane: row for row in rows}
         for lane, written in by_lane.items():
             one = found.get(lane)
-            own = one and [
-                spread(one.speedup_over(report.plan), ratio),
-                spread(one.tau),
-                cells.recovery_cell(one.main_score),
+            written += [
+                write(Row(one, lanes[lane], one.main_score)) if one else Cell(MISSING)
+                for _, write in columns
             ]
-            written += (own or [Cell(MISSING)] * 3)[: len(names)]
         notes += [
             _less(lanes[row.lane], row)
             for row in rows

@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from evaluation.format import count, plural
+from evaluation.format import count, percent, plural
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
-from evaluation.report.document.cells import beside, margin, percent
+from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import Row, group_column, make_table
 from evaluation.report.values import ALL, Outcome, Report
 

@@ -1,5 +1,6 @@
 """From 0.1.0: the shape of the passes of an exact run is `exact` in its environment, runs have the
-further logits processors of their sampling, and the table of sweeps, which nothing wrote, goes."""
+further logits processors of their sampling, the table of sweeps, which nothing wrote, goes, and the
+runs of sweeps are those of studies."""
 
 from __future__ import annotations
 
@@ -27,6 +28,8 @@ def upgrade() -> None:
     for run in connection.execute(_EXACT).all():
         exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
         connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
+    for table in ("comparisons", "facets"):
+        op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
     op.add_column("runs", sa.Column("processors", sa.JSON, nullable=False, server_default="{}"))

@@ -67,14 +67,14 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
         written(mine) for written in (runs_csv, tokens_csv, nodes_csv, votes_csv)
     ]
     comparisons = {item["id"]: item for item in json.loads(found["comparisons.json"])}
-    assert comparisons.keys() == {anna.comparison, anna.deleted, anna.swept, anna.studied}
+    assert comparisons.keys() == {anna.comparison, anna.deleted, anna.of_done, anna.studied}
     assert comparisons[anna.comparison]["comment"] == HOSTILE
     assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
     assert comparisons[anna.comparison]["deleted_at"] is None
     assert comparisons[anna.deleted]["deleted_at"] is not None
-    sweep, study, hostile = json.loads(found["studies.json"])
+    done, study, hostile = json.loads(found["studies.json"])
     assert (study["id"], study["name"]) == (anna.study, "study annas own")
-    assert (sweep["id"], sweep["plan"]) == (anna.sweep, {"varied": "plan annas own"})
+    assert (done["id"], done["plan"]) == (anna.done, {"y": "plan annas own"})
     assert hostile["plan"] == {"tau": "inf", "kl": None, "x": HOSTILE}
     assert [item["object_id"] for item in json.loads(found["shares.json"])] == [anna.comparison]
     assert all(name in found["README.txt"] for name in FILES - {"README.txt"})

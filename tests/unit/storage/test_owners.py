@@ -51,8 +51,8 @@ class Things:
     vote: str
     deleted: str
     deleted_run: str
-    sweep: str
-    swept: str
+    done: str
+    of_done: str
     study: str
     claim: Claim
     studied: str
@@ -78,16 +78,16 @@ def make(store: RunStore, mark: str) -> Things:
     )
     deleted, deleted_run = saved("deleted")
     store.delete(deleted)
-    sweep = store.new_study(f"sweep {mark}", {"varied": f"plan {mark}"}, 1)
-    worked_off(store, sweep)
-    swept = store.results(sweep)[0].comparison_ids[0]
+    done = store.new_study(f"done {mark}", {"y": f"plan {mark}"}, 1)
+    worked_off(store, done)
+    of_done = store.results(done)[0].comparison_ids[0]
     study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
     worked_off(store, study)
     store.add_judgement(study, 0, 0, swapped=False, judge=f"judge {mark}", choice=Preferred.TIE)
     (result, *_rest) = store.results(study)
     (record,) = store.records(result.run_ids)
     claim = claimed(store, study, f"worker {mark}")
-    made = (comparison, run, vote, deleted, deleted_run, sweep, swept, study)
+    made = (comparison, run, vote, deleted, deleted_run, done, of_done, study)
     studied = (record.comparison_id, record.id)
     return Things((mark, *made, claim.token, *studied), *made, claim, *studied)
 
@@ -102,7 +102,7 @@ def world(lasting_store: RunStore) -> World:
 UNKNOWN: dict[str, tuple[Call, ...]] = {
     "load": (
         lambda s, t: s.load(t.comparison),
-        lambda s, t: s.load(t.swept),
+        lambda s, t: s.load(t.of_done),
         lambda s, t: s.load(t.studied),
     ),
     "records": (lambda s, t: s.records([t.run]), lambda s, t: s.records([t.studied_run])),
@@ -110,7 +110,7 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "delete": (lambda s, t: s.delete(t.comparison),),
     "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
     "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
-    "add_vote": (lambda s, t: s.add_vote(t.swept, left_lane=0, right_lane=1, choice=Choice.TIE),),
+    "add_vote": (lambda s, t: s.add_vote(t.of_done, left_lane=0, right_lane=1, choice=Choice.TIE),),
     "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
     "study": (lambda s, t: s.study(t.study),),
     "study_progress": (lambda s, t: s.study_progress(t.study),),
@@ -127,17 +127,14 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "judgements": (lambda s, t: s.judgements(t.study),),
     "share": (
         lambda s, t: s.share(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.share(Shared.SWEEP, t.sweep),
         lambda s, t: s.share(Shared.STUDY, t.study),
     ),
     "unshare": (
         lambda s, t: s.unshare(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.unshare(Shared.SWEEP, t.sweep),
         lambda s, t: s.unshare(Shared.STUDY, t.study),
     ),
     "shared": (
         lambda s, t: s.shared(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.shared(Shared.SWEEP, t.sweep),
         lambda s, t: s.shared(Shared.STUDY, t.study),
     ),
 }
@@ -155,7 +152,7 @@ LISTS: dict[str, Call] = {
     "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
     "votes": lambda s, _: (s.votes(), s.vote_counts()),
     "vote_counts": lambda s, _: s.vote_counts(),
-    "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
+    "studies": lambda s, _: s.studies(),
     "shares": lambda s, _: s.shares(),
     "counts": lambda s, _: s.counts(),
     "beat": lambda s, t: s.beat(t.claim, 60.0),
@@ -264,13 +261,7 @@ def test_lists_have_ones_own(world: World) -> None:
         seen = repr(LISTS[name](mine, boris))
         assert [mark for mark in boris.marks if mark in seen], name
     counts = mine.counts()
-    assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (
-        3,
-        6,
-        1,
-        1,
-        1,
-    )
+    assert (counts.comparisons, counts.runs, counts.votes, counts.studies) == (3, 6, 1, 2)
     assert (counts.shares, counts.deleted) == (0, 1)
 
 
@@ -280,7 +271,7 @@ def test_export_of_anothers_is_refused_before_anything_is_written(
     world: World, tmp_path: Path, name: str
 ) -> None:
     store, anna, boris, _ = world
-    for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted, *NOWHERE):
+    for foreign in (anna.comparison, anna.of_done, anna.studied, anna.deleted, *NOWHERE):
         stream, asked = io.BytesIO(), [boris.comparison, foreign]
         with pytest.raises(StorageError, match="There is no comparison with the id"):
             write_csv(name, store.of("boris"), stream, asked)

@@ -87,7 +87,7 @@ def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
 def test_everything_is_given(store: RunStore) -> None:
     anna = make(store.of("browser:anna"), "annas own")
     boris = make(store.of("boris"), "boris own")
-    token = store.of("browser:anna").share(Shared.SWEEP, anna.sweep)
+    token = store.of("browser:anna").share(Shared.STUDY, anna.done)
     before = everything_of(store)
     assert store.give("browser:anna", "account:anna") == 4
     after = everything_of(store)
@@ -98,7 +98,7 @@ def test_everything_is_given(store: RunStore) -> None:
         assert sorted(rows, key=repr) == after[name]
     assert set(astuple(store.of("browser:anna").counts())) == {0}
     assert store.of("account:anna").counts().shares == 1
-    assert store.through(token).study(anna.sweep).plan == {"varied": "plan annas own"}
+    assert store.through(token).study(anna.done).plan == {"y": "plan annas own"}
     assert store.of("boris").load(boris.comparison).name == "name boris own"
     assert store.of("boris").give("boris", "account:boris") == 4
     for wrong in ("", "x" * 65):

@@ -68,7 +68,7 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
         (),
     )
     assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert lasting_store.results(study_id) == ()  # the task is not done
+    assert lasting_store.results(study_id) == tuple(open_.values())  # though the task is not done
     lasting_store.finish_task(claim, {1: {"cause": "␛relaxed", "bleu": "nan"}})
     closed = lasting_store.results(study_id)
     assert closed == (open_[0], replace(open_[1], relative={"cause": "␛relaxed", "bleu": "nan"}))
@@ -78,24 +78,21 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    lasting_store.save_result(
-        claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP
-    )
+    lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0)
     relatives = {0: {"same": True}, 1: {"same": False}}
     lasting_store.save_result(
         claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives
     )
     lasting_store.release_task(claim)
-    assert lasting_store.results(claim.study_id) == ()
-    found = lasting_store.results(claim.study_id, unfinished=True)
+    found = lasting_store.results(claim.study_id)
     assert {result.lane: result.relative for result in found} == relatives
     (first,), (second,) = (
         {result.comparison_ids[:1] for result in found},
         {result.comparison_ids[1:] for result in found},
     )
     assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [
-        Source.SWEEP,
-        Source.SWEEP,
+        Source.STUDY,
+        Source.STUDY,
     ]
 
 
@@ -179,7 +176,7 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
             study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
         )
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
-    assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
+    assert [result.task for result in lasting_store.results(study_id)] == [0, 0, 1]
     assert [(one.task, one.lane) for one in lasting_store.judgements(study_id)] == [(0, 1), (1, 1)]
     (rest,) = lasting_store.task_results(study_id, 1).values()
     assert (rest.lane, rest.run_ids, rest.relative) == (1, kept, None)

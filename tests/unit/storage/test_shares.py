@@ -17,7 +17,7 @@ from tests.traces import same
 from tests.unit.storage.test_owners import LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
-OBJECTS = {Shared.COMPARISON: "comparison", Shared.SWEEP: "sweep", Shared.STUDY: "study"}
+OBJECTS = {Shared.COMPARISON: "comparison", Shared.STUDY: "study"}
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
     store, anna, boris = world
     shown = {
         Shared.COMPARISON: anna.comparison,
-        Shared.SWEEP: anna.swept,
         Shared.STUDY: anna.studied,
     }
     for kind, thing in shown.items():
@@ -51,9 +50,8 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
         assert seen.comparisons()["id"].tolist() == [thing]
         assert seen.find(Search()).total == seen.count() == 1
         assert same(seen.load(thing), store.load(thing))
-        lists = (seen.studies(sweeps=True), seen.studies())
-        assert [len(found) for found in lists] == [kind is Shared.SWEEP, kind is Shared.STUDY]
-        for head in (head for found in lists for head in found):
+        assert len(seen.studies()) == (kind is Shared.STUDY)
+        for head in seen.studies():
             for read in (
                 RunStore.study,
                 RunStore.results,
@@ -120,12 +118,7 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         ]
         mine.unshare(kind, thing)
         assert [table for exported in begun for table in exported] == []
-        assert (seen.count(), seen.studies(sweeps=True), seen.studies(), mine.shares()) == (
-            0,
-            (),
-            (),
-            (),
-        )
+        assert (seen.count(), seen.studies(), mine.shares()) == (0, (), ())
         with pytest.raises(StorageError, match="There is no comparison"):
             seen.load(anna.comparison)
         for ended in (before, token):
@@ -150,7 +143,7 @@ def test_link_goes_with_what_it_shows(world: World) -> None:
     store, anna, _ = world
     mine = store.of("anna")
     tokens = [shared_by_anna(world, kind)[0] for kind in Shared]
-    assert len(mine.shares()) == mine.counts().shares == 3
+    assert len(mine.shares()) == mine.counts().shares == len(Shared)
     mine.delete_study(anna.study)
     mine.delete_everything()
     assert everything_of(store)["shares"] == []
@@ -163,7 +156,7 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
     """Nor does what is in it, or anything else, open what a token opens."""
     store = sqlite_world[0]
     tokens = [shared_by_anna(sqlite_world, kind)[0] for kind in Shared]
-    assert len({*tokens}) == 3
+    assert len({*tokens}) == len(Shared)
     assert all(len(token) >= 32 for token in tokens)
     held = repr(everything_of(store))
     for token in tokens:
@@ -190,13 +183,13 @@ def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore
     mine = sqlite_store.of("anna")
     things = make(mine, "annas own")
     mine.annotate(things.comparison, name="")
-    mine.annotate(things.swept, name="a\x00b")
-    for comparison in (things.comparison, things.swept):
+    mine.annotate(things.of_done, name="a\x00b")
+    for comparison in (things.comparison, things.of_done):
         mine.share(Shared.COMPARISON, comparison)
     mine.share(Shared.STUDY, things.study)
-    mine.share(Shared.SWEEP, things.sweep)
+    mine.share(Shared.STUDY, things.done)
     titles = [share.title for share in mine.shares()]
-    assert titles == ["sweep annas own", "study annas own", "a\\u0000b", "prompt of annas own"]
+    assert titles == ["done annas own", "study annas own", "a\\u0000b", "prompt of annas own"]
 
 
 def test_table_takes_no_link_to_two_things(store: RunStore) -> None:

@@ -24,7 +24,7 @@ from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
-from ui.tabs.sweep.form import SweepForm
+from ui.tabs.study.form import StudyForm
 from ui.token_view.whatif import codes
 
 FORM = Form(
@@ -37,11 +37,12 @@ FORM = Form(
     mode="greedy",
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
 )
-SWEEP = SweepForm(
+SWEEP = StudyForm(
+    suite="prompts",
+    problems=None,
     prompts="Once\nTwice",
     pair="bundled",
-    rule="mars",
-    parameter="theta",
+    rules=["mars"],
     values="0.1 0.9",
     temperatures="1",
     ks="3",

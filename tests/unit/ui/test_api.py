@@ -76,10 +76,10 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
     )
 
 
-def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(services: Services) -> None:
+def test_comparisons_of_studies_are_listed_only_on_request(services: Services) -> None:
     single, *batches = (
         services.store.new_comparison(PromptConfig("x"), source=source)
-        for source in (Source.COMPARE, Source.SWEEP, Source.STUDY)
+        for source in (Source.COMPARE, Source.STUDY)
     )
     api = Api(services)
     listed, everything = (

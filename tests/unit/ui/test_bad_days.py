@@ -36,6 +36,7 @@ from tests.unit.ui.places import (
 )
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
+from ui.jobs.admission import unbroken
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
@@ -44,8 +45,8 @@ from ui.public.visitors import Visitor
 from ui.settings.form import Form
 from ui.tabs.compare.frames import Frame, Shown
 from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.sweep.run import SweepFrame
-from ui.tabs.sweep.run import run as run_sweep
+from ui.tabs.study.form import StudyForm
+from ui.tabs.study.running import Progress, started
 from ui.tabs.votes.round import Rounds, write_answers
 
 ENGINE = "mars_core.jobs.perform.burst"  # in its thread
@@ -56,11 +57,16 @@ PUBLIC = Limits(
     new_tokens=64,
     k=8,
     lanes=3,
-    sweep_runs=8,
+    study_runs=8,
     seconds=60,
     waiting=2,
     runs_an_hour=500,
 )
+
+
+def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[Progress]:
+    """A study of the page, as its tab shows it."""
+    return unbroken(started(services, visitor, form), Progress, "study")
 
 
 @pytest.fixture
@@ -102,10 +108,8 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
         Status.CANCELLED,
         StopReason.DEADLINE,
     ) and trace.tokens
-    frames = list(
-        run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor")
-    )
-    assert plain(frames[-1].strip.parts).startswith("The time for one job is up; stopped after ")
+    frames = list(swept(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900)))
+    assert frames[-1].why == "The time for one job is up"
     assert works(place)
 
 
@@ -121,14 +125,14 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
 ) -> None:
-    """In sweeps and votes too, and in the engine's thread."""
+    """In studies and votes too, and in the engine's thread."""
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr(target, failing("secret of the prompt", KeyError))
         told = [last(place)]
         if target == "ui.jobs.driver.Record":
             patch.setattr("evaluation.study.engine.Record", failing("secret", KeyError))
             told += [
-                said(list(run_sweep(place, SWEEP, "v"))[-1]),
+                said(list(swept(place, SWEEP))[-1]),
                 said(list(write_answers(place, Rounds(9), FORM, "v"))[-1]),
             ]
     for (state, words), record in zip(told, caplog.records, strict=True):
@@ -205,7 +209,7 @@ def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
     for kind, frames in enumerate[Iterator[Any]](
         [
             run_comparison(place, FORM, "second"),
-            run_sweep(place, SWEEP, "second"),
+            swept(place, SWEEP, "second"),
             write_answers(place, Rounds(9), FORM, "second"),
         ]
     ):
@@ -260,7 +264,7 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     shown = shown_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
     list(run_one_more(watched, shown, Wish(0, 3, 7), "visitor"))
-    list(run_sweep(watched, replace(SWEEP, values="0.9"), "visitor"))
+    list(swept(watched, replace(SWEEP, values="0.9")))
     list(write_answers(watched, Rounds(9), FORM, "visitor"))
     list(Api(watched).compare(prompt="Once", max_new_tokens=8))
     assert len(seen) == sum(map(len, place.store.comparisons()["status"])) and len(seen) >= 11
@@ -294,16 +298,15 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_sweeps_continuations_and_programs(
+def test_a_public_page_bounds_studies_continuations_and_programs(
     public: Services, spec: PairSpec
 ) -> None:
-    def swept(**change: Any) -> str:
-        frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
-        return plain(frame.strip.parts)
+    def refused(**change: Any) -> str:
+        return plain(list(swept(public, replace(SWEEP, **change)))[-1].strip.parts)
 
-    assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
-    assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
-    assert swept(ks="9").startswith("K is 9") and swept(
+    assert refused(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
+    assert refused(max_new_tokens=65).startswith("max_new_tokens is 65")
+    assert refused(ks="9").startswith("K is 9") and refused(
         pair="custom", own_target="/etc"
     ).startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
@@ -471,13 +474,13 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
     assert written(zero) and len(set(gpu.pids)) == 1
 
 
-def test_continuing_voting_and_sweeping_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
+def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
     *_, shown = [frame.shown for frame in run_comparison(zero, FORM, "visitor") if frame.shown]
     ended = list(run_one_more(zero, shown, Wish(0, 3, 7), "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(zero, Rounds(9), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
-    assert list(run_sweep(zero, SWEEP, "visitor"))[-1].strip.state == "done"
+    assert list(swept(zero, SWEEP))[-1].status is Status.COMPLETED
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 

@@ -108,11 +108,11 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     one = keep(store, "a lantern", rules=("strict",))
     two = keep(store, "a ladder", rules=("strict", "mars"), status=Status.FAILED)
     store.annotate(two, tags=["paper"])
-    three = keep(store, "sweeping", source=Source.SWEEP)
+    three = keep(store, "studying", source=Source.STUDY)
     for view, found in (
         (Address(), {one, two}),
         (Address(source="all"), {one, two, three}),
-        (Address(source="sweep"), {three}),
+        (Address(source="study"), {three}),
         (Address(text="LANTERN"), {one}),
         (Address(rule="mars"), {two}),
         (Address(status="failed"), {two}),

@@ -210,7 +210,7 @@ FULL = Address(
     rule="mars(theta=0.9)",
     target="demo/target",
     status="failed",
-    source="sweep",
+    source="study",
     tag="größer",
     since="2026-01-02",
     until="2026-03-04",
@@ -232,7 +232,6 @@ def test_an_address_comes_back_as_it_was_written() -> None:
             "tab": "../x",
             "comparison": "x" * 32,
             "runs": "1,2,<b>",
-            "sweep": "' or 1",
             "study": "../x",
         },
         {"status": "great", "source": "x"},
@@ -265,12 +264,12 @@ def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_kee
         FULL.sort,
     )
     assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
-    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "sweep", "study"}
+    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "study"}
     assert not any(history_parameters(Address()).values())
 
 
 def test_what_is_named_opens_its_tab() -> None:
-    for name, tab in (("comparison", "history"), ("sweep", "sweep"), ("study", "quality")):
+    for name, tab in (("comparison", "history"), ("study", "quality")):
         assert chosen_tab(read_address({name: ID})) == tab
     assert chosen_tab(read_address({})) == "compare"
     assert chosen_tab(read_address({"tab": "about", "comparison": ID})) == "about"

@@ -41,10 +41,10 @@ from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.filters import filter_choices, narrowed
-from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.quality_tab import QualityTab, chosen_prompt
+from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html
+from ui.tabs.study.tab import QualityTab, chosen_prompt
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ABSENT = "f" * 32
@@ -135,11 +135,11 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
 def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
-    shown = list(csv.reader(io.StringIO("".join(csv_text(measured_table(report))))))
-    published = list(
-        csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines())
-    )
-    assert shown[0] == published[0] and len(shown) == len(published) == 85
+    table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
+    text = (folder / "results" / "bundled-arithmetic.csv").read_text("utf-8")
+    heads, *published = csv.reader(text.splitlines())
+    shown = [[row[head] for head in heads] for row in table]
+    assert len(shown) == len(published) == 84
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
@@ -216,13 +216,13 @@ def test_a_study_that_is_opened_shows_everything(
     changed = view.open(reports, study)
     others = {
         view.sharing,
-        view.listed,
+        view.studies,
         view.resume,
         view.stop,
         *view.pair.lanes,
     }  # depend on who looks
     assert changed.keys() == set(view.outputs) - others
-    assert changed[view.shown[0]] == study and changed[view.timer]["active"] is False
+    assert changed[view.opened[0]] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.filters[0]]["choices"]] == [
         "",
         "gsm8k",
@@ -329,7 +329,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     assert [each.attributes["data-name"] for each in found] == [
         "parameter",
         "tradeoff",
-    ] * 2  # gsm8k and news
+    ] * 3  # gsm8k, news and all
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
         assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
@@ -355,7 +355,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
         "png",
         "svg",
         "csv",
-    ] * 4
+    ] * 6
     # where there is nothing there is no card
     assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
     lanes = report.plan.lanes

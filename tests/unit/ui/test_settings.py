@@ -44,11 +44,8 @@ from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
 from ui.tabs.compare.ask import Ask
-from ui.tabs.study.lists import estimated
-from ui.tabs.study.quality_form import read_study
-from ui.tabs.study.quality_tab import QualityTab
-from ui.tabs.sweep.form import SweepForm, read_sweep
-from ui.tabs.sweep.tab import SweepTab
+from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.tab import QualityTab
 
 pytestmark = pytest.mark.usefixtures("page")
 HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
@@ -197,7 +194,6 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
     panels = [
         (Ask(place).panel, {"lanes": [{}, {"rule": "mars"}]}),
         (QualityTab(place).panel, {}),
-        (SweepTab(place).panel, {}),
     ]
     for panel, values in panels:
         (note,) = notes_of(panel, values)
@@ -209,8 +205,8 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         (note,) = notes_of(panel, values)
         assert "On this pair θ = 0.9 calls 100 % of 2 positions near ties" in note
         assert not waits(panel, values)
-    (sweep,) = notes_of(panels[2][0], {"values": "0.5, 1"})
-    assert sweep.count("On this pair") == 2
+    (study,) = notes_of(panels[1][0], {"values": "0.5, 1"})
+    assert study.count("On this pair") == 2
     for wrong in (None, 2, "x", []):  # what is no θ is said where a run is asked for
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
@@ -235,11 +231,14 @@ def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click
     for theta in (0.9, 0.97):
         after = redrawn(ask, after, changed="other theta", lane=1)
         assert lanes_of(after)[1]["theta"] == theta
-    assert redrawn(study, {"pair": own, "thetas": "0.9"}, changed="pair")["thetas"] == "0.97"
-    assert redrawn(study, {"pair": own, "thetas": "0.97"}, changed="other theta")["thetas"] == "0.9"
-    assert (
-        redrawn(study, {"pair": own, "thetas": "0.8, 0.9"}, changed="pair")["thetas"] == "0.8, 0.9"
-    )
+    first = redrawn(study, {"pair": SPECS[0].key}, changed="seed")
+    assert first["values"] == "0.84, 0.9, 0.96"
+    after = redrawn(study, first | {"pair": own}, changed="pair")
+    assert after["values"] == "0.84, 0.9, 0.96, 0.97"
+    for theta in ("0.9", "0.97"):
+        after = redrawn(study, after, changed="other theta")
+        assert after["values"] == theta
+    assert redrawn(study, first | {"values": "0.8"}, changed="pair")["values"] == "0.8"
     assert (
         redrawn(ask, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"]
         == 0.9
@@ -247,32 +246,38 @@ def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click
     assert not any(reason in note for note in notes_of(ask, {"lanes": mars}))
 
 
-def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> None:
-    panel = SweepTab(place).panel
-    after = redrawn(panel, {"rule": "entropy", "values": "1", "others": "x = 1"}, changed="rule")
-    assert (
-        after["parameter"] == "alpha"
-        and after["values"] != "1"
-        and after["others"].startswith("limit = ")
+def test_a_study_suggests_values_for_the_chosen_parameter(place: Services) -> None:
+    panel = QualityTab(place).panel
+    after = redrawn(
+        panel, {"rules": ["entropy"], "values": "1", "parameter": "theta"}, changed="rules"
     )
-    assert redrawn(panel, after | {"parameter": "limit"}, changed="parameter")["others"].startswith(
-        "alpha = "
-    )
-    assert redrawn(panel, {"rule": "block"}, changed="rule")["values"] == ""
-    form = read_sweep("2 + 2", json.dumps({"values": after}))
-    assert isinstance(form, SweepForm) and form.rule == "entropy" and form.top_k == 0
+    assert after["parameter"] == "alpha" and after["values"] != "1"
+    assert after["others"].startswith("limit = ")
+    again = redrawn(panel, after | {"parameter": "limit"}, changed="parameter")
+    assert again["others"].startswith("alpha = ")
+    assert redrawn(panel, {"rules": ["block"]}, changed="rules")["values"] == ""
+    mixed = redrawn(panel, {"rules": ["mars", "entropy"], "values": "0.5"}, changed="rules")
+    assert (mixed["values"], mixed["others"]) == ("0.5", "alpha = 0.4, limit = 0.95")
+    form = read_study(json.dumps({"values": after}))
+    assert form.rules == ["entropy"] and form.top_k == 0
+    for name, rule in RULES.items():
+        for each in rule.parameters:
+            values = redrawn(panel, {"rules": [name], "parameter": each.name}, changed="parameter")
+            plan = read_study(json.dumps({"values": values})).plan(place.catalog[0])
+            chosen = {lane.rule.parameters.get(each.name) for lane in plan.lanes} - {None}
+            assert len(chosen) >= 2 and each.default in chosen
 
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> None:
     panel = QualityTab(place).panel
-    assert "30 runs" in estimated(place, read_study(panel.value({})))
+    assert "50 runs" in estimated(place, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(place, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
     plan = form.plan(place.catalog[0])
     assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, PROCESSED)
 
 
-@pytest.mark.parametrize("tab", [Ask, SweepTab, QualityTab])
+@pytest.mark.parametrize("tab", [Ask, QualityTab])
 def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
     place: Services, tab: Any
 ) -> None:

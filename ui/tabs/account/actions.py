@@ -148,7 +148,6 @@ def _anything(counts: Counts) -> bool:
         (
             counts.comparisons,
             counts.deleted,
-            counts.sweeps,
             counts.votes,
             counts.studies,
             counts.shares,
@@ -157,12 +156,11 @@ def _anything(counts: Counts) -> bool:
 
 
 def amounts(counts: Counts, *, deleted: bool = False) -> str:
-    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``:
+    """``12 comparisons with 24 runs, 1 study``; what there is none of is left out. ``deleted``:
     those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
     more = (
         (counts.deleted if deleted else 0, "deleted comparison"),
-        (counts.sweeps, "sweep"),
         (counts.votes, "vote"),
     )
     parts = [

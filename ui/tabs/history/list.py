@@ -23,10 +23,9 @@ NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it w
 NOT_FOUND = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
 _SOURCES = [
-    ("", "All but sweeps and studies"),
+    ("", "All but studies"),
     (EVERYTHING, "Everything"),
     ("compare", "Compare"),
-    ("sweep", "Sweeps"),
     ("vote", "Votes"),
     ("study", "Studies"),
     ("server", "Records of servers"),

@@ -15,6 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.commands import study_command
+from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.tables import LIKENESS, Row
 from evaluation.report.files import (
     csv_text,
@@ -26,6 +27,7 @@ from evaluation.report.files import (
     write_report,
 )
 from evaluation.study.result import read_result
+from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
 from storage import RunStore
@@ -120,6 +122,10 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
+        drawing = drawings(charts(changed)[0])["tradeoff"]
+        (panel,) = (each for each in drawing.panels if each.x.name == "TV per token")
+        bounds = ["TV per token ≤" in mark.text for mark in panel.series[0]]
+        assert bounds == [bool(mark) for mark in kinds.values()]
         (prompt,) = parsed(csv_text(prompts_table(changed)))
         assert prompt["tv_kind"] == [*kinds][1]
 
@@ -195,6 +201,14 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
         ["###"],
         plan.name,
     )
+
+
+def test_the_command_has_the_typed_prompts() -> None:
+    suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
+    command = study_command(replace(make_plan(), suites=(suite,)))
+    assert command is not None
+    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:

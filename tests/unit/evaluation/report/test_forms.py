@@ -3,6 +3,8 @@ markup."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -12,6 +14,8 @@ from markdown_it import MarkdownIt
 
 from evaluation.report.document.blocks import Document, Paragraph, Section, Table
 from evaluation.report.document.build import document
+from evaluation.report.document.chart import charts, drawings, front
+from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.values import Outcome, Report
@@ -240,27 +244,55 @@ def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
 
 
 def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
-    names = [f"chart-{number}-{kind}" for number in (1, 2) for kind in ("parameter", "tradeoff")]
+    names = [f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in ("parameter", "tradeoff")]
     assert [picture.name for picture in whole.pictures] == names
+    marks = {
+        "chart-1-parameter": {
+            "Speed-up over none": 16,  # 4 series of 3 θ, and strict
+            "Recovery": 16,
+            "τ": 16,
+            "Relaxed tokens": 16,
+            "Texts equal to strict's": 12,
+            "TV per token": 16,
+        },
+        "chart-1-tradeoff": {"Recovery": 20, "Texts equal to strict's": 16, "TV per token": 20},
+        "chart-3-tradeoff": {"Texts equal to strict's": 16, "TV per token": 20},
+    }
     for picture in whole.pictures:
+        panels = picture.drawing.panels
+        axis = "y" if "parameter" in picture.name else "x"
+        drawn = {getattr(each, axis).name: sum(map(len, each.series)) for each in panels}
+        assert drawn == marks.get(picture.name, drawn)
         written = svg(picture.drawing)
         root = ElementTree.fromstring(written)
-        titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
-        assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
-        assert written.count('stroke-opacity="0.6"') == (8 if "parameter" in picture.name else 0), (
-            "lines"
-        )
-        (level,) = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
-        assert (
-            level == ("H" if "parameter" in picture.name else "V")
-            and written.count(">margin 98 %<") == 1
-        )
+        titles = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert len(titles) == sum(drawn.values())
+        assert all(re.search(r": [^:]+ \S+( %)? \[.*\]$", title) for title in titles)
+        levels = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
+        scored = "Recovery" in drawn
+        assert levels == ["H" if axis == "y" else "V"] * scored
+        assert written.count(">margin 98 %<") == scored
         assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
-        assert all(
-            re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "")
-            for title in titles
-        )
         assert "nan" not in written
+
+
+def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report) -> None:
+    nan = math.nan
+    options = [(3.0, 2.0), (1.0, 1.0), (2.0, 3.0), (nan, 9.0), (2.0, 3.0), (4.0, nan)]
+    assert front(options) == (1, 2, 4)
+    assert front([]) == () and front([(nan, 1.0)]) == ()
+    few = replace(report, measured=tuple(replace(row, runs=4) for row in report.measured))
+    for each, least in ((report, 1), (few, 0)):
+        drawing = drawings(charts(each)[0])["tradeoff"]
+        assert {len(panel.lines[0]) >= least for panel in drawing.panels} == {True}
+        assert any(panel.lines[0] for panel in drawing.panels) == bool(least)
+
+
+def test_ticks_that_would_touch_are_left_out() -> None:
+    values = [0.5 + at / 100 for at in range(50)]
+    ticks = scaled_axis("x", values, 0.1, 0, 380, "{:g}".format, values).ticks
+    assert 5 < len(ticks) < 15
+    assert all(after - before >= 26 for (before, _), (after, _) in itertools.pairwise(ticks))
 
 
 def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:

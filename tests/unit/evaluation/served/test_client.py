@@ -330,9 +330,9 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
     for one, other in (ids, pieces):
         found = first_divergence(one, other)
         assert found is not None and (found.position, found.cause) == (1, Cause.UNKNOWN)
-        assert relative_of([other], [one], None, likeness=False).divergence == 1
+        assert relative_of([other], [one], None).divergence == 1
     texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
-    relative = relative_of([texts[1]], [texts[0]], None, likeness=False)
+    relative = relative_of([texts[1]], [texts[0]], None)
     assert (relative.same, relative.divergence, relative.cause) == (False, None, "unknown")
     assert relative_of([texts[0]], [texts[0]], None, likeness=False).same
 

@@ -100,7 +100,7 @@ def test_unknown_numbers_are_no_numbers() -> None:
     for row in report.measured:
         known = row.lane == 0
         assert math.isfinite(row.tau.value) is known and (
-            known or math.isnan(row.acceptance_rate + row.relaxed_share)
+            known or math.isnan(row.acceptance_rate.value + row.relaxed_share.value)
         )
         assert not math.isfinite(row.tau_ratio.value) or known
         assert math.isfinite(row.tokens_per_s.value) and math.isfinite(row.speedup_strict.value)
@@ -123,8 +123,8 @@ def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
     rows = [row for row in reported(results(**split)).measured if row.lane == 1]
     for row in rows:
         assert (
-            0 < row.acceptance_rate < 1
-            and math.isnan(row.relaxed_share)
+            0 < row.acceptance_rate.value < 1
+            and math.isnan(row.relaxed_share.value)
             and math.isfinite(row.tau.value)
         )
 

@@ -13,6 +13,7 @@ import pytest
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
+from evaluation.suites.typed import split_prompts, typed, typed_suite
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.suites.files import field_file, row, write
 
@@ -25,6 +26,23 @@ def test_arithmetic_asks_the_held_out_problems_and_their_solutions_are_right() -
         assert set(
             scores(suite, item, [f"#### {problem.answer + 1}"], execute_code=False).values()
         ) == {0.0}
+
+
+def test_typed_prompts_are_lines_or_blocks_with_answers() -> None:
+    lines = typed_suite(split_prompts("a\n\n b => 2 \nc => d => 3"))
+    assert [(item.turns, item.references) for item in lines.items] == [
+        (("a",), ()),
+        (("b",), ("2",)),
+        (("c => d",), ("3",)),
+    ]
+    blocks = typed_suite(split_prompts("a\nb\n---\nc\n => 4\n---\n\n"))
+    assert [item.turns for item in blocks.items] == [("a\nb",), ("c",)]
+    for suite in (lines, blocks):
+        assert typed_suite(map(typed, suite.items)) == suite
+    assert lines.metrics == ("answer,none",) and typed_suite(["a"]).metrics == ()
+    for wrong, words in (([], "no prompt"), (["a", "=> 2"], "nothing before => in prompt 2")):
+        with pytest.raises(ValueError, match=words):
+            typed_suite(wrong)
 
 
 def test_stories_want_all_that_is_asked_for() -> None:

@@ -14,9 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from evaluation.study.plan import Models
-from evaluation.study.sweep import Case, Grid, sweep_plan
-from mars_core.types import ModelRef
 from storage import Choice, RunStore, Source
 from tests.serving import serving
 from tests.unit.evaluation.report.studies import stored_study
@@ -25,12 +22,6 @@ from ui.public.visitors import COOKIE, browser_owner
 
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
-PLAN = sweep_plan(
-    Models("bundled", ModelRef("a/b")),
-    (Case(f"{MARK} of a sweep", "1"),),
-    Grid("mars", "theta", (0.9,), (3,)),
-    f"{MARK} sweep",
-)
 
 
 Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
@@ -126,7 +117,6 @@ class Kept:
 
     comparison: str
     runs: tuple[str, ...]
-    sweep: str
     study: str
     round: str  # a comparison that was voted on
     vote: str
@@ -156,10 +146,9 @@ def kept(served: Served) -> Kept:
     vote = store.add_vote(
         round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote"
     )
-    sweep = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
-    return Kept(comparison, runs, sweep, study, round_, vote)
+    return Kept(comparison, runs, study, round_, vote)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
 from ui.tabs.compare import handlers
 
-LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
+LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, study_runs=4, runs_an_hour=None)
 
 
 def paths(routes: Iterable[Any]) -> Iterator[str]:

@@ -30,7 +30,6 @@ from ui.kit.figure import SOURCE
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
 from ui.tabs.study.downloads import FILES as STUDY_FILES
-from ui.tabs.study.downloads import SWEEP_TABLES as SWEEP_FILES
 
 # Every event by the name of its function. A new one is tried below by itself; that it was thought
 # of, only a person can say here.
@@ -62,10 +61,8 @@ EVENTS = frozenset(
         "move",
         "run",
         "read_wish",
-        "more",
         "narrow",
         "new_seed",
-        "open_sweep",
         "press",
         "read",
         "redraw",
@@ -77,9 +74,7 @@ EVENTS = frozenset(
         "search",
         "show",
         "start",
-        "sweep",
         "_draw",
-        "against",
         "show_device",
         "write",
         "on_begin",
@@ -97,7 +92,7 @@ OURS = frozenset(
         "/mine/export.zip",
         "/votes/vote_results.csv",
         f"/{SOURCE}",
-        *(f"/downloads/{name}" for name in (*STUDY_FILES, *SWEEP_FILES)),
+        *(f"/downloads/{name}" for name in STUDY_FILES),
     )
 )
 # gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it
@@ -176,10 +171,9 @@ def everything(store: RunStore, kept: Kept) -> list[Any]:
     stored = [
         mine.load(kept.comparison),
         mine.load(kept.round),
-        mine.study(kept.sweep),
         mine.study(kept.study),
     ]
-    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies(), mine.studies(sweeps=True)]
+    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies()]
     return [*map(repr, (*stored, *listed))]
 
 
@@ -188,14 +182,13 @@ def said_by_components(kept: Kept) -> Iterator[dict[str, Any]]:
     common = {
         "comparison": kept.comparison,
         "runs": ",".join(kept.runs),
-        "sweep": kept.sweep,
         "study": kept.study,
     }
     common |= {"index": 0, "token": 1, "row": 0, "theta": 0.5, "choice": "left", "page": 1}
     common |= {"text": "asks for", "source": "all"}
     for action, id_, run in (
         ("open", kept.comparison, 0),
-        ("choose", kept.sweep, 1),
+        ("choose", kept.study, 1),
         ("undo", kept.study, 0),
     ):
         yield common | {"action": action, "id": id_, "run": kept.runs[run]}
@@ -302,8 +295,6 @@ def routes(kept: Kept) -> Iterator[tuple[str, dict[str, str]]]:
     )
     for name in ALL_FILES:
         yield from ((f"/downloads/{name}", query) for query in named)
-    for name in SWEEP_FILES:
-        yield f"/downloads/{name}", {"sweep": kept.sweep}
     for name in STUDY_FILES:
         yield f"/downloads/{name}", {"study": kept.study}
     yield "/votes/vote_results.csv", {}
@@ -327,9 +318,7 @@ def test_no_download_gives_what_another_visitor_keeps(
     nobody.close()
 
 
-def test_sweeps_and_studies_are_shared_by_links_too(
-    served: Served, stranger: Stranger, kept: Kept
-) -> None:
+def test_studies_are_shared_by_links_too(served: Served, stranger: Stranger, kept: Kept) -> None:
     """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
     token = store.share(Shared.COMPARISON, kept.comparison)
@@ -341,21 +330,18 @@ def test_sweeps_and_studies_are_shared_by_links_too(
     )
     everything_ = stranger.get("/downloads/runs.csv", share=token).text
     assert kept.comparison in everything_ and kept.round not in everything_
-    assert stranger.get("/downloads/sweep.csv", sweep=kept.sweep, share=token).status_code == 404
+    other = stranger.get("/downloads/study-results.csv", study=kept.study, share=token)
+    assert other.status_code == 404
     assert stranger.get("/downloads/votes.csv", share=token).text.count("\n") == 1
     store.unshare(Shared.COMPARISON, kept.comparison)
     ended = stranger.get("/downloads/report.html", comparison=kept.comparison, share=token)
     assert (
         ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
     )
-    for kind, id_, name in (
-        (Shared.SWEEP, kept.sweep, "sweep"),
-        (Shared.STUDY, kept.study, "study-results"),
-    ):
-        query = {str(kind): id_, "share": store.share(kind, id_)}
-        assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 200
-        store.unshare(kind, id_)
-        assert stranger.get(f"/downloads/{name}.csv", **query).status_code == 404
+    query = {"study": kept.study, "share": store.share(Shared.STUDY, kept.study)}
+    assert stranger.get("/downloads/study-results.csv", **query).status_code == 200
+    store.unshare(Shared.STUDY, kept.study)
+    assert stranger.get("/downloads/study-results.csv", **query).status_code == 404
 
 
 def test_the_address_of_a_link_opens_it_to_read_only(
@@ -607,7 +593,7 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
     values, before = defaults(page), served.written
     reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
     queued = {event["id"]: event["queue"] is not False for event in reporting}
-    assert len(queued) > 30
+    assert len(queued) > 20
     stranger.ask(*((event, values[event], 5) for event, queues in queued.items() if queues))
     for event in (event for event, queues in queued.items() if not queues):
         stranger.direct(event, values[event], 5)

@@ -15,7 +15,6 @@ from evaluation.report.document.build import (
     plan_section,
     warning_section,
 )
-from evaluation.report.document.chart import HEADS as CHART_HEADS
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.verdicts import verdict_section
@@ -46,7 +45,7 @@ def first_html(report: Report) -> str:
 def charts_html(report: Report) -> str:
     """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
     shown = [
-        (kind, chart.title, drawing, csv_text([CHART_HEADS, *chart.rows]))
+        (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
