@@ -26,10 +26,10 @@ from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.drafting.eagle3 import Eagle3Drafter
-from mars_core.drafting.model import ModelDrafter
-from mars_core.drafting.ngram import NgramDrafter
+from mars_core.drafting import TextDrafter
+from mars_core.drafting.draft_model import ModelDrafter
 from mars_core.eagle3.cache import HeadCache
+from mars_core.eagle3.drafter import Eagle3Drafter
 from mars_core.engine import engine
 from mars_core.models import Pair
 from mars_core.text.assembly import Assembler
@@ -47,7 +47,7 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name 
     (Assembler, "step", "text and tokens"),
     *(
         (drafter, name, COMMIT if name == "commit" else "drafter, around its passes")
-        for drafter in (ModelDrafter, Eagle3Drafter, NgramDrafter)
+        for drafter in (ModelDrafter, Eagle3Drafter, TextDrafter)
         for name in ("draft", "inputs", "commit")
     ),
 )

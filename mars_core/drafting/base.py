@@ -1,14 +1,22 @@
-"""The Drafter protocol."""
+"""A kind of drafter as a value, and the protocol of a drafter at work. Imports no torch, so that
+menus and options can be made from the table before a model is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from torch import Tensor
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, Sampling
 
-from mars_core.decoder.positions import Start
-from mars_core.verification import Draft
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mars_core.decoder import ModelCache
+    from mars_core.decoder.positions import Start
+    from mars_core.engine.processors import Processor
+    from mars_core.models import Pair
+    from mars_core.verification import Draft
 
 
 class Inputs(NamedTuple):
@@ -47,3 +55,86 @@ class Drafter(Protocol):
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
         text; the others are discarded."""
+
+
+class TextDrafter:
+    """Drafts chains of at most ``k`` tokens from the text itself, without a model: the probability
+    q of every drafted token is 1. This one drafts nothing; others override ``continuation``."""
+
+    computes = False
+
+    def __init__(self, k: int) -> None:
+        self.longest = k
+
+    def begin(self, ids: Sequence[int], features: Tensor | None) -> None:
+        """Forgets the text of the run before."""
+
+    def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        """At most ``limit`` tokens that may follow ``ids``, which since the last call has grown
+        only."""
+        return ()
+
+    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
+        drafted = self.continuation(ids, min(limit, self.longest))
+        return Inputs(len(drafted), 0, [ids[-1], *drafted])
+
+    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
+        from mars_core.verification import certain, chain_draft  # imported here: they load torch
+
+        return chain_draft(numbers, certain(size, numbers.device))
+
+    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+        """Only committed ids are read."""
+
+
+class Parts(NamedTuple):
+    """What a drafter is built from."""
+
+    pair: Pair
+    config: DrafterConfig
+    sampling: Sampling
+    tokens: int  # of the longest text, prompt included
+    target: ModelCache
+    processor: Processor | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterKind:
+    """All that the program knows of one kind of drafter. ``name`` is stored with runs: it never
+    changes. All texts are displayed; ``title`` stands within a sentence."""
+
+    name: str
+    title: str  # what it is: ``n-gram lookup``
+    drafts: str  # what it writes: ``n-gram drafts``
+    summary: str
+    source: str
+    build: Callable[[Parts], Drafter]
+    part: str = (
+        ""  # the model that it needs beside the target: a field of PairSpec, Models and Pair
+    )
+    option: str = ""  # values of --drafter that select it, in words; by default the name
+    modes: tuple[DraftMode, ...] = (DraftMode.GREEDY,)  # the default first; coupled ones need q
+    chains: bool = True  # of K tokens
+    trees: bool = False
+    taps: Callable[[Pair], Sequence[int]] = (
+        lambda _: ()
+    )  # layers of the target whose input it reads
+    context: Callable[[Pair], int | None] = lambda _: None  # the longest text that it can read
+    vllm: str = ""  # its name in vLLM
+
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise TypeError(f"The drafter {self.name} has no builder.")
+
+    def model(self, models: object) -> Any:
+        """The model that it needs, of a pair or of a study; None where there is none."""
+        return getattr(models, self.part) if self.part else None
+
+    def ref(self, pair: Pair) -> ModelRef | None:
+        """The resolved reference of that model."""
+        found: ModelRef | None = getattr(pair, f"{self.part}_ref") if self.part else None
+        return found
+
+    def mode(self, wanted: DraftMode) -> DraftMode:
+        """The mode, or the default where it does not draft in that way."""
+        return wanted if wanted in self.modes else self.modes[0]

@@ -26,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
+from mars_core.drafting import drafter_kind
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
@@ -90,10 +91,9 @@ class Pair:
 
     def limit(self, drafter: DrafterConfig) -> Limit:
         """Of texts with drafts from ``drafter``."""
-        target = Limit(self.context, self.target_ref.name)
-        if drafter.kind != "model" or self.draft_ref is None or self.draft_context is None:
-            return target
-        return min(target, Limit(self.draft_context, self.draft_ref.name))
+        target, kind = Limit(self.context, self.target_ref.name), drafter_kind(drafter.kind)
+        context, ref = kind.context(self), kind.ref(self)
+        return min(target, Limit(context, ref.name)) if context and ref else target
 
     @property
     def exact(self) -> bool:

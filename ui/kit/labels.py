@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evaluation.format import MISSING, displayable
+from mars_core.drafting import DRAFTERS, described
+from mars_core.rules import PLAIN
 from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
@@ -61,6 +63,12 @@ def rule_title(name: str) -> str:
     return _RULES.get(name, name)
 
 
+def drafter_title(kind: str) -> str:
+    """``N-gram lookup``, to stand alone."""
+    title = described(kind).title
+    return title[:1].upper() + title[1:]
+
+
 def parameter_title(name: str) -> str:
     return _PARAMETERS.get(name, name)
 
@@ -93,7 +101,7 @@ def lane_label(config: RunConfig) -> str:
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """The rules of the runs of one comparison with what else sets them apart: drafts of their own,
     a given beginning."""
-    differ = len({config.drafter for config in configs if config.drafter.kind != "none"}) > 1
+    differ = len({config.drafter for config in configs if config.drafter.kind != PLAIN}) > 1
     given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
         ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *own])
@@ -160,18 +168,15 @@ def draft_length(drafter: DrafterConfig) -> str:
     tree = drafter.tree
     if tree:
         return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}"
-    return "" if drafter.kind == "none" else str(drafter.k)
+    return str(drafter.k) if described(drafter.kind).chains else ""
 
 
 def _draft(drafter: DrafterConfig) -> list[str]:
-    shape = draft_length(drafter) if drafter.tree else f"K {drafter.k}"
-    mode = drafter.mode.value
-    kinds = {
-        "model": f"{mode} drafts",
-        "eagle3": f"{mode} EAGLE-3 drafts",
-        "ngram": "n-gram drafts",
-    }
-    return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
+    kind = DRAFTERS.get(drafter.kind)
+    if kind is None or not kind.chains:
+        return []
+    mode = f"{drafter.mode.value} " if len(kind.modes) > 1 else ""
+    return [draft_length(drafter) if drafter.tree else f"K {drafter.k}", mode + kind.drafts]
 
 
 def _machine(config: RunConfig) -> list[str]:

@@ -83,7 +83,7 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
         ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
         ({"rule": "none"}, f"The rule is none and the drafter model; {TOGETHER}"),
-        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
+        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "is sampled; drafter ngram takes greedy"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
         ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),

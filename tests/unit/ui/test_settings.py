@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
@@ -20,7 +21,7 @@ from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, place_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import (
     DEFAULT_RULES,
     Values,
@@ -372,7 +373,7 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
     assert taken("eagle3", "chain") == {"shape", "k", "mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
-    assert offered(None) == list(TITLES)
+    assert offered(None) == list(DRAFTERS)
     assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))

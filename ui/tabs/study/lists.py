@@ -16,8 +16,8 @@ from mars_core.rules import RULES
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import rule_title
+from ui.settings.drafters import taken
 from ui.settings.form import (
-    TREE,
     RunForm,
     read_number,
     read_processors,
@@ -91,8 +91,9 @@ def plan_settings(form: ListsForm) -> dict[str, Any]:
 
 def read_ks(form: ListsForm) -> tuple[int, ...]:
     """Empty for a tree. Raises ValueError."""
-    tree = form.drafter == "eagle3" and form.shape == TREE
-    return () if tree else tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
+    if "k" not in taken(form.drafter, form.shape):
+        return ()
+    return tuple(read_whole(k, "K") for k in numbers(form.ks, "K"))
 
 
 def numbers(text: str, name: str) -> tuple[float, ...]:

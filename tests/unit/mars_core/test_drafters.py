@@ -1,0 +1,83 @@
+"""The table of drafters: whoever needs to know something of a drafter reads it there."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mars_core.drafting
+from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
+from mars_core.models import BUNDLED_PAIR
+from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
+
+ROOT = Path(mars_core.drafting.__file__).parents[2]
+# names in a checkpoint's configuration, and kinds of which q is known
+ELSEWHERE = {"mars_core/eagle3/config.py", "mars_core/types.py"}
+
+
+def test_every_drafter_of_the_folder_is_in_the_table_and_describes_itself() -> None:
+    modules = [
+        import_module(f"mars_core.drafting.{each.name}")
+        for each in pkgutil.iter_modules(mars_core.drafting.__path__)
+    ]
+    declared = {
+        value.name: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, DrafterKind)
+    }
+    assert declared == dict(DRAFTERS) and list(DRAFTERS)[-1] == "none"
+    for name, kind in DRAFTERS.items():
+        assert kind.title and kind.drafts and kind.source and kind.summary.endswith(".")
+        assert drafter_kind(name) is described(name) is kind
+        assert (DraftMode.COUPLED in kind.modes) is (name in WITH_PROBABILITIES)
+        assert DrafterConfig(name).mode is kind.modes[0]
+    assert len({kind.title for kind in DRAFTERS.values()}) == len(DRAFTERS)
+
+
+def test_a_drafter_without_a_builder_raises_where_it_is_declared() -> None:
+    values: dict[str, Any] = {each.name: "" for each in fields(DrafterKind)}
+    with pytest.raises(TypeError, match="drafter x has no builder"):
+        DrafterKind(**values | {"name": "x", "build": None})
+    with pytest.raises(TypeError, match="build"):
+        DrafterKind("x", "x", "x drafts", "X.", "none")  # type: ignore[call-arg]
+
+
+def test_what_is_unknown_is_an_error_for_a_run_and_a_title_in_the_history() -> None:
+    with pytest.raises(ValueError, match=r"'oracle'; it must be one of model, .*none"):
+        drafter_kind("oracle")
+    assert (described("server").title, described("server").chains) == ("server", True)
+
+
+def test_a_pair_offers_the_drafters_whose_models_it_has() -> None:
+    text = [name for name, kind in DRAFTERS.items() if not kind.part]
+    assert offered(None) == list(DRAFTERS)
+    assert offered(replace(BUNDLED_PAIR, draft=None, head=None)) == text
+    assert offered(BUNDLED_PAIR)[0] == "model" and "none" in text
+
+
+def literals(folder: str) -> Iterator[tuple[str, int, str]]:
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield str(path.relative_to(ROOT)), node.lineno, node.value
+
+
+@pytest.mark.parametrize("folder", ["mars_core", "storage", "evaluation", "ui", "hosting"])
+def test_no_other_module_names_a_drafter(folder: str) -> None:
+    """``model`` and ``none`` are words of other things as well."""
+    names = DRAFTERS.keys() - {"model", "none"}
+    assert not [
+        found
+        for found in literals(folder)
+        if found[2] in names
+        and not found[0].startswith("mars_core/drafting/")
+        and found[0] not in ELSEWHERE
+    ]
