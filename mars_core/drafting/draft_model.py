@@ -10,44 +10,30 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Inputs
-from mars_core.engine.processors import Processor
+from mars_core.drafting.base import Inputs, Parts
 from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
-from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter:
-    """``vocabulary``: ids below it are shared with the target; others are never proposed. For texts
-    of at most ``tokens``. ``whole``: every draft of K tokens uses the same operations, whatever was
-    read before."""
+    """Only ids below the pair's ``vocabulary``, which target and draft model share, are proposed.
+    ``whole``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was read
+    before."""
 
     computes = True
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokens: int,
-        k: int,
-        sampling: Sampling,
-        vocabulary: int,
-        processor: Processor | None = None,
-        *,
-        whole: bool = False,
-    ) -> None:
-        self.longest = k
-        self._cache = open_cache(model, CacheSize(tokens, k, whole=whole))
-        self._rows = input_embedding(model).num_embeddings
-        self._sampling, self._vocabulary, self._whole, self._processor = (
-            sampling,
-            vocabulary,
-            whole,
-            processor,
+    def __init__(self, parts: Parts) -> None:
+        pair, self.longest = parts.pair, parts.config.k
+        assert pair.draft is not None, "validated"
+        self._cache = open_cache(
+            pair.draft, CacheSize(parts.tokens, self.longest, whole=pair.graphs)
         )
+        self._rows = input_embedding(pair.draft).num_embeddings
+        self._vocabulary, self._whole = pair.vocabulary, pair.graphs
+        self._sampling, self._processor = parts.sampling, parts.processor
         self._length = 0  # ids that are cached
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from mars_core.drafting.base import Drafter, DrafterKind, Parts
-from mars_core.types import DraftMode, TreeShape
+from mars_core.types import DraftMode
 
 
 def _build(parts: Parts) -> Drafter:
     from mars_core.eagle3.drafter import Eagle3Drafter  # imported here: it loads transformers
 
-    pair, config = parts.pair, parts.config
-    assert pair.head is not None, "validated"
-    shape = config.tree or TreeShape(config.k, config.k, 1)
-    return Eagle3Drafter(
-        pair.head, parts.target.features, shape, parts.sampling, parts.tokens, whole=pair.graphs
-    )
+    return Eagle3Drafter(parts)
 
 
 EAGLE3 = DrafterKind(

@@ -9,16 +9,7 @@ from mars_core.types import DraftMode
 def _build(parts: Parts) -> Drafter:
     from mars_core.drafting.draft_model import ModelDrafter  # imported here: it loads transformers
 
-    assert parts.pair.draft is not None, "validated"
-    return ModelDrafter(
-        parts.pair.draft,
-        parts.tokens,
-        parts.config.k,
-        parts.sampling,
-        parts.pair.vocabulary,
-        parts.processor,
-        whole=parts.pair.graphs,
-    )
+    return ModelDrafter(parts)
 
 
 MODEL = DrafterKind(

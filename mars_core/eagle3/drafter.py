@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mars_core.decoder import CacheSize
 from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Inputs
+from mars_core.drafting.base import Inputs, Parts
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import lowest_argmax, target_distribution
@@ -27,25 +27,20 @@ from mars_core.verification import Draft, chain_draft
 
 
 class Eagle3Drafter:
-    """Reads ``features`` [rows, taps · T], the target's features of its latest pass. ``shape`` with
-    top_k 1 drafts chains. For texts of at most ``tokens``. ``whole``: every draft of full depth
-    uses the same operations, whatever was accepted before."""
+    """Reads ``features`` [rows, taps · T], the target's features of its latest pass. A chain is a
+    tree with top_k 1. ``whole``, with CUDA graphs: every draft of full depth uses the same
+    operations, whatever was accepted before."""
 
     computes = True
 
-    def __init__(
-        self,
-        head: Eagle3Head,
-        features: Tensor,
-        shape: TreeShape,
-        sampling: Sampling,
-        tokens: int,
-        whole: bool = False,
-    ) -> None:
-        self._head, self._features, self._shape, self._whole = head, features, shape, whole
-        self._sampling, self.longest = sampling, shape.depth
+    def __init__(self, parts: Parts) -> None:
+        head, k, whole = parts.pair.head, parts.config.k, parts.pair.graphs
+        assert head is not None, "validated"
+        shape = parts.config.tree or TreeShape(k, k, 1)
+        self._head, self._features, self._shape = head, parts.target.features, shape
+        self._sampling, self._whole, self.longest = parts.sampling, whole, shape.depth
         self._cache = HeadCache(
-            head, CacheSize(tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole)
+            head, CacheSize(parts.tokens, (shape.top_k + 1) * (shape.depth + 1), whole=whole)
         )
         self._length = 0  # entries that are cached
         self._kept: Sequence[int] = ()  # rows of the features whose entries are not cached yet
