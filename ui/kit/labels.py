@@ -6,48 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evaluation.format import MISSING, displayable
+from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
-from mars_core.rules import PLAIN
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
-_RULES = {
-    "none": "Target alone",
-    "server": "Served model",
-    "strict": "Strict",
-    "block": "Block verification",
-    "mars": "MARS",
-    "mars-algorithm1": "MARS, Algorithm 1",
-    "mars-reference": "MARS, reference code",
-    "mars-gap": "MARS, gap",
-    "cascade-token": "Token cascade",
-    "ears": "EARS",
-    "ensemble": "Ensemble",
-    "entropy": "Entropy",
-    "fly": "FLy",
-    "lenience": "Lenience",
-    "threshold": "Threshold",
-    "topk-delta": "Top-k, margin δ",
-    "topk-ratio": "Top-k, ratio ρ",
-    "typical": "Typical acceptance",
-}
-_PARAMETERS = {
-    "theta": "θ",
-    "gap": "g",
-    "epsilon": "ε",
-    "delta": "δ",
-    "ratio": "ρ",
-    "lenience": "ℓ",
-    "tolerance": "τ₀",
-    "alpha": "α",
-    "limit": "t",
-    "weight": "w",
-    "window": "W",
-    "entropy": "h",
-    "n": "N",
-    "single": "θ single",
-    "accumulated": "θ acc",
-}
+_SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
 _STOPS = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
@@ -60,7 +25,8 @@ _STOPS = {
 
 
 def rule_title(name: str) -> str:
-    return _RULES.get(name, name)
+    rule = RULES.get(name)
+    return rule.title if rule else "Served model" if name == SERVER else name
 
 
 def drafter_title(kind: str) -> str:
@@ -70,7 +36,7 @@ def drafter_title(kind: str) -> str:
 
 
 def parameter_title(name: str) -> str:
-    return _PARAMETERS.get(name, name)
+    return _SYMBOLS.get(name, name)
 
 
 def rule_label(stored: str) -> str:

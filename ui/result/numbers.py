@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
 from mars_core.drafting import described
+from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
 from ui.kit.labels import (
     draft_length,
@@ -23,7 +24,7 @@ from ui.kit.labels import (
 )
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
-from ui.token_view.tiles import LOSSLESS, RELAXED_BOUND, lane_check, relaxed_bound
+from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def self_check(traces: Sequence[Trace]) -> Check:
         (check for check in checks if check.state), key=lambda check: check.state != "bad"
     )
     if not stated:
-        titles = " or ".join(map(rule_title, LOSSLESS))
+        titles = " or ".join(rule.title for rule in RULES.values() if rule.lossless)
         return Check(
             "ok", f"No self-check: none of these rules is lossless. Add {titles} to have one."
         )

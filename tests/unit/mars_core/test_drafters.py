@@ -1,10 +1,10 @@
-"""The table of drafters: whoever needs to know something of a drafter reads it there."""
+"""The table of drafters: whoever needs to know something of a drafter or a rule reads it there."""
 
 from __future__ import annotations
 
 import ast
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,11 +15,13 @@ import pytest
 import mars_core.drafting
 from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
 from mars_core.models import BUNDLED_PAIR
+from mars_core.rules import RULES
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
 
 ROOT = Path(mars_core.drafting.__file__).parents[2]
-# names in a checkpoint's configuration, and kinds of which q is known
-ELSEWHERE = {"mars_core/eagle3/config.py", "mars_core/types.py"}
+# a checkpoint's configuration, and the drafters of which q is known
+NAMES_A_DRAFTER = {"mars_core/eagle3/config.py", "mars_core/types.py"}
+PRESETS = {"ui/settings/presets.py", "ui/settings/fields.py"}
 
 
 def test_every_drafter_of_the_folder_is_in_the_table_and_describes_itself() -> None:
@@ -63,21 +65,32 @@ def test_a_pair_offers_the_drafters_whose_models_it_has() -> None:
     assert offered(BUNDLED_PAIR)[0] == "model" and "none" in text
 
 
-def literals(folder: str) -> Iterator[tuple[str, int, str]]:
-    for path in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield str(path.relative_to(ROOT)), node.lineno, node.value
+LITERALS = [
+    (str(path.relative_to(ROOT)), node.value)
+    for folder in ("mars_core", "storage", "evaluation", "ui", "hosting")
+    for path in (ROOT / folder).rglob("*.py")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+]
 
 
-@pytest.mark.parametrize("folder", ["mars_core", "storage", "evaluation", "ui", "hosting"])
-def test_no_other_module_names_a_drafter(folder: str) -> None:
-    """``model`` and ``none`` are words of other things as well."""
-    names = DRAFTERS.keys() - {"model", "none"}
-    assert not [
-        found
-        for found in literals(folder)
-        if found[2] in names
-        and not found[0].startswith("mars_core/drafting/")
-        and found[0] not in ELSEWHERE
-    ]
+@pytest.mark.parametrize(
+    ("names", "words", "home", "elsewhere"),
+    [
+        (DRAFTERS, {"model", "none"}, "mars_core/drafting/", NAMES_A_DRAFTER),
+        (
+            RULES,
+            {"block", "entropy", "mars", "none", "strict", "threshold"},
+            "mars_core/rules/",
+            PRESETS,
+        ),
+    ],
+    ids=["drafters", "rules"],
+)
+def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
+    names: Mapping[str, object], words: set[str], home: str, elsewhere: set[str]
+) -> None:
+    """A new one is its own module, and of a drafter a row. ``words`` mean other things as well."""
+    known = names.keys() - words
+    found = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
+    assert found == elsewhere
