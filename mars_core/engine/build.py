@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
-from mars_core.drafting import DRAFTERS, Parts
+from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine, Verifier
 from mars_core.engine.processors import Processor
 from mars_core.rules import RULES
@@ -43,7 +43,7 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
 
 
 def build(pair: Pair, kind: Kind) -> Engine:
-    drafter = DRAFTERS[kind.drafter.kind]
+    drafter = drafter_kind(kind.drafter.kind)
     target = open_cache(pair.target, kind.cache_size, drafter.taps(pair))
     rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
     chosen, processor = kind.sampling.processors, None
