@@ -12,6 +12,7 @@ from mars_core.drafting.eagle3 import EAGLE3
 from mars_core.drafting.model import MODEL
 from mars_core.drafting.ngram import NGRAM
 from mars_core.drafting.none import NONE
+from mars_core.drafting.suffix import SUFFIX
 from mars_core.types import WITH_PROBABILITIES, DraftMode
 
 DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
@@ -21,6 +22,7 @@ DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
             MODEL,
             EAGLE3,
             NGRAM,
+            SUFFIX,
             NONE,
         )
     }
