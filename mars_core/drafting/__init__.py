@@ -21,8 +21,8 @@ DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
         for each in (  # in the order of menus; a pair's default is the first that it offers
             MODEL,
             EAGLE3,
-            NGRAM,
             SUFFIX,
+            NGRAM,
             NONE,
         )
     }

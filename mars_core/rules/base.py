@@ -154,7 +154,7 @@ class Rule:
     modes: tuple[DraftMode, ...] = tuple(
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
-    needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
+    needs_distribution: bool = False  # the drafter's q; drafts from the text have none
 
     @property
     def lossless(self) -> bool:

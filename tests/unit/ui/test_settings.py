@@ -368,13 +368,13 @@ def test_each_drafter_reads_its_own_fields_and_no_others(
 
 def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
-    assert taken("ngram", "chain") == {"k"}
+    assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k", "mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
     assert offered(None) == list(DRAFTERS)
-    assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
+    assert offered(replace(bundled, draft=None, head=None)) == ["suffix", "ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = (
