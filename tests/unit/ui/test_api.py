@@ -236,7 +236,7 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
         (
             {"drafter": "eagle3"},
-            "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none",
+            "drafter is 'eagle3'; the pair bundled has auto, model, suffix, ngram, none",
         ),
         ({"tree": "many"}, "tree is 'many'"),
         ({"k": "5"}, "k is '5'; it must be a number"),

@@ -457,7 +457,7 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
     switched = parse(ask.switch("What is the capital of France?", bundled)[0])
     assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
         CATALOG[0].key,
-        "ngram",
+        "suffix",
         0,
     )
     assert Ask(place).about("capital", bundled)[1]["visible"] is True
