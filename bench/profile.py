@@ -26,7 +26,7 @@ from bench.common.decoding import DRAFTERS, bundled, complete, config_of, mixed_
 from bench.common.report import Report, Table
 from mars_core.decoder import synchronise
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.drafting import TextDrafter
+from mars_core.drafting import Drafter
 from mars_core.drafting.draft_model import ModelDrafter
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.drafter import Eagle3Drafter
@@ -47,7 +47,7 @@ PARTS: Sequence[tuple[Any, str, str]] = (  # owner and name of a function, name 
     (Assembler, "step", "text and tokens"),
     *(
         (drafter, name, COMMIT if name == "commit" else "drafter, around its passes")
-        for drafter in (ModelDrafter, Eagle3Drafter, TextDrafter)
+        for drafter in (ModelDrafter, Eagle3Drafter, Drafter)
         for name in ("draft", "inputs", "commit")
     ),
 )

@@ -24,7 +24,7 @@ from mars_core.arguments import (
     read_rules,
     read_thinking,
 )
-from mars_core.drafting import DRAFTERS, drafter_kind, offered
+from mars_core.drafting import drafter_kind, offered
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
@@ -336,10 +336,8 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
     tree = _tree(options.tree) if options.tree else None
     if tree and not any(kind.trees for kind in kinds):
-        trees = ", ".join(name for name, kind in DRAFTERS.items() if kind.trees)
-        raise ValueError(
-            f"--tree is given and {trees} is not among the drafters; only {trees} drafts trees."
-        )
+        names = ", ".join(kind.name for kind in kinds)
+        raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
     mode = DraftMode(options.draft_mode)
     return [
         DrafterConfig(kind.name, None, options.k, kind.mode(mode), tree if kind.trees else None)

@@ -78,20 +78,13 @@ DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
         "help": ", ".join(each.option or name for name, each in DRAFTERS.items()),
     },
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
-    "--tree-tokens": {
-        "type": int,
-        "default": _TREE.tokens,
-        "help": f"eagle3: drafted nodes (default {_TREE.tokens})",
-    },
-    "--tree-depth": {
-        "type": int,
-        "default": _TREE.depth,
-        "help": f"eagle3: longest path (default {_TREE.depth})",
-    },
-    "--tree-top-k": {
-        "type": int,
-        "default": _TREE.top_k,
-        "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})",
+    **{
+        f"--tree-{name}": {"type": int, "default": usual, "help": f"{about} (default {usual})"}
+        for name, usual, about in (
+            ("tokens", _TREE.tokens, "eagle3: drafted nodes"),
+            ("depth", _TREE.depth, "eagle3: longest path"),
+            ("top-k", _TREE.top_k, "eagle3: nodes expanded per depth"),
+        )
     },
 }
 RULE_OPTIONS: Options = {

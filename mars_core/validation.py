@@ -4,7 +4,7 @@ range."""
 from __future__ import annotations
 
 from mars_core.decoder import input_embedding
-from mars_core.drafting import DRAFTERS, drafter_kind, offered
+from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
@@ -115,11 +115,7 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
         f"Draft mode is {drafter.mode}; drafter {kind.name} takes {' or '.join(kind.modes)}.",
     )
     if tree is not None:
-        trees = ", ".join(name for name, each in DRAFTERS.items() if each.trees)
-        _require(
-            kind.trees,
-            f"A draft tree is set and the drafter is {kind.name}; only {trees} drafts trees.",
-        )
+        _require(kind.trees, f"A draft tree is set; drafter {kind.name} drafts chains only.")
         for field, (low, high) in TREE_RANGES.items():
             value = getattr(tree, field)
             _require(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from mars_core.drafting.base import Drafter, DrafterKind, Inputs, Parts, TextDrafter
+from mars_core.drafting.base import Drafter, DrafterKind, Parts
 from mars_core.drafting.eagle3 import EAGLE3
 from mars_core.drafting.model import MODEL
 from mars_core.drafting.ngram import NGRAM
@@ -59,9 +59,7 @@ __all__ = [
     "DRAFTERS",
     "Drafter",
     "DrafterKind",
-    "Inputs",
     "Parts",
-    "TextDrafter",
     "described",
     "drafter_kind",
     "offered",

@@ -1,13 +1,13 @@
-"""A kind of drafter as a value, and the protocol of a drafter at work. Imports no torch, so that
+"""A kind of drafter as a value, and a drafter at work. Imports no torch, so that
 menus and options can be made from the table before a model is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, Sampling
+from mars_core.types import DrafterConfig, DraftMode, Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,64 +27,41 @@ class Inputs(NamedTuple):
     numbers: Sequence[int] = ()
 
 
-class Drafter(Protocol):
+class Drafter:
     """One drafter serves one run at a time. ``ids`` is prompt and output so far; the target has not
-    read the last one yet."""
+    read the last one yet. This one drafts nothing. One that needs no model overrides
+    ``continuation``, and its drafts have q = 1; others override the rest."""
 
-    @property
-    def longest(self) -> int:
-        """Maximum number of tokens that it can draft in one step."""
+    computes = False  # whether ``draft`` computes on the device
 
-    @property
-    def computes(self) -> bool:
-        """Whether ``draft`` computes on the device."""
+    def __init__(self, longest: int) -> None:
+        self.longest = longest  # maximum number of tokens that it can draft in one step
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
         """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, taps ·
         T]: the target's."""
 
+    def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        """At most ``limit`` tokens that may follow ``ids``, which within a run only grow."""
+        return ()
+
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         """The inputs for a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
+        drafted = self.continuation(ids, min(limit, self.longest))
+        return Inputs(len(drafted), 0, [ids[-1], *drafted])
 
     def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
         """The draft from ``Inputs`` on the device. With ``noise`` [≥ size, V] for the positions
         from the next one on, tokens are drawn; without it the most likely ones are taken. Uses
         device operations only, whose shapes depend on ``size`` and the number of ``numbers`` only;
         may be called again with the same arguments."""
-
-    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
-        text; the others are discarded."""
-
-
-class TextDrafter:
-    """Drafts chains of at most ``k`` tokens from the text itself, without a model: the probability
-    q of every drafted token is 1. This one drafts nothing; others override ``continuation``."""
-
-    computes = False
-
-    def __init__(self, k: int) -> None:
-        self.longest = k
-
-    def begin(self, ids: Sequence[int], features: Tensor | None) -> None:
-        """Forgets the text of the run before."""
-
-    def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
-        """At most ``limit`` tokens that may follow ``ids``, which since the last call has grown
-        only."""
-        return ()
-
-    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        drafted = self.continuation(ids, min(limit, self.longest))
-        return Inputs(len(drafted), 0, [ids[-1], *drafted])
-
-    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
         return chain_draft(numbers, certain(size, numbers.device))
 
     def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Only committed ids are read."""
+        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
+        text; the others are discarded."""
 
 
 class Parts(NamedTuple):
@@ -119,21 +96,15 @@ class DrafterKind:
     taps: Callable[[Pair], Sequence[int]] = (
         lambda _: ()
     )  # layers of the target whose input it reads
-    context: Callable[[Pair], int | None] = lambda _: None  # the longest text that it can read
     vllm: str = ""  # its name in vLLM
-
-    def __post_init__(self) -> None:
-        if not callable(self.build):
-            raise TypeError(f"The drafter {self.name} has no builder.")
 
     def model(self, models: object) -> Any:
         """The model that it needs, of a pair or of a study; None where there is none."""
         return getattr(models, self.part) if self.part else None
 
-    def ref(self, pair: Pair) -> ModelRef | None:
+    def ref(self, pair: Pair) -> Any:
         """The resolved reference of that model."""
-        found: ModelRef | None = getattr(pair, f"{self.part}_ref") if self.part else None
-        return found
+        return getattr(pair, f"{self.part}_ref") if self.part else None
 
     def mode(self, wanted: DraftMode) -> DraftMode:
         """The mode, or the default where it does not draft in that way."""

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Inputs, Parts
+from mars_core.drafting.base import Drafter, Inputs, Parts
 from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.verification import Draft, chain_draft
 
 
-class ModelDrafter:
+class ModelDrafter(Drafter):
     """Only ids below the pair's ``vocabulary``, which target and draft model share, are proposed.
     ``whole``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was read
     before."""

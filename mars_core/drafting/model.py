@@ -22,6 +22,5 @@ MODEL = DrafterKind(
     part="draft",
     option="Hub id, folder or GGUF file of a draft model",
     modes=tuple(DraftMode),
-    context=lambda pair: pair.draft_context,
     vllm="draft_model",
 )

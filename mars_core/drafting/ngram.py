@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mars_core.drafting.base import DrafterKind, TextDrafter
+from mars_core.drafting.base import Drafter, DrafterKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
 
 
-class NgramDrafter(TextDrafter):
+class NgramDrafter(Drafter):
     """Keeps an index of the last position after each n-gram, updated in constant time per token."""
 
-    def begin(self, ids: Sequence[int], features: Tensor | None) -> None:
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
         self._last: dict[tuple[int, ...], int] = {}
         self._indexed = 0
 

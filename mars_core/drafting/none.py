@@ -1,6 +1,6 @@
 """No drafts: the target decodes alone."""
 
-from mars_core.drafting.base import DrafterKind, TextDrafter
+from mars_core.drafting.base import Drafter, DrafterKind
 from mars_core.rules.base import PLAIN
 
 NONE = DrafterKind(
@@ -9,6 +9,6 @@ NONE = DrafterKind(
     drafts="no drafts",
     summary="The target generates every token itself.",
     source="plain decoding",
-    build=lambda _: TextDrafter(0),
+    build=lambda _: Drafter(0),
     chains=False,
 )

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mars_core.drafting.base import DrafterKind, TextDrafter
+from mars_core.drafting.base import Drafter, DrafterKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,10 +23,10 @@ FACTOR = 5  # α: tokens that are drafted for each token of the match, at most; 
 LEAST = 0.1  # D: a path ends where a smaller share of the occurrences goes on in this way
 
 
-class SuffixDrafter(TextDrafter):
+class SuffixDrafter(Drafter):
     """Updated with every token in time proportional to its earlier occurrences."""
 
-    def begin(self, ids: Sequence[int], features: Tensor | None) -> None:
+    def begin(self, ids: Sequence[int], features: Tensor) -> None:
         self._read = 0
         self._after: dict[int, list[int]] = {}  # positions after each token
         # positions whose preceding tokens end the text as well: how many of them do

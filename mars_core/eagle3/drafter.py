@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mars_core.decoder import CacheSize
 from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Inputs, Parts
+from mars_core.drafting.base import Drafter, Inputs, Parts
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import lowest_argmax, target_distribution
@@ -26,7 +26,7 @@ from mars_core.types import Sampling, TreeShape
 from mars_core.verification import Draft, chain_draft
 
 
-class Eagle3Drafter:
+class Eagle3Drafter(Drafter):
     """Reads ``features`` [rows, taps · T], the target's features of its latest pass. A chain is a
     tree with top_k 1. ``whole``, with CUDA graphs: every draft of full depth uses the same
     operations, whatever was accepted before."""

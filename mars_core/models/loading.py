@@ -91,9 +91,10 @@ class Pair:
 
     def limit(self, drafter: DrafterConfig) -> Limit:
         """Of texts with drafts from ``drafter``."""
-        target, kind = Limit(self.context, self.target_ref.name), drafter_kind(drafter.kind)
-        context, ref = kind.context(self), kind.ref(self)
-        return min(target, Limit(context, ref.name)) if context and ref else target
+        target, draft = Limit(self.context, self.target_ref.name), self.draft_ref
+        if not draft or not self.draft_context or drafter_kind(drafter.kind).ref(self) is not draft:
+            return target
+        return min(target, Limit(self.draft_context, draft.name))
 
     @property
     def exact(self) -> bool:

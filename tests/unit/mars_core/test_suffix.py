@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+import torch
 
 from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixDrafter
 
 
 def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
     drafter = SuffixDrafter(k)
-    drafter.begin((), None)
+    drafter.begin((), torch.empty(0))
     found = drafter.inputs(ids, limit)
     assert found.numbers[0] == ids[-1] and found.size == len(found.numbers) - 1
     return list(found.numbers[1:])
@@ -74,7 +75,7 @@ def test_read_in_pieces_it_is_the_definition(alphabet: int) -> None:
     source = random.Random(alphabet)
     ids, drafter = [source.randrange(alphabet)], SuffixDrafter(7)
     for _ in range(2):  # a second run knows nothing of the first
-        drafter.begin((), None)
+        drafter.begin((), torch.empty(0))
         while len(ids) < 90:
             assert list(drafter.inputs(ids, 99).numbers[1:]) == from_the_definition(ids, 7)
             ids += [source.randrange(alphabet) for _ in range(source.randrange(1, 5))]

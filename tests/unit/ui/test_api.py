@@ -208,7 +208,9 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
     pairs = client.predict(api_name="/pairs")
     assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
     assert pairs[0]["drafters"] == ["model", "suffix", "ngram", "none"]
-    assert pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True
+    assert (
+        pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True
+    )
     listed = client.predict(api_name="/comparisons")
     # gradio_client takes every object with a path for a file to be fetched
     assert not re.search(r'"path":', json.dumps([asked, rules, pairs, listed]))
