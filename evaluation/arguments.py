@@ -20,12 +20,12 @@ from mars_core.arguments import (
     Commands,
     Options,
     add_options,
-    own_drafter,
     read_numbers,
     read_processors,
     read_rules,
     read_thinking,
 )
+from mars_core.drafting import drafter_kind, offered
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
@@ -98,7 +98,7 @@ _PLAN: Options = (
         "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
         "--drafter": {
             "default": "",
-            "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)",
+            "help": f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)",
         },
         "--tree": {
             "default": "",
@@ -333,17 +333,14 @@ def _lanes(
 
 
 def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
-    kinds = _words(options.drafter) or [own_drafter(pair)]
+    kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
     tree = _tree(options.tree) if options.tree else None
-    if tree and "eagle3" not in kinds:
-        raise ValueError(
-            "--tree is given and eagle3 is not among the drafters; only eagle3 drafts trees."
-        )
+    if tree and not any(kind.trees for kind in kinds):
+        names = ", ".join(kind.name for kind in kinds)
+        raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
     mode = DraftMode(options.draft_mode)
-    modes = {"model": mode, "eagle3": DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode}
-    trees = {"eagle3": tree}
     return [
-        DrafterConfig(kind, None, options.k, modes.get(kind, DraftMode.GREEDY), trees.get(kind))
+        DrafterConfig(kind.name, None, options.k, kind.mode(mode), tree if kind.trees else None)
         for kind in kinds
     ]
 

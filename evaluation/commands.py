@@ -10,6 +10,8 @@ from typing import Any
 
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from evaluation.suites.typed import SOURCE, typed
+from mars_core.drafting import described
+from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -88,22 +90,19 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     """The drafter options; None where one K, one tree and one mode cannot express them all."""
     kinds = [drafter.kind for drafter in drafters]
     lengths = {drafter.k for drafter in drafters if not drafter.tree}
-    trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
-    modes, heads = (
-        {drafter.mode for drafter in drafters if drafter.kind == kind}
-        for kind in ("model", "eagle3")
+    trees = {drafter.tree for drafter in drafters if described(drafter.kind).trees}
+    mode = next(
+        (
+            mode
+            for mode in DraftMode
+            if all(described(each.kind).mode(mode) is each.mode for each in drafters)
+        ),
+        None,
     )
-    if (
-        modes
-        and heads
-        and heads != {DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode for mode in modes}
-    ):
-        return None
-    modes = modes or heads
-    if len(set(kinds)) < len(kinds) or max(len(lengths), len(trees), len(modes)) > 1:
+    if mode is None or len(set(kinds)) < len(kinds) or max(len(lengths), len(trees)) > 1:
         return None
     shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
-    others = [mode.value for mode in modes if mode is not DraftMode.COUPLED]
+    others = [mode.value] * (mode is not DraftMode.COUPLED)
     return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": others}
 
 
@@ -233,7 +232,7 @@ def _machine(config: RunConfig) -> Options:
 def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | None:
     """The key of the catalog pair with the run's models, or None."""
     for spec in catalog:
-        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
+        offered = described(config.drafter.kind).model(spec)
         drafter_fits = config.drafter.model is None or _offers(offered, config.drafter.model)
         if _offers(spec.target, config.target) and drafter_fits:
             return spec.key
@@ -251,7 +250,7 @@ def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
 
 def model_args(models: Models, lane: Lane) -> dict[str, Any]:
     """A lane as ``--model_args`` of the model mars."""
-    model = {"model": models.draft, "eagle3": models.head}.get(lane.drafter.kind)
+    model = described(lane.drafter.kind).model(models)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
@@ -276,23 +275,18 @@ def model_name(ref: ModelRef) -> str:
 
 def _drafter(drafter: DrafterConfig, model: str) -> Options:
     """``model``: empty for the pair's own."""
-    kind, tree = drafter.kind, drafter.tree
-    if kind == PLAIN:
+    kind, tree = described(drafter.kind), drafter.tree
+    if kind.name == PLAIN:
         return {}
-    name = (
-        f"eagle3:{model}"
-        if model and kind == "eagle3"
-        else model or ("" if kind == "model" else kind)
-    )
-    found: dict[str, object] = {"drafter": name} if name else {}
-    mode = {} if kind == "ngram" else {"draft_mode": drafter.mode.value}
+    prefix = "" if kind is MODEL else kind.name
+    name = ":".join(filter(None, (prefix, model)))
+    shape: Options = {"chain": True} if kind.trees else {}
     if tree:
-        return (
-            found
-            | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-            | mode
-        )
-    return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k} | mode
+        shape = {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
+    else:
+        shape |= {"k": drafter.k}
+    mode = {"draft_mode": drafter.mode.value} if len(kind.modes) > 1 else {}
+    return ({"drafter": name} if name else {}) | shape | mode
 
 
 def _prompt(given: PromptConfig | Plan) -> Options:

@@ -14,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mars_core.drafting import DRAFTERS, offered
+from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
@@ -32,7 +34,6 @@ from mars_core.types import (
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
@@ -74,23 +75,16 @@ DRAFT_OPTIONS: Options = {
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--drafter": {
-        "help": "Hub id, folder or GGUF file of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"
+        "help": ", ".join(each.option or name for name, each in DRAFTERS.items()),
     },
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
-    "--tree-tokens": {
-        "type": int,
-        "default": _TREE.tokens,
-        "help": f"eagle3: drafted nodes (default {_TREE.tokens})",
-    },
-    "--tree-depth": {
-        "type": int,
-        "default": _TREE.depth,
-        "help": f"eagle3: longest path (default {_TREE.depth})",
-    },
-    "--tree-top-k": {
-        "type": int,
-        "default": _TREE.top_k,
-        "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})",
+    **{
+        f"--tree-{name}": {"type": int, "default": usual, "help": f"{about} (default {usual})"}
+        for name, usual, about in (
+            ("tokens", _TREE.tokens, "eagle3: drafted nodes"),
+            ("depth", _TREE.depth, "eagle3: longest path"),
+            ("top-k", _TREE.top_k, "eagle3: nodes expanded per depth"),
+        )
     },
 }
 RULE_OPTIONS: Options = {
@@ -204,33 +198,29 @@ def find_spec(pair: str, target: str | None, draft: str | None, head: str | None
 def read_spec(options: argparse.Namespace) -> PairSpec:
     """The pair given by PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(options.drafter)
-    draft, head = (path, None) if kind == "model" else (None, path)
-    return find_spec(options.pair, options.target, draft, head)
+    parts = {DRAFTERS[kind].part: path} if kind else {}
+    return find_spec(options.pair, options.target, parts.get("draft"), parts.get("head"))
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
     """The drafter given by DRAFTER_OPTIONS; by default the pair's own."""
-    kind = _drafter(options.drafter)[0] or own_drafter(pair)
+    kind = _drafter(options.drafter)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
     tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
-    tree_wanted = kind == "eagle3" and not options.chain
+    tree_wanted = DRAFTERS[kind].trees and not options.chain
     return DrafterConfig(
         kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None
     )
 
 
-def own_drafter(pair: Pair) -> str:
-    """The default drafter kind of a pair."""
-    return "model" if pair.draft else "eagle3" if pair.head else "ngram"
-
-
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
-    """Kind and model of ``--drafter``; None selects the pair's own."""
-    if option is None or option in _KINDS:
+    """Kind and model of ``--drafter``; None selects the pair's own. A draft model has no prefix."""
+    named = {name: each.part for name, each in DRAFTERS.items() if each is not MODEL}
+    if option is None or option in named:
         return option, None
     kind, _, path = option.partition(":")
-    return (kind, path) if kind == "eagle3" and path else ("model", option)
+    return (kind, path) if named.get(kind) and path else (MODEL.name, option)
 
 
 def read_rules(

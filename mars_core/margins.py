@@ -12,7 +12,6 @@ from typing import NamedTuple
 from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 
-SYMBOLS = {"theta": "θ", "gap": "g"}
 Margins = Sequence[
     tuple[float, float]
 ]  # z₁ and z₂ at some positions: the target's two best logits before warpers
@@ -52,10 +51,8 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
     found = meaning(rule, margins)
     if found is None:
         return ""
-    values = RULES[rule.name].values(rule.parameters)
-    name = next(
-        f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values
-    )
+    threshold = RULES[rule.name].parameters[0]
+    name = f"{threshold.symbol} = {rule.parameters.get(threshold.name, threshold.default):g}"
     median, tenth = (f"{round(each, 3):.2g}" for each in found[2:])
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (

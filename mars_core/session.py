@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from mars_core import __version__
+from mars_core.drafting import drafter_kind
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began, Record
@@ -53,8 +54,8 @@ def run_config(
     seed: int,
 ) -> RunConfig:
     """A RunConfig that names this pair's models, device, dtype and the versions of the
-    libraries."""
-    model = {"model": pair.draft_ref, "eagle3": pair.head_ref}.get(drafter.kind)
+    libraries. Raises ValueError for an unknown drafter."""
+    model = drafter_kind(drafter.kind).ref(pair)
     return RunConfig(
         prompt=prompt,
         target=pair.target_ref,

@@ -103,19 +103,22 @@ class TreeShape:
     top_k: int = 10
 
 
+WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
+
+
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of
+    """Where drafts come from. ``kind``: a name of ``drafting.DRAFTERS``; a chain of
     ``k`` tokens per step, or a tree."""
 
     kind: str = "model"
     model: ModelRef | None = None
     k: int = 5  # of chains
     mode: DraftMode = DraftMode.COUPLED  # GREEDY where the drafter has no probabilities
-    tree: TreeShape | None = None  # eagle3 only
+    tree: TreeShape | None = None
 
     def __post_init__(self) -> None:
-        if self.mode is DraftMode.COUPLED and self.kind not in ("model", "eagle3"):
+        if self.mode is DraftMode.COUPLED and self.kind not in WITH_PROBABILITIES:
             object.__setattr__(self, "mode", DraftMode.GREEDY)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from evaluation.served.answer import text_of
 from evaluation.served.trace import STOPS, ServedStep, ServedToken, served_trace, vllm_steps
 from evaluation.study.plan import SERVER
+from mars_core.drafting import DRAFTERS
 from mars_core.types import (
     UNKNOWN,
     DrafterConfig,
@@ -28,7 +29,7 @@ from mars_core.types import (
 NAN = math.nan
 LARGEST = 2**53  # of a number
 FORMAT = "mars-vllm-1"
-_DRAFTERS = {"draft_model": "model", "eagle3": "eagle3", "ngram": "ngram"}  # vLLM's names → ours
+_DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}
 Row = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
 

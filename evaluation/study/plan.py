@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
+from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.types import (
     DrafterConfig,
-    DraftMode,
     ModelRef,
     Processors,
     PromptConfig,
@@ -65,7 +65,7 @@ class Lane:
         drafter = self.drafter
         if drafter.kind in (PLAIN, SERVER):
             return drafter.kind.removeprefix(PLAIN)
-        tree, plain = drafter.tree, drafter.mode is DraftMode.COUPLED or drafter.kind == "ngram"
+        tree, plain = drafter.tree, drafter.mode is described(drafter.kind).modes[0]
         shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
         return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mars_core.decoder import CacheSize, ModelCache, input_embedding, open_cache
+from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
-from mars_core.drafting.base import Drafter
-from mars_core.drafting.eagle3 import Eagle3Drafter
-from mars_core.drafting.model import ModelDrafter
-from mars_core.drafting.ngram import NgramDrafter
+from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine, Verifier
 from mars_core.engine.processors import Processor
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, Processors, RunConfig, Sampling, TreeShape
+from mars_core.types import DrafterConfig, Processors, RunConfig, Sampling
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -46,24 +43,14 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
 
 
 def build(pair: Pair, kind: Kind) -> Engine:
-    head = pair.head if kind.drafter.kind == "eagle3" else None
-    target = open_cache(pair.target, kind.cache_size, head.config.taps if head else ())
+    drafter = drafter_kind(kind.drafter.kind)
+    target = open_cache(pair.target, kind.cache_size, drafter.taps(pair))
     rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
     chosen, processor = kind.sampling.processors, None
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
     given = dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter, size, processor
-    drafter = _drafter(pair, kind, target, processor)
-    return Engine(Verifier(target, rule, *given), drafter, pair.eos_ids, captures=pair.graphs)
-
-
-def _drafter(pair: Pair, kind: Kind, target: ModelCache, processor: Processor | None) -> Drafter:
-    drafter, tokens, sampling = kind.drafter, kind.cache_size.tokens, kind.sampling
-    if drafter.kind == "eagle3" and pair.head is not None:
-        shape = drafter.tree or TreeShape(drafter.k, drafter.k, 1)
-        return Eagle3Drafter(pair.head, target.features, shape, sampling, tokens, whole=pair.graphs)
-    if drafter.kind == "model" and pair.draft is not None:
-        return ModelDrafter(
-            pair.draft, tokens, drafter.k, sampling, pair.vocabulary, processor, whole=pair.graphs
-        )
-    return NgramDrafter(drafter.k if drafter.kind == "ngram" else 0)  # 0 tokens: plain decoding
+    tokens = kind.cache_size.tokens
+    parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
+    verifier = Verifier(target, rule, *given)
+    return Engine(verifier, drafter.build(parts), pair.eos_ids, captures=pair.graphs)

@@ -26,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
+from mars_core.drafting import drafter_kind
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
@@ -90,10 +91,10 @@ class Pair:
 
     def limit(self, drafter: DrafterConfig) -> Limit:
         """Of texts with drafts from ``drafter``."""
-        target = Limit(self.context, self.target_ref.name)
-        if drafter.kind != "model" or self.draft_ref is None or self.draft_context is None:
+        target, draft = Limit(self.context, self.target_ref.name), self.draft_ref
+        if not draft or not self.draft_context or drafter_kind(drafter.kind).ref(self) is not draft:
             return target
-        return min(target, Limit(self.draft_context, self.draft_ref.name))
+        return min(target, Limit(self.draft_context, draft.name))
 
     @property
     def exact(self) -> bool:

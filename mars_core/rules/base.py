@@ -88,9 +88,10 @@ Room = Callable[[float, Values], float]
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A numeric parameter of a rule, with its closed range. Only whole numbers are valid if
-    ``default`` is an int."""
+    ``default`` is an int. One name has one symbol, whichever rule has it."""
 
     name: str
+    symbol: str
     default: float
     low: float
     high: float
@@ -132,6 +133,7 @@ class Rule:
     − z₂ below which the rule sees a near tie, of rules with a margin threshold."""
 
     name: str
+    title: str
     summary: str
     formula: str
     source: str
@@ -152,12 +154,17 @@ class Rule:
     modes: tuple[DraftMode, ...] = tuple(
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
-    needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
+    needs_distribution: bool = False  # the drafter's q; drafts from the text have none
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the distribution of the text is p, whatever is drafted."""
+        return self.relaxes == 0
 
     def shift_kind(self, chain: bool) -> ShiftKind:
         """Of TV and KL on coupled drafts above temperature 0, chains or trees
         (``verification.coupled``)."""
-        if self.relaxes == 0 or (chain and (self.emits_top1 or self.relaxes == 2)):
+        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2)):
             return ShiftKind.EXACT
         return (
             ShiftKind.BOUND

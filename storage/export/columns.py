@@ -80,7 +80,7 @@ status | text | | completed, cancelled, failed
 stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
 rule | text | | verification rule; none: the target alone
 rule_parameters | JSON | | of the rule, by name
-drafter | text | | none, model, eagle3, ngram or another kind
+drafter | text | | kind of drafter: model, none, another of --drafter, or server
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
 k | int | tokens | drafted per step

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from mars_core import drafting
+from mars_core.drafting import DRAFTERS, DrafterKind
 from mars_core.rules import RULES
+from mars_core.types import DrafterConfig, Sampling
+from tests.live_pairs import config_for, decoded, random_pair
 from tests.traces import make_trace
 from ui.api.values import Values
 from ui.report import page
@@ -62,7 +67,7 @@ def examples(name: str) -> list[dict[str, object]]:
 
 
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = examples("contributing.md")[1]["DRAFTED"]
+    figure = examples("contributing.md")[2]["DRAFTED"]
     assert isinstance(figure, details.Figure)
     assert (
         view.FIGURES is page.FIGURES is details.FIGURES
@@ -77,8 +82,31 @@ def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+def test_the_example_of_a_new_drafter_drafts_and_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repeat = examples("contributing.md")[1]["REPEAT"]
+    assert isinstance(repeat, DrafterKind)
+    monkeypatch.setattr(drafting, "DRAFTERS", {repeat.name: repeat, **DRAFTERS})
+    pair = replace(random_pair(eos=frozenset()), draft=None)
+    assert drafting.offered(pair)[0] == repeat.name
+    traces = [
+        decoded(pair, config_for(pair, DrafterConfig(name), Sampling(1.0)))
+        for name in (repeat.name, "none")
+    ]
+    assert traces[0].token_ids == traces[1].token_ids and traces[0].summary.drafted > 0
+
+
+def test_every_drafter_is_on_the_pages_that_list_them() -> None:
+    for page_, start in (("command-line.md", "| `--drafter` |"), ("api.md", "* `drafter` (")):
+        lines = (DOCS / page_).read_text(encoding="utf-8").splitlines()
+        (line,) = (line for line in lines if line.startswith(start))
+        missing = [name for name in DRAFTERS if f"`{name}`" not in line]
+        assert missing == ["model"] * (page_ == "command-line.md"), page_
+
+
 def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
-    steps = examples("contributing.md")[2]["Steps"]
+    steps = examples("contributing.md")[3]["Steps"]
     assert isinstance(steps, type) and issubclass(steps, Values)
     assert steps.read(id="x", lane=2).model_dump() == {"id": "x", "lane": 2.0}
     with pytest.raises(ValueError, match=r"^lane is 4; it must be a whole number from 0 to 3\.$"):

@@ -12,6 +12,7 @@ from typing import Any
 
 from evaluation.report.values import Interval
 from evaluation.statistics import mean_ratio, paired_ratios
+from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
 from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
@@ -20,7 +21,7 @@ from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
-from ui.settings.drafters import offered, tree_shape
+from ui.settings.drafters import tree_shape
 
 Document = dict[str, Any]
 _PATH = {

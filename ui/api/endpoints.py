@@ -75,7 +75,7 @@ class Api:
             prompt: what the target model shall continue or answer
             rules: rules in order, the first is the baseline, e.g. ["strict", "mars(theta=0.9)"]; "none" is the target alone
             pair: key of a model pair, see /pairs; empty for the first one
-            drafter: where drafts come from: model, eagle3, ngram or none; auto for the pair's first
+            drafter: where drafts come from: one of the pair's drafters, see /pairs; auto for the first
             k: drafted tokens a step, 1 to 64; a draft tree has its own size
             temperature: 0 is greedy
             max_new_tokens: the longest output, in tokens

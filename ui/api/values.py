@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from mars_core.drafting import offered
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import PROCESSORS
 from ui.public.access import parse
-from ui.settings.drafters import offered, tree_shape
-from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
+from ui.settings.drafters import CHAIN, TREE, tree_shape
+from ui.settings.form import MOST_REPEATS, Form, LaneForm, catalog_pair, thinking_word
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call

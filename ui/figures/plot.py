@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from evaluation.format import visible
+from mars_core.rules import RULES
 from mars_core.types import Token, Trace
 from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
 
@@ -201,7 +202,8 @@ class Scale(NamedTuple):
 
 def own_border(trace: Trace, name: str) -> float | None:
     """θ of a run on a scale, if its rule has one there."""
-    given = trace.config.rule.parameters if trace.config.rule.name.startswith("mars") else {}
+    rule = RULES.get(trace.config.rule.name)
+    given = trace.config.rule.parameters if rule and rule.room else {}
     if name == "r":
         return given.get("theta")
     return math.exp(-given["gap"]) if "gap" in given else None

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
+from mars_core.drafting import described
+from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
 from ui.kit.labels import (
     draft_length,
@@ -22,7 +24,7 @@ from ui.kit.labels import (
 )
 from ui.kit.values import Cell, Check, Row, Table
 from ui.settings.form import thinking_word
-from ui.token_view.tiles import LOSSLESS, RELAXED_BOUND, lane_check, relaxed_bound
+from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def self_check(traces: Sequence[Trace]) -> Check:
         (check for check in checks if check.state), key=lambda check: check.state != "bad"
     )
     if not stated:
-        titles = " or ".join(map(rule_title, LOSSLESS))
+        titles = " or ".join(rule.title for rule in RULES.values() if rule.lossless)
         return Check(
             "ok", f"No self-check: none of these rules is lossless. Add {titles} to have one."
         )
@@ -179,12 +181,6 @@ def infinite_note(traces: Sequence[Trace]) -> str:
     return f"∞: {plural(shifted, 'run')} could emit a token that p excludes (temperature 0, top-k or top-p)."
 
 
-_DRAFTERS = {
-    "model": "draft model",
-    "eagle3": "EAGLE-3 head",
-    "ngram": "n-grams of the text",
-    "none": "none",
-}
 Setting = tuple[str, str, Callable[[RunConfig], str]]  # name, help, how it is read
 
 
@@ -212,7 +208,7 @@ SETTINGS: tuple[Setting, ...] = (
     (
         "Drafts from",
         "where drafted tokens come from",
-        lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind),
+        lambda c: described(c.drafter.kind).title,
     ),
     ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),
     (
@@ -223,7 +219,7 @@ SETTINGS: tuple[Setting, ...] = (
     (
         "Draft mode",
         "how the drafter picks its tokens",
-        lambda c: c.drafter.mode.value if c.drafter.kind in ("model", "eagle3") else "",
+        lambda c: c.drafter.mode.value if len(described(c.drafter.kind).modes) > 1 else "",
     ),
     ("Target", "with its revision", lambda c: _model(c.target)),
     ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),

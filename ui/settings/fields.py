@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter, Rule, Siblings
@@ -23,8 +24,8 @@ from mars_core.types import PROCESSORS, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
-from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm
+from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
+from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 
 Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
@@ -133,17 +134,9 @@ class Fields:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter
         is needed."""
         self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds, temperature = (
-            offered(self.spec, none=not lists),
-            self.spec.temperature if self.spec else 1.0,
-        )
-        self.choice(
-            "drafter",
-            "Drafts from",
-            [(TITLES[kind], kind) for kind in kinds],
-            width=150,
-            redraws=True,
-        )
+        kinds, temperature = offered(self.spec), self.spec.temperature if self.spec else 1.0
+        known = choices(kinds[:-1] if lists else kinds)
+        self.choice("drafter", "Drafts from", known, width=150, redraws=True)
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
             self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
@@ -174,7 +167,7 @@ class Fields:
         self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
         self.number("tree_top_k", "Tree top-k", default.top_k)
         drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
-        modes = [mode for mode in DraftMode if drafter == "model" or mode is not DraftMode.SAMPLED]
+        modes = described(drafter).modes
         self.choice(
             "mode",
             "Draft mode",
@@ -231,9 +224,7 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
     own.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
     rule = own.by_name["rule"].value
     if not votes:
-        kinds = [
-            (TITLES[kind], kind) for kind in offered(spec, none=False)
-        ]  # the rule "Target alone" drafts nothing
+        kinds = choices(offered(spec)[:-1])  # the rule "Target alone" drafts nothing
         own.choice(
             "drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True
         )

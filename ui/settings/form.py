@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mars_core.drafting import described, drafter_kind
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -22,13 +23,13 @@ from mars_core.types import (
     TreeShape,
 )
 from ui.kit.labels import parameter_title, parameters_text, rule_title
+from ui.settings.drafters import CHAIN, TREE, TREE_NUMBERS, taken
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
 CUSTOM = "custom"
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
-TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 MOST_REPEATS = 20
@@ -117,11 +118,11 @@ def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
         f"{rule_title(lane.rule)} {own}".strip()
         for lane, own in zip(form.lanes, values, strict=True)
     )
-    k = f", K = {_words(form.k)}"
-    drafts = {"model": f"draft model{k}", "ngram": f"n-grams{k}", "none": "no drafts"}
-    shown = drafts.get(form.drafter, "EAGLE-3 tree" if form.shape == TREE else f"EAGLE-3 chain{k}")
+    kind, fields = described(form.drafter), taken(form.drafter, form.shape)
+    length = ["tree"] if TREE_NUMBERS[0] in fields else [f"K = {_words(form.k)}"] * ("k" in fields)
+    drafts = ", ".join([kind.title if kind.chains else kind.drafts, *length])
     numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
-    return f"Settings:  {lanes}  ·  {pair}  ·  {shown}  ·  {numbers}"
+    return f"Settings:  {lanes}  ·  {pair}  ·  {drafts}  ·  {numbers}"
 
 
 def _words(value: object) -> str:
@@ -246,20 +247,19 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
 def read_drafter(form: DraftForm) -> DrafterConfig:
     """The drafter with its own parameters; fields that it does not take are not read. Raises
     ValueError."""
-    if form.drafter == PLAIN:
+    kind, fields = drafter_kind(form.drafter), taken(form.drafter, form.shape)
+    if kind.name == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
-    mode = DraftMode.GREEDY if form.drafter == "ngram" else form.mode
+    mode = form.mode if "mode" in fields else kind.modes[0]
     if mode not in list(DraftMode):
         raise ValueError(f"The draft mode is {form.mode!r}; it must be {', '.join(DraftMode)}.")
     mode = DraftMode(mode)
-    if form.drafter != "eagle3":
-        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
-    if form.shape not in (TREE, CHAIN):
+    if kind.trees and form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
-    if form.shape == CHAIN:
-        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"), mode=mode)
+    if "k" in fields:
+        return DrafterConfig(kind=kind.name, k=read_whole(form.k, "K"), mode=mode)
     return DrafterConfig(
-        kind="eagle3",
+        kind=kind.name,
         mode=mode,
         tree=TreeShape(
             tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),

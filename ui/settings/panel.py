@@ -55,7 +55,7 @@ THETA = next(each for each in RULES["mars"].parameters if each.name == "theta")
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
-    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, use n-gram drafts or none."
+    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, drafts come from the text itself."
 )
 
 

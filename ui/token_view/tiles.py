@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from evaluation.format import MISSING, bounded, count, duration, number
 from evaluation.statistics import over, wilson
+from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, Outcome, RunConfig, ShiftKind, Step, Trace
-from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 
-LOSSLESS = ("none", "strict", "block")  # rules whose emitted distribution is p, whatever is drafted
 FLOAT_ERROR = 1e-6  # a larger total variation is not rounding
 Tile = tuple[str, str, str, str]  # name, value, unit, help
 
@@ -112,12 +111,12 @@ def _time(seconds: float) -> tuple[str, str]:
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
-    if config.rule.name not in LOSSLESS or not tokens or math.isnan(tv_max):
+    rule = RULES.get(config.rule.name)
+    if rule is None or not rule.lossless or not tokens or math.isnan(tv_max):
         return UNCHECKED
-    title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:
         return Check(
             "bad",
-            f"Self-check failed: {title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
+            f"Self-check failed: {rule.title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
         )
-    return Check("ok", f"Self-check: {title} shifted nothing (largest TV {number(tv_max)}).")
+    return Check("ok", f"Self-check: {rule.title} shifted nothing (largest TV {number(tv_max)}).")

@@ -19,11 +19,7 @@ HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low m
 def samples_drafts(config: RunConfig) -> bool:
     """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy
     one."""
-    return (
-        config.drafter.mode is DraftMode.SAMPLED
-        and config.sampling.temperature > 0
-        and config.drafter.kind == "model"
-    )
+    return config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0
 
 
 def codes(trace: Trace) -> str:

@@ -15,6 +15,7 @@ from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
 from evaluation.suites.item import Suite
+from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
 CHARTS_LEAD = (
@@ -71,15 +72,9 @@ def facts(report: Report) -> tuple[str, ...]:
 
 def _drafters(plan: Plan) -> str:
     """The drafters used by a lane; the pair may have more."""
-    kinds = {lane.drafter.kind for lane in plan.lanes}
-    refs = [
-        ref
-        for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head))
-        if kind in kinds
-    ]
-    names = [ref.name for ref in refs if ref] + (
-        ["n-grams of the text"] if "ngram" in kinds else []
-    )
+    used = {lane.drafter.kind for lane in plan.lanes if lane.drafts}
+    kinds = [kind for name, kind in DRAFTERS.items() if name in used]
+    names = [ref.name if (ref := kind.model(plan.models)) else kind.title for kind in kinds]
     return f", drafts by {' and '.join(names)}" if names else ""
 
 

@@ -178,7 +178,7 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
             ["--rule", "none", "--drafter", "none"],
             "The rule is strict and the drafter none; rule none and drafter none can",
         ),
-        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter ngram or none"),
+        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter suffix, ngram or none"),
         (
             ["--thinking", "on"],
             "thinking is on, but no chat template is used; it must be left at the model's default.",

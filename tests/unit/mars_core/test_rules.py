@@ -202,6 +202,10 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
 
 
+def test_the_lossless_rules_are_those_that_relax_nothing() -> None:
+    assert {name for name, rule in RULES.items() if rule.lossless} == {"none", "strict", "block"}
+
+
 def test_a_new_rule_is_one_short_file_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

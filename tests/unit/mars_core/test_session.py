@@ -83,7 +83,7 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
         ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
         ({"rule": "none"}, f"The rule is none and the drafter model; {TOGETHER}"),
-        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
+        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "is sampled; drafter ngram takes greedy"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
         ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),
@@ -92,8 +92,8 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "seed is"),
         ({"stop": ("",)}, "stop string is empty"),
-        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
-        ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
+        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, suffix, ngram or none"),
+        ({"tree": TreeShape()}, "tree is set; drafter model drafts chains only"),
         (
             {"rule": "ensemble", "kind": "ngram"},
             "needs the drafter's probabilities; drafter ngram has none",
@@ -129,7 +129,9 @@ def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> 
 
 def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
     alone = replace(pair, draft=None)
-    with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
+    with pytest.raises(
+        ValueError, match="has no draft model; choose drafter suffix, ngram or none"
+    ):
         Session(alone).start(config_for(alone))
 
 

@@ -207,8 +207,10 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
     assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["coupled", "greedy"]
     pairs = client.predict(api_name="/pairs")
     assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
-    assert pairs[0]["drafters"] == ["model", "ngram", "none"]
-    assert pairs[1]["drafters"] == ["eagle3", "ngram", "none"] and pairs[0]["fits"] is True
+    assert pairs[0]["drafters"] == ["model", "suffix", "ngram", "none"]
+    assert (
+        pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True
+    )
     listed = client.predict(api_name="/comparisons")
     # gradio_client takes every object with a path for a file to be fetched
     assert not re.search(r'"path":', json.dumps([asked, rules, pairs, listed]))
@@ -236,7 +238,7 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
         (
             {"drafter": "eagle3"},
-            "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none",
+            "drafter is 'eagle3'; the pair bundled has auto, model, suffix, ngram, none",
         ),
         ({"tree": "many"}, "tree is 'many'"),
         ({"k": "5"}, "k is '5'; it must be a number"),

@@ -561,7 +561,7 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     )
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
-    assert (row["source"], row["settings"]) == ("server", ("server, K 5", "T –", "seed –"))
+    assert (row["source"], row["settings"]) == ("server", ("Server, K 5", "T –", "seed –"))
 
 
 def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
@@ -573,7 +573,7 @@ def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
     assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
-    assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")
+    assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
@@ -20,7 +21,7 @@ from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, place_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import (
     DEFAULT_RULES,
     Values,
@@ -372,13 +373,13 @@ def test_each_drafter_reads_its_own_fields_and_no_others(
 
 def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
-    assert taken("ngram", "chain") == {"k"}
+    assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k", "mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
-    assert offered(None) == list(TITLES)
-    assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
+    assert offered(None) == list(DRAFTERS)
+    assert offered(replace(bundled, draft=None, head=None)) == ["suffix", "ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = (
@@ -396,12 +397,11 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
             note.one("code").text == " ".join(rule.formula.split())
             and rule.source in note.one("small").text
         )
-        assert all(
-            parameter_title(parameter.name) != parameter.name for parameter in rule.parameters
-        )
+        for each in rule.parameters:  # a symbol that another rule gives the same name would win
+            assert parameter_title(each.name) == each.symbol != each.name
     assert len({rule_title(name) for name in RULES}) == len(RULES)
     assert set(DEFAULT_RULES) <= set(RULES)
-    assert [step_of(Parameter("n", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
+    assert [step_of(Parameter("n", "N", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
 
 
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
@@ -462,7 +462,7 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
     switched = parse(ask.switch("What is the capital of France?", bundled)[0])
     assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
         CATALOG[0].key,
-        "ngram",
+        "suffix",
         0,
     )
     assert Ask(place).about("capital", bundled)[1]["visible"] is True

@@ -14,9 +14,8 @@ from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import rule_label, setting
+from ui.kit.labels import drafter_title, rule_label, setting
 from ui.kit.panel import render
-from ui.settings.drafters import TITLES
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
@@ -111,7 +110,7 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
 def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
     """What the runs were made with, each value once: drafters, temperature, seed."""
     drafts = [
-        f"{TITLES.get(kind, kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
+        f"{drafter_title(kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
         for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
         if kind != PLAIN
     ]

@@ -19,9 +19,9 @@ from mars_core.types import DrafterConfig, RuleConfig
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
+from ui.settings.drafters import taken
 from ui.settings.fields import Fields, Values, default_theta, parse, read, suggestion
 from ui.settings.form import (
-    TREE,
     RunForm,
     read_drafter,
     read_number,
@@ -109,8 +109,9 @@ class StudyForm(RunForm):
 
     def _ks(self) -> tuple[int, ...]:
         """Empty for a tree."""
-        tree = self.drafter == "eagle3" and self.shape == TREE
-        return () if tree else tuple(read_whole(k, "K") for k in numbers(self.ks, "K"))
+        if "k" not in taken(self.drafter, self.shape):
+            return ()
+        return tuple(read_whole(k, "K") for k in numbers(self.ks, "K"))
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items

@@ -161,7 +161,7 @@ def test_a_plan_may_be_made_first_and_run_later(
             "No rule of none, strict, mars has a parameter mars.colour; there are: mars",
         ),
         (["--set", "theta"], "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
-        (["--tree", "9/3/2"], "--tree is given and eagle3 is not among the drafters"),
+        (["--tree", "9/3/2"], "--tree is given; drafter model drafts chains only"),
         (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
         (["--drafter", "eagle3"], "has no EAGLE-3 head"),
         (["--suite", "nowhere.jsonl"], "nowhere.jsonl"),
