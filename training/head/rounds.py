@@ -30,6 +30,8 @@ from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
 
 log = logging.getLogger("training.head")
 _CURVE = "curve.jsonl"
+GPU_CELLS = 393_216  # of Synthesis: a step of 1,024 rows takes as long as one of 128
+GPU_BATCH = 4_096  # of Learning: what two processes of a CPU learn from in an update
 _DECAYING = 0.3  # last share of the tokens, in which the rate falls to 0
 
 
@@ -74,9 +76,12 @@ class Progress:
 
 class Training:
     def __init__(
-        self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()
+        self, options: argparse.Namespace, place: Place, texts: Synthesis | None = None
     ) -> None:
-        self._options, self._place, self._how = options, place, Learning()
+        self._options, self._place = options, place
+        self._how = Learning() if place.device.type == "cpu" else Learning(batch=GPU_BATCH)
+        if texts is None:
+            texts = Synthesis() if place.device.type == "cpu" else Synthesis(cells=GPU_CELLS)
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._taps = default_taps(self._target.config.num_hidden_layers)
