@@ -259,11 +259,11 @@ def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> Pai
     """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
     if models.key == SERVER:
         raise ValueError("This study runs on a server; continue it with: mars eval resume")
-    found = next((spec for spec in catalog if spec.key == models.key), None)
+    known = next((spec for spec in catalog if spec.key == models.key), None)
     target, draft, head = (
         ref and model_name(ref) for ref in (models.target, models.draft, models.head)
     )
-    return found or custom_pair(target or "", draft, head)
+    return known or custom_pair(target or "", draft, head)
 
 
 def model_name(ref: ModelRef) -> str:
@@ -310,7 +310,7 @@ def _listed(values: Iterable[float]) -> str:
 def _words(options: Options) -> list[str]:
     """``--name=value``: once for each value of a list, without one for a switch that is on; None
     and False are left out."""
-    found = []
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         values = (
@@ -320,5 +320,5 @@ def _words(options: Options) -> list[str]:
             if value is None or value is False
             else [value]
         )
-        found += [option if each is True else f"{option}={each}" for each in values]
-    return found
+        words += [option if each is True else f"{option}={each}" for each in values]
+    return words

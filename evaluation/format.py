@@ -105,12 +105,12 @@ def parameters(size: int) -> str:
 
 def _scaled(size: float, units: tuple[str, str, str]) -> str:
     """In the unit of 1e9, 1e6 or 1e3; empty below."""
-    found = (
+    texts = (
         f"{number(size / scale)} {unit}"
         for unit, scale in zip(units, (1e9, 1e6, 1e3), strict=True)
         if size >= 0.9995 * scale
     )
-    return next(found, "")
+    return next(texts, "")
 
 
 def plural(amount: int, noun: str) -> str:

@@ -136,15 +136,15 @@ def expected_tokens(rates: Sequence[float]) -> float:
 
 def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, ...]:
     """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
-    deepest, found = len(run.rates), list[Planned]()
+    deepest, plans = len(run.rates), list[Planned]()
     if run.sizes:
         for size, kept in run.sizes:
-            found.append(Planned(size, 1 + kept, _speedup(1 + kept, deepest, size, costs), False))
+            plans.append(Planned(size, 1 + kept, _speedup(1 + kept, deepest, size, costs), False))
     else:
         for k in range(1, most + 1):
             tokens = expected_tokens([*run.rates[:k], *[run.beyond] * (k - deepest)])
-            found.append(Planned(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
-    return tuple(found)
+            plans.append(Planned(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
+    return tuple(plans)
 
 
 def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:

@@ -128,7 +128,7 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     prompts = len(columns)
     generator = np.random.default_rng(seed)
     rows = max(1, BLOCK // max(1, prompts))
-    found = []
+    totals = []
     for size in (min(rows, resamples - start) for start in range(0, resamples, rows)):
         sample = (
             generator.integers(prompts, size=(size, prompts)) + prompts * np.arange(size)[:, None]
@@ -136,8 +136,8 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
         drawn = np.bincount(
             sample.ravel(), minlength=size * prompts
         )  # how often each prompt is drawn
-        found.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
-    return np.concatenate(found)
+        totals.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
+    return np.concatenate(totals)
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
@@ -146,14 +146,14 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
     Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples
     without a value (0 / 0) are left out; the ends are nan for fewer than 2 prompts.
     """
-    found = []
+    intervals = []
     for value, row in zip(map(float, values), resampled, strict=True):
         finite, interval = row[np.isfinite(row)], Interval(value)
         if prompts > 1 and finite.size and math.isfinite(value):
             tail = tail_level(prompts)
             interval = Interval(value, *map(float, np.quantile(finite, (tail, 1 - tail))))
-        found.append(interval)
-    return tuple(found)
+        intervals.append(interval)
+    return tuple(intervals)
 
 
 @cache
@@ -265,8 +265,8 @@ def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: i
     totals = cells.sum(0)
 
     def statistic(labels: NDArray[Any]) -> Array:
-        found = labels.astype(np.float32) @ cells
-        total: Array = (xlogy(found, found) + xlogy(totals - found, totals - found)).sum(
+        counts = labels.astype(np.float32) @ cells
+        total: Array = (xlogy(counts, counts) + xlogy(totals - counts, totals - counts)).sum(
             1, dtype=np.float64
         )
         return total

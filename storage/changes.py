@@ -86,16 +86,16 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
     """
     noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
     with store.read() as connection:
-        found = connection.exec_driver_sql(
+        record = connection.exec_driver_sql(
             f"SELECT max(seq), count(*) FROM ({noted})", (most,)
         ).one()
         runs = connection.exec_driver_sql(
             "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
             "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?",
-            (found[0],),
+            (record[0],),
         )
         changes = Changes(
-            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0]
+            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=record[1], last=record[0]
         )
     if not changes.rows:
         return None

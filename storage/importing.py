@@ -92,14 +92,14 @@ def _is_export(path: Path) -> bool:
 def _add_records(store: RunStore, records: Sequence[Record]) -> int:
     """The number of new runs."""
     with store._write("The records were not imported") as connection:
-        found = {
+        unread = {
             sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record
             for record in records
         }
-        for id_ in [*found]:
+        for id_ in [*unread]:
             if connection.execute(select(Run.id).where(Run.id == id_)).first():
-                del found[id_]
-        for id_, record in found.items():
+                del unread[id_]
+        for id_, record in unread.items():
             created = record.created_at or datetime.now(UTC)
             about = {
                 "id": id_,
@@ -112,7 +112,7 @@ def _add_records(store: RunStore, records: Sequence[Record]) -> int:
             new = new_run(record.trace, 0, 0)
             own = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
             add_run(connection, id_, own)
-    return len(found)
+    return len(unread)
 
 
 def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
@@ -167,9 +167,9 @@ def _files(
                         shutil.disk_usage(folder).free // 2,
                     )
                     if members[0].file_size > MAX_JSON or size > most:
-                        found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
+                        sizes = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
                         raise ValueError(
-                            f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read"
+                            f"it has {sizes}; at most {MAX_JSON:,}, and half of the free disk, are read"
                         )
                     for each in members[1:]:
                         member = Path(archive.extract(each, folder / str(number)))
@@ -221,8 +221,8 @@ class _Rows:
     def of(self, run_id: str) -> list[dict[str, Any]]:
         file, groups = self._at.get(run_id, (None, ()))
         tables = (self._read(file, group) for group in groups)
-        found = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
-        return [mapped(row, decode) for table in found for row in table.to_pylist()]
+        filtered = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
+        return [mapped(row, decode) for table in filtered for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:

@@ -161,13 +161,13 @@ def _check(path: Path) -> None:
             connection.execute("PRAGMA ignore_check_constraints = ON")
             connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             try:
-                found = [row[0] for row in connection.execute("PRAGMA quick_check")]
+                lines = [row[0] for row in connection.execute("PRAGMA quick_check")]
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     return
                 raise
-        if found := [line for line in found if line != "ok" and not line.startswith(_OF_A_ROW)]:
-            damage = sqlite3.DatabaseError(found[0].splitlines()[-1][:200])
+        if lines := [line for line in lines if line != "ok" and not line.startswith(_OF_A_ROW)]:
+            damage = sqlite3.DatabaseError(lines[0].splitlines()[-1][:200])
             damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damage
 

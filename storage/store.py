@@ -162,11 +162,11 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(
                 StudyTask.study_id == study_id
             )
-            found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
+            rows = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
+            remove(connection, [id_ for row in rows for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)
-            connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
-            if len(found) < TASKS_A_WRITE:
+            connection.execute(statement.where(StudyTask.task.in_([row.task for row in rows])))
+            if len(rows) < TASKS_A_WRITE:
                 connection.execute(delete(Study).where(Study.id == study_id))
             return 1
 

@@ -101,7 +101,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         )
         seen: Counter[int] = Counter()
         answers: dict[int, str] = {}  # the latest of each request
-        found: list[str] = []
+        texts: list[str] = []
         for request in requests:
             number = seen[id(request)]
             seen[id(request)] += 1
@@ -109,12 +109,12 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 number < request.repeats
             ):  # lm-eval pads the requests so that all processes have equally many
                 answers[id(request)] = self._answer(request, number)
-            found.append(answers[id(request)])
+            texts.append(answers[id(request)])
             bar.update(1)
         bar.close()
         rows = self.gather_object(self._file.rows)
         self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
-        return found
+        return texts
 
     def _join(self, device: str) -> str:
         """Joins the launched processes, if there are several. The device of this process:
@@ -228,8 +228,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     @property
     def eot_token_id(self) -> int | None:
-        found: int | None = self.tokenizer.eos_token_id
-        return found
+        token: int | None = self.tokenizer.eos_token_id
+        return token
 
     @property
     def max_length(self) -> int:

@@ -196,11 +196,11 @@ def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], 
     """As ``generate`` takes them. Raises ValueError for something else."""
     pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
     try:
-        found = [
+        biases = [
             *((ids, float(bias)) for ids, bias in pairs),
             *((ids, -math.inf) for ids in bad_words_ids),
         ]
-        return tuple((str(list(map(int, ids))), bias) for ids, bias in found)
+        return tuple((str(list(map(int, ids))), bias) for ids, bias in biases)
     except TypeError:
         raise ValueError(
             "sequence_bias is a list of pairs [ids, bias] and bad_words_ids one of lists of ids."

@@ -59,10 +59,10 @@ def read_settings(
     """
     if not (key := environment.get(KEY, "").strip()):
         return None
-    found = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
-    if empty := [name for name, value in found.items() if not value]:
+    settings = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
+    if empty := [name for name, value in settings.items() if not value]:
         raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
-    return Settings(found[URL], found[MODEL], key)
+    return Settings(settings[URL], settings[MODEL], key)
 
 
 class Endpoint(Client):
@@ -198,12 +198,12 @@ def question(
 
 def preferred(answer: str, *, swapped: bool) -> Preferred | None:
     """The answer preferred by the last verdict in a text; None without a verdict."""
-    found = _VERDICT.findall(answer)
-    if not found:
+    verdicts = _VERDICT.findall(answer)
+    if not verdicts:
         return None
-    if found[-1] == "C":
+    if verdicts[-1] == "C":
         return Preferred.TIE
-    return Preferred.RULE if (found[-1] == "A") is not swapped else Preferred.BASELINE
+    return Preferred.RULE if (verdicts[-1] == "A") is not swapped else Preferred.BASELINE
 
 
 def _conversation(item: Item, answers: Sequence[str]) -> str:

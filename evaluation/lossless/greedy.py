@@ -128,10 +128,10 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
         "prompt": [*answer.prompt_ids, *answer.token_ids],
         "max_tokens": 1,
     }
-    found = judge.post(
+    response = judge.post(
         COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=()
     )
-    logprobs, rows = found["choices"][0]["logprobs"], []
+    logprobs, rows = response["choices"][0]["logprobs"], []
     for at in range(start, end):
         best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
         gap = float(top) - float(logprobs["token_logprobs"][at])
@@ -141,13 +141,13 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     return worst if worst.gap > 0 else None
 
 
-def _finding(title: str, found: Sequence[Difference | None], tie: float) -> Finding:
-    differences = [each for each in found if each is not None]
+def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> Finding:
+    differences = [each for each in compared if each is not None]
     real = [each for each in differences if not each.gap <= tie]
-    count = f"{plural(len(real or differences), 'answer')} of {len(found)}"
+    count = f"{plural(len(real or differences), 'answer')} of {len(compared)}"
     if not differences:
         return Finding(
-            title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree."
+            title, Verdict.LOSSLESS, f"All {len(compared)} answers of up to {TOKENS} tokens agree."
         )
     known = [each for each in real or differences if not math.isnan(each.gap)]
     shown = (known or real)[0]

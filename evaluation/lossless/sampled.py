@@ -69,10 +69,10 @@ def sampled_findings(
     reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
     findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
     if known:
-        found = _finding(
+        finding = _finding(
             title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known)
         )
-        findings = [replace(found, reason=f"{found.reason} {reason}") if left_out else found]
+        findings = [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
     if reference:
         title = "Temperature 1, against the other server"
         findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
@@ -153,13 +153,13 @@ def _same(
         _numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2)
     )
     parts = [slice(start, start + each) for start in range(0, len(rows), each)]
-    found = [
+    tests = [
         same_p(
             _numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed
         )
         for part in parts
     ]
-    return [*found, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
+    return [*tests, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
 
 
 def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:

@@ -44,9 +44,9 @@ class Finding:
 def overall(findings: Sequence[Finding]) -> Verdict:
     """The worst verdict of any check; not known if none was possible. Checks that were not tested
     do not count."""
-    found = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
+    verdicts = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
     order = (Verdict.NOT_LOSSLESS, Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
-    return next((verdict for verdict in order if verdict in found), Verdict.NOT_KNOWN)
+    return next((verdict for verdict in order if verdict in verdicts), Verdict.NOT_KNOWN)
 
 
 def ask(

@@ -146,17 +146,17 @@ def read_answer(row: Row) -> Read:
     text = text_of(choice)
     if "meta_info" in choice:
         return read_sglang({**row, **choice, "text": text})
-    found = (row.get("metrics") or {}).get("speculative_decoding")
-    counts = found and Counts(
-        whole(found["num_spec_steps"]),
-        whole(found["num_draft_tokens"]),
-        whole(found["num_accepted_draft_tokens"]),
-        ids_of(found["acceptance_histogram"]),
+    spec = (row.get("metrics") or {}).get("speculative_decoding")
+    counts = spec and Counts(
+        whole(spec["num_spec_steps"]),
+        whole(spec["num_draft_tokens"]),
+        whole(spec["num_accepted_draft_tokens"]),
+        ids_of(spec["acceptance_histogram"]),
         "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
     )
-    server, usage = "vLLM" if found else "a server", row.get("usage") or {}
+    server, usage = "vLLM" if spec else "a server", row.get("usage") or {}
     config = config_of(
-        row.get("model", ""), server, k=whole(found["num_spec_tokens"]) if found else 0
+        row.get("model", ""), server, k=whole(spec["num_spec_tokens"]) if spec else 0
     )
     trace = _run(
         config,
@@ -164,7 +164,7 @@ def read_answer(row: Row) -> Read:
         ids_of(choice.get("token_ids") or ()),
         str(choice["finish_reason"]),
         counts,
-        detail=found,
+        detail=spec,
         new_tokens=usage.get("completion_tokens"),
         prompt_tokens=usage.get("prompt_tokens"),
         prompt_ids=choice.get("prompt_token_ids"),
@@ -175,12 +175,12 @@ def read_answer(row: Row) -> Read:
 
 def read_sglang(row: Row) -> Read:
     """An answer of SGLang. Its names for the counts have changed twice."""
-    found = row["meta_info"]
+    meta = row["meta_info"]
 
     def first(*names: str) -> Any:
-        return next((found[name] for name in names if found.get(name) is not None), None)
+        return next((meta[name] for name in names if meta.get(name) is not None), None)
 
-    passes = found.get("spec_verify_ct")
+    passes = meta.get("spec_verify_ct")
     kept = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
     drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
     counts = None
@@ -189,7 +189,7 @@ def read_sglang(row: Row) -> Read:
         counts = Counts(
             whole(passes), whole(drafted), whole(kept), histogram, "all tokens / passes, as ours"
         )
-    reason = found.get("finish_reason")
+    reason = meta.get("finish_reason")
     trace = _run(
         config_of(
             row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0
@@ -198,9 +198,9 @@ def read_sglang(row: Row) -> Read:
         ids_of(row.get("output_ids") or ()),
         str(reason["type"] if isinstance(reason, dict) else reason),
         counts,
-        new_tokens=found.get("completion_tokens"),
-        prompt_tokens=found.get("prompt_tokens"),
-        wall_s=number(found.get("e2e_latency")),
+        new_tokens=meta.get("completion_tokens"),
+        prompt_tokens=meta.get("prompt_tokens"),
+        wall_s=number(meta.get("e2e_latency")),
     )
     return trace, None, _source("an answer of SGLang", counts)
 
@@ -208,19 +208,19 @@ def read_sglang(row: Row) -> Read:
 def read_llama(row: Row) -> Read:
     """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds
     its accepted tokens and one more."""
-    found = row["timings"]
+    timings = row["timings"]
     counts = None
-    if "draft_n" in found:
-        drafted, kept = whole(found["draft_n"]), whole(found["draft_n_accepted"])
+    if "draft_n" in timings:
+        drafted, kept = whole(timings["draft_n"]), whole(timings["draft_n_accepted"])
         counts = Counts(
             UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens"
         )
     choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
     read = (
-        found["prompt_n"] + found.get("cache_n", 0) if "prompt_n" in found else None
+        timings["prompt_n"] + timings.get("cache_n", 0) if "prompt_n" in timings else None
     )  # cached tokens are no part of prompt_n
     prompt_s, predicted_s = (
-        number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
+        number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
     )
     settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
     config = config_of(
@@ -235,7 +235,7 @@ def read_llama(row: Row) -> Read:
         (),
         str(choice.get("finish_reason", row.get("stop_type"))),
         counts,
-        new_tokens=found.get("predicted_n"),
+        new_tokens=timings.get("predicted_n"),
         prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
         wall_s=prompt_s + predicted_s,
     )

@@ -48,10 +48,10 @@ def read_records(path: Path) -> list[Record]:
         text = path.read_bytes().decode()
         if not text.lstrip().startswith(("{", "[")):
             return [_of_counters(text, path.name)]
-        found = []
+        records = []
         for place, row in _rows(text):
             where = place
-            found.append(_record(_json(row) if isinstance(row, str) else row, path.name))
+            records.append(_record(_json(row) if isinstance(row, str) else row, path.name))
     except (
         ValueError,
         LookupError,
@@ -70,7 +70,7 @@ def read_records(path: Path) -> list[Record]:
         raise ValueError(
             f"Nothing was imported: {place} cannot be read: {shorten(why, 200).rstrip('.')}."
         ) from None
-    return found
+    return records
 
 
 def _rows(text: str) -> Iterator[tuple[str, Any]]:
@@ -110,30 +110,30 @@ def _record(row: Any, file: str) -> Record:
 
 def _of_counters(text: str, file: str) -> Record:
     """``/metrics`` as one run: all answers of the server together."""
-    found = read_counters(text)
+    counters = read_counters(text)
     config = config_of(
-        found.model, found.server, k=round(found.drafted / found.drafts) if found.drafts > 0 else 0
+        counters.model, counters.server, k=round(counters.drafted / counters.drafts) if counters.drafts > 0 else 0
     )
     new, prompt, drafts, drafted, kept, relaxed = (
         UNKNOWN if math.isnan(value) else int(value)
         for value in (
-            found.new_tokens,
-            found.prompt_tokens,
-            found.drafts,
-            found.drafted,
-            found.accepted,
-            found.relaxed,
+            counters.new_tokens,
+            counters.prompt_tokens,
+            counters.drafts,
+            counters.drafted,
+            counters.accepted,
+            counters.relaxed,
         )
     )
     end = StopReason.UNKNOWN
     trace = served_trace(
         config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt
     )
-    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate)
+    summary = replace(trace.summary, tau=counters.tau, acceptance_rate=counters.acceptance_rate)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
     if drafts > 0:
         tau = "1 + accepted tokens / drafts, without first tokens"
-        rates = tuple(count / drafts for count in found.accepted_at)
+        rates = tuple(count / drafts for count in counters.accepted_at)
         summary = replace(
             summary,
             drafted=drafted,
@@ -145,7 +145,7 @@ def _of_counters(text: str, file: str) -> Record:
             accepted=UNKNOWN if relaxed == UNKNOWN else kept - relaxed,
         )
     trace = replace(trace, summary=summary)
-    source = f"/metrics of {found.server}, all answers of the server together; τ is {tau}"
+    source = f"/metrics of {counters.server}, all answers of the server together; τ is {tau}"
     return Record(text, trace, None, _comment(trace, file, source))
 
 

@@ -44,15 +44,15 @@ def groups(plan: Plan) -> tuple[Group, ...]:
     """A suite, then its categories in order of appearance where it has several; ``ALL`` last where
     there are several suites."""
     items = items_of(plan)
-    found: list[Group] = []
+    groups_of: list[Group] = []
     for suite in plan.suites:
-        found.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
+        groups_of.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
         categories = dict.fromkeys(item.category for item in suite.items)
         for category in categories if len(categories) > 1 else ():
             part = [name == suite.name and item.category == category for name, item in items]
-            found.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
+            groups_of.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
     return (
-        *found,
+        *groups_of,
         *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []),
     )
 
@@ -84,8 +84,8 @@ class Grid:
 
     def baseline(self, lane: int) -> int:
         """The baseline of a lane; a baseline's is itself."""
-        found = self.plan.baseline(lane)
-        return lane if found is None else found
+        strict = self.plan.baseline(lane)
+        return lane if strict is None else strict
 
     def compared(self, lane: int) -> list[int]:
         """The lane, its baseline and ``none``."""

@@ -50,15 +50,15 @@ class Cell:
 
     def number(self, name: str, lane: int) -> Array:
         """A field of ``Result`` or ``Relative``, [R]."""
-        found: Array = self.grid.numbers[name][self.rows, lane]
-        return found
+        numbers: Array = self.grid.numbers[name][self.rows, lane]
+        return numbers
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        found: Mask = np.logical_and.reduce(
+        mask: Mask = np.logical_and.reduce(
             self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1
         )
-        return found
+        return mask
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
@@ -109,13 +109,13 @@ def measured(
 
 def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
     names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
-    found = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
+    scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
     others = (
         name
         for name in grid.scores
         if name not in names and np.isfinite(grid.scores[name][rows]).any()
     )
-    return found | {name: grid.scores[name][rows] for name in (*names, *others)}
+    return scores | {name: grid.scores[name][rows] for name in (*names, *others)}
 
 
 def _estimates(cell: Cell, lane: int) -> dict[str, Estimate]:

@@ -36,7 +36,7 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
         store,
         list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)),
     )
-    found = {}
+    texts = {}
     for worst, ids in turns.items():
         if all(run in records for pair in ids for run in pair):
             pairs = [(records[baseline], records[rule]) for baseline, rule in ids]
@@ -45,10 +45,10 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
             )
             baseline, rule = pairs[turn]
             number = turn + 1 if len(pairs) > 1 else 0
-            found[worst] = Texts(
+            texts[worst] = Texts(
                 baseline.text, rule.text, rule.comparison_id, number, (baseline.id, rule.id)
             )
-    return found
+    return texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,12 @@ def reference_number(reference: str) -> Decimal | None:
 
 def final_number(text: str) -> Decimal | None:
     """The last number of a text, or of what follows its last ``####``; None where there is none."""
-    found = [
+    numbers = [
         match.group()
         for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2]))
         if match.group()
     ]
-    return _value(found[-1]) if found else None
+    return _value(numbers[-1]) if numbers else None
 
 
 def _plain_signs(text: str) -> str:

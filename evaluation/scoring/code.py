@@ -121,10 +121,10 @@ def _task(prompt: str) -> _Task:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
-    found = _functions(code)[-1:]
+    functions = _functions(code)[-1:]
     return (
-        _Task(code, found[0].name, _examples(ast.get_docstring(found[0]) or ""))
-        if found
+        _Task(code, functions[0].name, _examples(ast.get_docstring(functions[0]) or ""))
+        if functions
         else _Task("", "", "")
     )
 
@@ -132,16 +132,16 @@ def _task(prompt: str) -> _Task:
 def _examples(docstring: str) -> str:
     """The ``>>>`` examples as one program; empty if none has an expected result."""
     try:
-        found = doctest.DocTestParser().get_examples(docstring)
+        examples = doctest.DocTestParser().get_examples(docstring)
     except ValueError:  # a line that resembles an example
         return ""
     # The name of an expected exception is without its module.
     errors = [
-        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in found
+        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in examples
     ]
     rows = [
         (example.source, _want(example), error)
-        for example, error in zip(found, errors, strict=True)
+        for example, error in zip(examples, errors, strict=True)
     ]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
 

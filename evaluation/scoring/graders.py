@@ -71,8 +71,8 @@ def boxed(text: str, reference: str) -> bool:
 def _in_box(math: Any, text: str) -> str | None:
     """The content of the last box; None without a closed box."""
     try:
-        found = math.last_boxed_only_string(text)
-        return None if found is None else str(math.remove_boxed(found))
+        boxed = math.last_boxed_only_string(text)
+        return None if boxed is None else str(math.remove_boxed(boxed))
     except AssertionError:  # lm-eval handles \fbox in one place only
         return None
 

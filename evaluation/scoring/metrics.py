@@ -39,17 +39,17 @@ def scores(
     any of the references. Code runs only with ``execute_code``. Raises ValueError where a needed
     library is missing.
     """
-    found: dict[str, float] = {}
+    by_metric: dict[str, float] = {}
     for name in metrics_of(suite, item):
         binary, scorer, _ = METRICS[name]
         if scorer is None:
             passed = passes(item, texts[-1] if texts else "") if execute_code else None
             if passed is not None:
-                found[name] = float(passed)
+                by_metric[name] = float(passed)
         elif pairs := _pairs(item, texts):
             values = [scorer(text, references) for text, references in pairs]
-            found[name] = min(values) if binary else sum(values) / len(values)
-    return found
+            by_metric[name] = min(values) if binary else sum(values) / len(values)
+    return by_metric
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:

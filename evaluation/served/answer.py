@@ -183,8 +183,8 @@ def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
                 yield dict(json.loads(content).items())
 
 
-def _as_many(tokens: Any, found: list[_Item]) -> tuple[_Item, ...] | None:
-    return tuple(found) if found and len(found) == tokens else None
+def _as_many(tokens: Any, items: list[_Item]) -> tuple[_Item, ...] | None:
+    return tuple(items) if items and len(items) == tokens else None
 
 
 def _whole(values: Any) -> tuple[int, ...] | None:

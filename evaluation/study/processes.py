@@ -80,8 +80,8 @@ def _dead(worker: str) -> bool:
     if machine != platform.node() or not process.isdecimal():
         return False
     try:
-        found = psutil.Process(int(process))
-        return _name(found) != worker or found.status() == psutil.STATUS_ZOMBIE
+        running = psutil.Process(int(process))
+        return _name(running) != worker or running.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
     except psutil.AccessDenied:

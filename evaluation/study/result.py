@@ -138,14 +138,14 @@ def relative_of(
     traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None
 ) -> Relative:
     """One lane relative to its baseline; a baseline is compared with itself."""
-    position, found = _first_divergence(traces, baseline)
+    position, divergence = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
     close = overlap(*("\n".join(map(answer, each)) for each in (traces, baseline)))
     return Relative(
-        same=found is None,
+        same=divergence is None,
         same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,
-        divergence=None if found is None or not known else position,
-        cause="" if found is None else str(found.cause),
+        divergence=None if divergence is None or not known else position,
+        cause="" if divergence is None else str(divergence.cause),
         **close._asdict(),
     )
 
@@ -159,8 +159,8 @@ def _first_divergence(
     for left, right in zip_longest(traces, others):
         if left is None or right is None:  # one conversation failed before this turn
             return before, Divergence(0, Cause.LENGTH, math.nan) if (left or right).tokens else None
-        found = first_divergence(right, left)
-        if found is not None:
-            return before + found.position, found
+        divergence = first_divergence(right, left)
+        if divergence is not None:
+            return before + divergence.position, divergence
         before += len(left.tokens)
     return before, None

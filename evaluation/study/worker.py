@@ -150,8 +150,8 @@ class Worker:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
         whole = traces[-1].status is Status.COMPLETED
         texts = [answer(trace) for trace in traces]
-        found = scores(suite, item, texts, execute_code=self.plan.execute_code) if whole else {}
-        return traces, result_of(traces, found)
+        scored = scores(suite, item, texts, execute_code=self.plan.execute_code) if whole else {}
+        return traces, result_of(traces, scored)
 
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
@@ -192,10 +192,10 @@ class Worker:
         none = None if self.plan.none is None else whole.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}
-        found = {}
+        relatives = {}
         for lane in whole.keys() - known.keys():
             baseline = self.plan.baseline(lane)
             beside = whole[lane] if baseline is None else whole.get(baseline)
             if beside is not None:
-                found[lane] = relative_of(whole[lane], beside, none).as_dict()
-        return found
+                relatives[lane] = relative_of(whole[lane], beside, none).as_dict()
+        return relatives

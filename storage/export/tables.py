@@ -178,12 +178,12 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     for page in _pages(store, wanted):
         with store.read() as connection:
-            found = votes_of(connection, page)
+            votes = votes_of(connection, page)
         yield _table(
             VOTES,
             [
                 {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
-                for vote in found
+                for vote in votes
             ],
         )
 

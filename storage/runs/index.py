@@ -114,13 +114,13 @@ def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str,
 
 def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
     texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
-    found = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
-    found |= {
+    values = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
+    values |= {
         name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)
         for name in _BEST
     }
-    found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
-    return {"at": row["id"]} | {f"new_{name}": value for name, value in found.items()}
+    values["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
+    return {"at": row["id"]} | {f"new_{name}": value for name, value in values.items()}
 
 
 def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]:
@@ -141,13 +141,13 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
         return (Comparison.id, own) if len(wanted) >= TRIGRAM else None
     terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
     if not terms:
-        word, found = " OR ", 0
+        word, matches = " OR ", 0
         first = _REPLACED.sub("\ufffd", wanted)
         for term, comparisons in connection.execute(
             _TRIGRAMS, {"first": first, "last": first + _LAST}
         ):
-            terms[term] = found = found + comparisons
-            if found > few or len(terms) > MAX_ALTERNATIVES:
+            terms[term] = matches = matches + comparisons
+            if matches > few or len(terms) > MAX_ALTERNATIVES:
                 return None
     chosen = list(terms)
     if word == " AND ":

@@ -283,10 +283,10 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     own = select(*(Comparison.__table__.c[name] for name in _OWN), preview)
     runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
     runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
-    found: dict[str, RowMapping] = {}
+    rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     for some in batches(ids, COMPARISONS_A_READ):
-        found |= {
+        rows |= {
             row["id"]: row
             for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()
         }
@@ -294,11 +294,11 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
             first[run["comparison_id"]].setdefault(run["lane"], run)
     lanes = [list(each.values()) for each in first.values()]
     data: dict[str, list[Any]] = {
-        name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
+        name: [rows[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
     }
     for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
-        data[name] = [readable(found[id_][name]) for id_ in ids]
-    data["tags"] = [tuple(found[id_]["tags"]) for id_ in ids]
+        data[name] = [readable(rows[id_][name]) for id_ in ids]
+    data["tags"] = [tuple(rows[id_]["tags"]) for id_ in ids]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
     data["rules"] = [
         tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes
@@ -370,13 +370,13 @@ def _page(
     ):  # MISSING_NUMBER and NAMELESS come last by themselves
         return ids(there, search.offset)
     valued = there.where(~missing)
-    found = ids(valued, search.offset)
-    if len(found) == search.limit:
-        return found
+    page = ids(valued, search.offset)
+    if len(page) == search.limit:
+        return page
     others = ids(
-        there.where(missing), 0 if found else max(0, search.offset - _count(connection, valued))
+        there.where(missing), 0 if page else max(0, search.offset - _count(connection, valued))
     )
-    return [*found, *others][: search.limit]
+    return [*page, *others][: search.limit]
 
 
 def _latest(table: type[Comparison | Facet], descending: bool = True) -> list[ColumnElement[Any]]:

@@ -162,13 +162,13 @@ class Results(Connected):
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
-            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
+            statement = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
                 StudyTask, _TASK
             )
-            found = found.where(
+            statement = statement.where(
                 StudyResult.study_id == study_id, status == Status.FAILED.value, idle
             )
-            failed = connection.execute(found.with_for_update(of=StudyTask)).all()
+            failed = connection.execute(statement.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
                 of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
                 changed = connection.scalars(of_runs).all()
@@ -286,16 +286,16 @@ def _comparisons(
 ) -> list[str]:
     """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
     owner."""
-    found = list(known)
+    comparisons = list(known)
     for turn, prompt in enumerate(prompts):
-        there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))
+        there = select(Comparison.__table__).where(Comparison.id.in_(comparisons[turn : turn + 1]))
         row = connection.execute(there).mappings().one_or_none()
         if row is None:
             owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()
-            found[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
+            comparisons[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
         else:
             check_prompt(row, prompt)
-    return found
+    return comparisons
 
 
 def _parsed(texts: Sequence[str | None]) -> list[Any]:

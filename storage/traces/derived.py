@@ -141,17 +141,17 @@ def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
 def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
     """Values of the drafted nodes from their tokens; ``otherwise`` for nodes without a token."""
     column = flat[f"token.{name}"]
-    found = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
+    values = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
     rows, nodes = judged(flat, shape)
-    found[nodes] = column[rows]
-    return found
+    values[nodes] = column[rows]
+    return values
 
 
 def _node_tokens(flat: Flat, shape: Shape) -> Any:
-    found = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
+    tokens = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
     rows, nodes = judged(flat, shape)
-    found[nodes] = flat["token.token"][rows]
-    return found
+    tokens[nodes] = flat["token.token"][rows]
+    return tokens
 
 
 # In order of computation: each needs stored columns and those above it.

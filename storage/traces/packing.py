@@ -191,21 +191,21 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
     flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
     shape = Shape(flat)
     lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
-    found: dict[bytes, Any] = {}
+    joined: dict[bytes, Any] = {}
 
     def index(column: _Column, there: Any) -> Any:
         """Where the value of each token is, of runs that are ``there``: with fewer values than rows
         they have one per place."""
         key = column.counts.tobytes() + there.tobytes()
-        if key not in found:
+        if key not in joined:
             short = there & (column.counts != shape.counts)
             place = shape.place_of_row - shape.place_of_row[shape.row_start]
             row = (
                 np.where(short[shape.run_of_row], place, places(shape.counts))
                 + column.start[shape.run_of_row]
             )
-            found[key] = row[there[shape.run_of_row]]
-        return found[key]
+            joined[key] = row[there[shape.run_of_row]]
+        return joined[key]
 
     def whole(name: str, derived: Any = None) -> Any:
         """The column, from stored values and derived ones; of derived integers the differences are

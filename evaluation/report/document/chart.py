@@ -155,8 +155,8 @@ class Chart(NamedTuple):
 
 def charts(report: Report) -> tuple[Chart, ...]:
     """Of every suite, and of all together, of which a lane has a speed-up."""
-    found = (_chart(report, group) for group in report.whole_groups)
-    return tuple(chart for chart in found if chart.series)
+    drawn = (_chart(report, group) for group in report.whole_groups)
+    return tuple(chart for chart in drawn if chart.series)
 
 
 def _quantities(plan: Plan) -> Iterable[Quantity]:
@@ -357,5 +357,5 @@ def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
 
 def _ends(intervals: Iterable[Interval], margin: float | None = None) -> list[float]:
     """All values and ends of intervals that there are, and the margin."""
-    found = [end for interval in intervals for end in interval if not math.isnan(end)]
-    return found if margin is None else [*found, margin]
+    ends = [end for interval in intervals for end in interval if not math.isnan(end)]
+    return ends if margin is None else [*ends, margin]

@@ -185,9 +185,9 @@ def vote_section(report: Report) -> Section | None:
         ("People, blind, on the same models", report.votes),
         ("A language model, both orders", report.judged),
     )
-    found = tuple(_votes(label, rows) for label, rows in kinds if rows)
+    tables = tuple(_votes(label, rows) for label, rows in kinds if rows)
     lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
-    return Section("votes", "Votes", found, lead) if found else None
+    return Section("votes", "Votes", tables, lead) if tables else None
 
 
 def _votes(label: str, rows: Sequence[VoteRow]) -> Table:

@@ -58,12 +58,12 @@ def verdict_section(report: Report) -> Section:
 
 def _judged(report: Report) -> list[Row]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    found: list[tuple[int, bool, float, Row]] = []
+    judged: list[tuple[int, bool, float, Row]] = []
     for one in report.measured:
         if one.group in report.whole_groups and (score := one.main_score) and score.verdict:
             recovery, row = score.recovery.value, Row(one, report.plan.lanes[one.lane], score)
-            found.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
-    return [row for *_, row in sorted(found, key=lambda each: each[:3])]
+            judged.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
+    return [row for *_, row in sorted(judged, key=lambda each: each[:3])]
 
 
 def _summary(judged: Sequence[Row], least: float) -> Paragraph:
