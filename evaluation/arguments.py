@@ -321,10 +321,10 @@ def _lanes(
     drafters: list[DrafterConfig],
     theta: float | None = None,
 ) -> tuple[Lane, ...]:
-    given = read_rules(names, options, theta)
+    chosen = read_rules(names, options, theta)
     rules = [
         replace(rule, parameters=RULES[rule.name].values(rule.parameters))
-        for rule in given
+        for rule in chosen
         if rule.name != PLAIN
     ]
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]

@@ -49,10 +49,10 @@ class Paired:
 
 def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Paired:
     """From the scores of single runs, [R]."""
-    _, place = np.unique(prompt, return_inverse=True)
+    _, index = np.unique(prompt, return_inverse=True)
 
     def summed(scores: Array) -> Array:
-        return np.bincount(place, scores).astype(np.float64)
+        return np.bincount(index, scores).astype(np.float64)
 
     more = rule - baseline
     return Paired(
@@ -155,8 +155,8 @@ def prompts_needed(pairs: Paired, margin: float) -> int | None:
     prompts = len(pairs.rule)
     distance = min(rule, baseline) - margin * baseline
     null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
-    seen = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
-    reach = Z * null + NormalDist().inv_cdf(POWER) * seen
+    observed = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
+    reach = Z * null + NormalDist().inv_cdf(POWER) * observed
     if abs(distance) * math.sqrt(MAX_NEEDED) <= reach * math.sqrt(prompts):
         return None
     number = prompts * (reach / distance) ** 2

@@ -32,9 +32,9 @@ Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
 
 
-def over(part: float, whole: float) -> float:
+def over(part: float, total: float) -> float:
     """``part / whole``, nan where it is undefined."""
-    return part / whole if whole else math.nan
+    return part / total if total else math.nan
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -91,9 +91,9 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 
 
-def count_interval(part: int, whole: int) -> Interval:
+def count_interval(part: int, total: int) -> Interval:
     """``part / whole`` with Wilson's interval."""
-    return Interval(over(part, whole), *wilson(part, whole))
+    return Interval(over(part, total), *wilson(part, total))
 
 
 def share_interval(hits: Array, prompt: Places) -> Interval:
@@ -106,9 +106,9 @@ def share_interval(hits: Array, prompt: Places) -> Interval:
     if not hits.size:
         return Interval()
     share = float(hits.mean())
-    _, place = np.unique(prompt, return_inverse=True)
-    seeds = np.bincount(place).astype(np.float64)
-    spread = float(np.square(np.bincount(place, hits) - share * seeds).sum())
+    _, index = np.unique(prompt, return_inverse=True)
+    seeds = np.bincount(index).astype(np.float64)
+    spread = float(np.square(np.bincount(index, hits) - share * seeds).sum())
     nominal = hits.size * share * (1 - share)
     one, runs = float(np.square(seeds).sum()) / len(seeds), hits.size / len(seeds)
     effect = max(1.0, (spread + one / 4) / (nominal + runs / 4))  # a fair coin's variance is 1/4

@@ -157,13 +157,13 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
                 run.executemany(statement, values)
         for name, table in _TABLES.items():
             for key in table.foreign_key_constraints:
-                own = f"it.[{key.elements[0].parent.name}]"
+                foreign_key = f"it.[{key.elements[0].parent.name}]"
                 pairs = (
                     f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements
                 )
                 parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
                 run.execute(
-                    f"DELETE FROM [{name}] AS it WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})"
+                    f"DELETE FROM [{name}] AS it WHERE {foreign_key} IS NOT NULL AND NOT EXISTS ({parents})"
                 )
         run.execute("COMMIT")
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused

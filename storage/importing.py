@@ -110,8 +110,8 @@ def _add_records(store: RunStore, records: Sequence[Record]) -> int:
             row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
             connection.execute(insert(Comparison), row)
             new = new_run(record.trace, 0, 0)
-            own = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
-            add_run(connection, id_, own)
+            identified = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
+            add_run(connection, id_, identified)
     return len(unread)
 
 

@@ -90,7 +90,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             *self.scope.votes,
         )
         runs = func.coalesce(func.sum(Comparison.runs), 0)
-        found = select(
+        query = select(
             number(Comparison, live).label("comparisons"),
             number(Comparison, live, what=runs).label("runs"),
             number(Comparison, live, *voted).label("votes"),
@@ -99,7 +99,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         )
         shares = len(self.shares())
         with self.read() as connection:
-            return Counts(**connection.execute(found).mappings().one(), shares=shares)
+            return Counts(**connection.execute(query).mappings().one(), shares=shares)
 
     def give(self, owner_from: str, owner_to: str) -> int:
         """Transfer everything of one owner to another, in one transaction; returns the number of

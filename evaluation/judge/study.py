@@ -146,7 +146,7 @@ def judge_study(
     progress = Progress(len(jobs), judged=len(jobs) - len(questions))
     yield progress
     failures = 0
-    with closing(_ask_all(endpoint, questions, parallel)) as answers:
+    with closing(_answers(endpoint, questions, parallel)) as answers:
         for job, answer in answers:
             failures = failures + 1 if isinstance(answer, ServerError) else 0
             if isinstance(answer, ServerError):
@@ -161,7 +161,7 @@ def judge_study(
             yield progress
 
 
-def _ask_all(
+def _answers(
     endpoint: Endpoint, jobs: Sequence[_Job], parallel: int
 ) -> Generator[tuple[_Job, str | ServerError]]:
     """Answers in order of arrival; closing the iterator cancels requests that have not started."""
@@ -219,12 +219,12 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
     decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
-    whole = (
+    finished = (
         each
         for each in store.results(study_id)
         if read_result(each.data).status is Status.COMPLETED
     )
-    completed = {(result.task, result.lane): result for result in whole}
+    completed = {(result.task, result.lane): result for result in finished}
     wanted = [
         (result, completed[task, baseline])
         for (task, lane), result in completed.items()

@@ -112,14 +112,14 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
         int(getattr(after, name) - getattr(before, name)) for name in names
     )
     earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
-    places = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
-    doubts = list(_doubts(drafts, drafted, accepted, places))
+    by_position = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
+    doubts = list(_doubts(drafts, drafted, accepted, by_position))
     verdict = Verdict.NOT_KNOWN if doubts else Verdict.LOSSLESS
     counted = f"{plural(drafts, 'draft')}, {count(accepted)} of {plural(drafted, 'drafted token')} accepted."
     return Finding(TITLE, verdict, " ".join([counted, *doubts]))
 
 
-def _doubts(drafts: int, drafted: int, accepted: int, places: list[int]) -> Iterator[str]:
+def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) -> Iterator[str]:
     """``places[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
         yield f"Fewer than {ENOUGH}: speculative decoding was hardly tested."
@@ -127,11 +127,13 @@ def _doubts(drafts: int, drafted: int, accepted: int, places: list[int]) -> Iter
         yield "No drafted token was accepted: drafts are useless or not verified."
     elif accepted == drafted:
         yield "Every drafted token was accepted: they may not be verified."
-    elif places:
+    elif by_position:
         length = round(drafted / drafts)
-        deepest = max((place + 1 for place, number in enumerate(places) if number), default=0)
-        if sum(places) != accepted:
-            yield f"The accepted tokens by position add up to {count(sum(places))}: the histogram is incomplete."
-        elif deepest < length and places[deepest - 1] >= ENOUGH:
-            cut = f"{count(places[deepest - 1])} drafts have {deepest} accepted tokens of {length}, and none has more"
+        deepest = max(
+            (position + 1 for position, number in enumerate(by_position) if number), default=0
+        )
+        if sum(by_position) != accepted:
+            yield f"The accepted tokens by position add up to {count(sum(by_position))}: the histogram is incomplete."
+        elif deepest < length and by_position[deepest - 1] >= ENOUGH:
+            cut = f"{count(by_position[deepest - 1])} drafts have {deepest} accepted tokens of {length}, and none has more"
             yield f"{cut}: the histogram or the acceptance is cut there."

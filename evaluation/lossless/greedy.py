@@ -14,7 +14,7 @@ from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
 TOKENS = 64  # of every answer
-SHOWN = 20  # characters
+EXCERPT = 20  # characters
 # Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of
 # 16 to 32. A server whose own repeats move gaps further has a larger one, up to MOST_TIE; what
 # moves further is not rounding.
@@ -38,9 +38,9 @@ def greedy_findings(
         return ask(client, prompt, TOKENS, 0.0, logprobs=5)
 
     def against(
-        title: str, judge: Client, expected: Sequence[Answer], found: Sequence[Answer]
+        title: str, judge: Client, expected: Sequence[Answer], actual: Sequence[Answer]
     ) -> Finding:
-        rows = enumerate(zip(prompts, expected, found, strict=True))
+        rows = enumerate(zip(prompts, expected, actual, strict=True))
         return _finding(
             f"Temperature 0, {title}",
             [difference(judge, number, *row) for number, row in rows],
@@ -82,32 +82,34 @@ def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
 
 
 def difference(
-    judge: Client, number: int, prompt: str, expected: Answer, found: Answer
+    judge: Client, number: int, prompt: str, expected: Answer, actual: Answer
 ) -> Difference | None:
     """The first token that differs, with the gap of both by ``judge``; the first character where
     not every token is identified; None where all are equal."""
-    texts = [answer.text.rstrip(CUT) for answer in (expected, found)]
-    start, place, gap = _first(*texts), "character", math.nan
+    texts = [answer.text.rstrip(CUT) for answer in (expected, actual)]
+    start, unit, gap = _first(*texts), "character", math.nan
     at = start
-    if expected.names and found.names:
-        at, place = _first(expected.names, found.names), "token"
+    if expected.names and actual.names:
+        at, unit = _first(expected.names, actual.names), "token"
     if at is None:
         return None
-    if expected.names and found.names and at < min(len(expected.names), len(found.names)):
+    if expected.names and actual.names and at < min(len(expected.names), len(actual.names)):
         p = next_token(judge, prompt, expected, at, 0)
-        ours = found.names[at]
+        ours = actual.names[at]
         least = abs(
             p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan))
         )
         gap = (
             least if ours in p or least > MOST_TIE else math.nan
         )  # of a token that is not listed the gap is larger
-    wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
-    return _difference(number, f"{place} {at + 1}", token, wanted, gap)
+    wanted, token = (text[start : (start or 0) + EXCERPT] or "the end" for text in texts)
+    return _difference(number, f"{unit} {at + 1}", token, wanted, gap)
 
 
-def _difference(number: int, place: str, token: str, wanted: str, gap: float) -> Difference:
-    return Difference(gap, f"prompt {number + 1}, {place}: {visible(token)} for {visible(wanted)}")
+def _difference(number: int, position: str, token: str, wanted: str, gap: float) -> Difference:
+    return Difference(
+        gap, f"prompt {number + 1}, {position}: {visible(token)} for {visible(wanted)}"
+    )
 
 
 def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
@@ -150,9 +152,9 @@ def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> F
             title, Verdict.LOSSLESS, f"All {len(compared)} answers of up to {TOKENS} tokens agree."
         )
     known = [each for each in real or differences if not math.isnan(each.gap)]
-    shown = (known or real)[0]
-    gap = f"{shown.where}, " + (
-        f"log probability gap {number(shown.gap)}." if known else "gap not known."
+    example = (known or real)[0]
+    gap = f"{example.where}, " + (
+        f"log probability gap {number(example.gap)}." if known else "gap not known."
     )
     if not real:
         ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"

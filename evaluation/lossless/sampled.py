@@ -82,8 +82,8 @@ def sampled_findings(
 def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
     """The answers, by prompt."""
 
-    def one(place: int) -> Answer:
-        return ask(client, prompts[place // draws], TOKENS, 1.0, seed=seed + place, logprobs=1)
+    def one(number: int) -> Answer:
+        return ask(client, prompts[number // draws], TOKENS, 1.0, seed=seed + number, logprobs=1)
 
     answers = at_once(one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
@@ -98,28 +98,30 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     for answer in answers:
         if (tokens := answer.names) is None:
             return None
-        for place, token in enumerate(tokens[:TOKENS]):
-            counts.setdefault(tokens[:place], Counter())[token] += 1
-            sources[tokens[:place]] = answer
+        for length, token in enumerate(tokens[:TOKENS]):
+            counts.setdefault(tokens[:length], Counter())[token] += 1
+            sources[tokens[:length]] = answer
         ended |= {tokens} if len(tokens) < TOKENS else set()
     tested = [
-        each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended
+        each
+        for each, observed in counts.items()
+        if observed.total() >= ENOUGH and each not in ended
     ]
     tables: list[Counts] = []
     expected: list[Array] = []
     judged = at_once(lambda each: next_token(judge, prompt, sources[each], len(each), seed), tested)
     for beginning, logprobs in zip(tested, judged, strict=True):
-        found = counts[beginning]
+        observed = counts[beginning]
         valid = logprobs and all(
             value < 0.01 for value in logprobs.values()
         )  # rounding may exceed 0
-        if not valid or len({type(name) for name in (*logprobs, *found)}) > 1:
+        if not valid or len({type(name) for name in (*logprobs, *observed)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
         p[-1] = max(0.0, 1 - p.sum())
-        seen = [found.pop(name, 0) for name in ranked]
-        tables.append(np.array([*seen, found.total()]))
+        frequencies = [observed.pop(name, 0) for name in ranked]
+        tables.append(np.array([*frequencies, observed.total()]))
         expected.append(p / p.sum())
     impossible = sum(
         int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True)
@@ -146,8 +148,8 @@ def _same(
     draws, each = len(ours[0]), 2 * len(ours[0])
     second = np.repeat([0, 1], draws)
     begun = [
-        (str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
-        for place, row in enumerate(rows)
+        (str(index // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
+        for index, row in enumerate(rows)
     ]
     strata, *columns = (
         _numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2)
@@ -175,14 +177,14 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     not so for most. A server that ignores the temperature after the first token also repeats
     itself, but goes on as at temperature 0: it has another distribution."""
 
-    def one(place: int) -> Answer:
-        return ask(client, prompts[place // REPEATS], LONG, 1.0, seed=seed + place, logprobs=1)
+    def one(number: int) -> Answer:
+        return ask(client, prompts[number // REPEATS], LONG, 1.0, seed=seed + number, logprobs=1)
 
     answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
-    for place, prompt in enumerate(prompts):
+    for index, prompt in enumerate(prompts):
         drawn = [
             each
-            for each in answers[place * REPEATS :][:REPEATS]
+            for each in answers[index * REPEATS :][:REPEATS]
             if each.names and _logprob(each) < RARE
         ]
         twice = [
@@ -207,7 +209,7 @@ def _logprob(answer: Answer) -> float:
 
 def _numbered(values: Sequence[Any] | Places) -> Places:
     """The number of each value among the different ones."""
-    numbers = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values])
 
 
@@ -219,11 +221,11 @@ def _ranks(strata: Places, tokens: Places) -> Places:
         dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)),
         key=lambda pair: -counts[pair[1]],
     )
-    seen: Counter[int] = Counter()
+    used: Counter[int] = Counter()
     rank: dict[int, int] = {}
     for stratum, token in order:
-        rank[token] = min(seen[stratum], RANKS)
-        seen[stratum] += 1
+        rank[token] = min(used[stratum], RANKS)
+        used[stratum] += 1
     return np.array([rank[token] for token in tokens.tolist()])
 
 

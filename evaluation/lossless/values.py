@@ -83,13 +83,15 @@ def continued(
     ids = [name for name in names if isinstance(name, int)]
     try:
         text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings)
+        response = ask(
+            client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings
+        )
     except ServerDown:
         raise
     except (ServerError, UnicodeDecodeError):
         return None
-    read, length = (each.usage.get("prompt_tokens") for each in (found, answer))
-    return None if type(read) is type(length) is int and read != length + tokens else found
+    read, length = (each.usage.get("prompt_tokens") for each in (response, answer))
+    return None if type(read) is type(length) is int and read != length + tokens else response
 
 
 def next_token(
@@ -100,7 +102,7 @@ def next_token(
     reported. A server may report none for a token that is a part of a character, so some seeds are
     tried. Raises ServerDown."""
     for trial in range(TRIALS):
-        found = continued(
+        response = continued(
             judge,
             prompt,
             answer,
@@ -110,7 +112,7 @@ def next_token(
             seed=seed + trial,
             logprobs=TOP,
         )
-        for position in (found and found.logprobs) or ():
+        for position in (response and response.logprobs) or ():
             rows = {
                 each.key: each.logprob
                 for each in (*position.top, position)

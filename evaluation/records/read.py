@@ -112,9 +112,11 @@ def _of_counters(text: str, file: str) -> Record:
     """``/metrics`` as one run: all answers of the server together."""
     counters = read_counters(text)
     config = config_of(
-        counters.model, counters.server, k=round(counters.drafted / counters.drafts) if counters.drafts > 0 else 0
+        counters.model,
+        counters.server,
+        k=round(counters.drafted / counters.drafts) if counters.drafts > 0 else 0,
     )
-    new, prompt, drafts, drafted, kept, relaxed = (
+    new, prompt, drafts, drafted, accepted, relaxed = (
         UNKNOWN if math.isnan(value) else int(value)
         for value in (
             counters.new_tokens,
@@ -137,12 +139,12 @@ def _of_counters(text: str, file: str) -> Record:
         summary = replace(
             summary,
             drafted=drafted,
-            rejected=drafted - kept,
-            tau=1 + kept / drafts,
+            rejected=drafted - accepted,
+            tau=1 + accepted / drafts,
             relaxed=relaxed,
-            acceptance_rate=kept / drafted if drafted else NAN,
+            acceptance_rate=accepted / drafted if drafted else NAN,
             acceptance_by_position=rates,
-            accepted=UNKNOWN if relaxed == UNKNOWN else kept - relaxed,
+            accepted=UNKNOWN if relaxed == UNKNOWN else accepted - relaxed,
         )
     trace = replace(trace, summary=summary)
     source = f"/metrics of {counters.server}, all answers of the server together; τ is {tau}"
@@ -165,5 +167,5 @@ def _comment(trace: Trace, file: str, source: str) -> str:
         "relaxed tokens": summary.relaxed != UNKNOWN,
         "times": not math.isnan(summary.wall_s),
     }
-    unknown = ", ".join(name for name, found in known.items() if not found)
+    unknown = ", ".join(name for name, reported in known.items() if not reported)
     return f"Imported from {shorten(file, 80)}: {source}. Not known: {unknown}."

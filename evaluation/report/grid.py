@@ -104,33 +104,33 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T
     )
 
-    def place(values: Iterable[float | str | None]) -> Array:
+    def by_task(values: Iterable[float | str | None]) -> Array:
         """Values of single results, [T, L]; nan is stored as a string."""
-        found = np.full(shape, np.nan)
-        found[at] = np.array(
+        array = np.full(shape, np.nan)
+        array[at] = np.array(
             [np.nan if value is None else value for value in values], dtype=np.float64
         )
-        return found
+        return array
 
-    def place_by_depth(name: str) -> Array:
+    def by_depth(name: str) -> Array:
         counts = [one.data[name] for one in stored]
-        found = np.zeros((*shape, max(map(len, counts), default=0)))
+        array = np.zeros((*shape, max(map(len, counts), default=0)))
         for one, each in zip(stored, counts, strict=True):
-            found[rows[one.task], one.lane, : len(each)] = each
-        return found
+            array[rows[one.task], one.lane, : len(each)] = each
+        return array
 
     numbers = {
-        name: place(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
+        name: by_task(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
         for name in RESULT  # older studies lack ttft_s
     } | {
-        name: place(None if one.relative is None else one.relative[name] for one in stored)
+        name: by_task(None if one.relative is None else one.relative[name] for one in stored)
         for name in RELATIVE
     }
-    kept_at, kept = place_by_depth("kept_at"), numbers["accepted"] + numbers["relaxed"]
-    derived = np.where(np.isnan(kept), kept_at.sum(axis=2), kept), 1 - numbers["ended"]
+    kept_at, accepted = by_depth("kept_at"), numbers["accepted"] + numbers["relaxed"]
+    derived = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted), 1 - numbers["ended"]
     completed = [one.data["status"] == Status.COMPLETED for one in stored]
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
-    scores = {name: place(one.data["scores"].get(name) for one in stored) for name in metrics}
+    scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = [""] * len(rows)
     for one in stored:
         main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
@@ -144,10 +144,10 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         tasks=tasks,
         item=np.array([number % plan.items for number in rows], dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=place(completed) == 1,
-        failed=place(completed) == 0,
+        completed=by_task(completed) == 1,
+        failed=by_task(completed) == 0,
         numbers=numbers | dict(zip(DERIVED, derived, strict=True)),
-        drafted_at=place_by_depth("drafted_at"),
+        drafted_at=by_depth("drafted_at"),
         kept_at=kept_at,
         scores=scores,
         main=tuple(main),

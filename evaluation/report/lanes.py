@@ -203,7 +203,9 @@ def _lane(
         runs=int(used.sum()),
         failed=int(grid.failed[cell.rows, lane].sum()),
         acceptance_by_position=tuple(
-            float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
+            float(accepted / tried)
+            for accepted, tried in zip(kept_at, drafted_at, strict=True)
+            if tried
         ),
         scores={metric: _score(cell, lane, metric, spread) for metric in cell.scores},
         **{name: spread.get(name, BLANK) for name in METRICS},

@@ -63,9 +63,9 @@ def _loads(grid: Grid) -> Iterator[LoadRow]:
     if not grid.plan.served:
         return
     loads = np.array([grid.plan.served.load(task.repeat) for task in grid.tasks])
-    whole = grid.completed.all(axis=1)
-    for load in sorted(set(loads[whole].tolist())):
-        rows = np.flatnonzero(whole & (loads == load))
+    completed = grid.completed.all(axis=1)
+    for load in sorted(set(loads[completed].tolist())):
+        rows = np.flatnonzero(completed & (loads == load))
         for lane in range(len(grid.plan.lanes)):
             share = (
                 math.nan if grid.plan.served.baseline_url else load
@@ -92,15 +92,15 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
     """With Holm's correction over all comparisons of a rule with strict by the main metric of a
     whole suite."""
     suites, family = {suite.name for suite in plan.suites}, {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         score = row.main_score
         if row.group in suites and row.lane != plan.none and score and score.mcnemar:
-            family[place] = (score, score.mcnemar)
+            family[index] = (score, score.mcnemar)
     adjusted = list(rows)
     corrected = holm([test.p_by_prompt for _, test in family.values()])
-    for (place, (score, test)), p in zip(family.items(), corrected, strict=True):
+    for (index, (score, test)), p in zip(family.items(), corrected, strict=True):
         main = {score.metric: replace(score, mcnemar=replace(test, p_holm=p))}
-        adjusted[place] = replace(rows[place], scores={**rows[place].scores, **main})
+        adjusted[index] = replace(rows[index], scores={**rows[index].scores, **main})
     return tuple(adjusted)
 
 

@@ -137,7 +137,9 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
     in lm-eval."""
     plan = answered.plan
     tasks = {name: samples for name, samples in samples_by_task.items() if samples}
-    counts = {name: len({sample["doc_id"] for sample in samples}) for name, samples in tasks.items()}
+    counts = {
+        name: len({sample["doc_id"] for sample in samples}) for name, samples in tasks.items()
+    }
     sizes = {suite.name: len(suite.items) for suite in plan.suites}
     metrics = {
         name: {metric for sample in samples for metric in sample["metrics"]}
@@ -162,7 +164,8 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
         "date": answered.saved_at.timestamp(),
         "transformers_version": answered.environment.get("transformers", ""),
         "task_hashes": {
-            name: _hash("".join(map("".join, map(hashes, samples)))) for name, samples in tasks.items()
+            name: _hash("".join(map("".join, map(hashes, samples))))
+            for name, samples in tasks.items()
         },
         "model_source": "mars",
         "model_name": answered.name,

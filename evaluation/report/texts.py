@@ -130,15 +130,15 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         yield Answered(plan, lane, temperature, names[-1], tuple(answers), failed, gone)
 
 
-def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
+def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
     """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
     the text may end earlier.
 
     Empty where a server did not report its steps.
     """
-    if UNKNOWN in kept:
+    if UNKNOWN in accepted:
         return ()
-    lengths = [one + 1 for one in kept]
+    lengths = [one + 1 for one in accepted]
     return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
 
 

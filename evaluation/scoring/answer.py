@@ -64,13 +64,13 @@ def _value(number: str) -> Decimal:
 
 
 def _contains(text: str, reference: str) -> bool:
-    wanted, given = _words(reference), _words(text)
+    wanted, actual = _words(reference), _words(text)
     if not wanted:  # only punctuation
         return reference.strip() in text
     # Scripts without spaces between words (Chinese, Japanese, Thai …) have letters of category Lo
     # and no word boundaries.
     unspaced = any(unicodedata.category(letter) == "Lo" for letter in wanted)
-    return f" {wanted} " in f" {given} " or (unspaced and wanted in given)
+    return f" {wanted} " in f" {actual} " or (unspaced and wanted in actual)
 
 
 def _words(text: str) -> str:

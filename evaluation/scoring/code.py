@@ -98,9 +98,9 @@ def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
     continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
     defines = re.compile(rf"^(?:async\s+)?def\s+{entry}\b", re.MULTILINE)
-    whole = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
-    if whole is not None or not prompt:
-        body = whole if whole is not None else (blocks or [text])[0]
+    function = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
+    if function is not None or not prompt:
+        body = function if function is not None else (blocks or [text])[0]
         yield f"{prompt}\n\n{body}"
         yield body
         yield f"{prompt}\n\n{_code_in(body)}"
@@ -167,10 +167,10 @@ def _code_in(text: str) -> str:
     """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a
     line at the margin."""
     lines = text.splitlines(keepends=True)
-    starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
+    starts = [number for number, line in enumerate(lines) if _BEGINS.match(line)]
     ends = [
         len(lines),
-        *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip()),
+        *(number for number in range(len(lines) - 1, 0, -1) if lines[number][:1].strip()),
     ]
     for start in starts[:3]:
         for end in ends[:_MAX_TRIES]:

@@ -55,12 +55,12 @@ def scores(
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
     """Raises ValueError where a library is missing that a metric of the suites needs, or code
     cannot be run."""
-    listed = [
+    by_suite = [
         metrics
         for suite in suites
         for metrics in (suite.metrics, *(item.metrics for item in suite.items))
     ]
-    used = {name for metrics in listed for name in metrics}
+    used = {name for metrics in by_suite for name in metrics}
     for name in sorted(used):
         if name not in METRICS:
             raise ValueError(f"The metric is {name!r}; it must be one of {'; '.join(METRICS)}.")

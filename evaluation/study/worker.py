@@ -122,15 +122,15 @@ class Worker:
     def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)
         ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        for place, lane in enumerate(self.order(len(self.plan.lanes))):
+        for order, lane in enumerate(self.order(len(self.plan.lanes))):
             if lane in stored:
                 continue
             traces, result = yield from self._lane(claim, lane)
             ran[lane] = traces
-            fresh = self._relatives(ran, relatives, last=False)
+            added = self._relatives(ran, relatives, last=False)
             data = result.as_dict()
-            self.store.save_result(claim, lane, traces, data, order=place, relatives=fresh)
-            relatives |= fresh
+            self.store.save_result(claim, lane, traces, data, order=order, relatives=added)
+            relatives |= added
             yield Saved(claim.task, lane, result, traces)
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
@@ -148,9 +148,11 @@ class Worker:
             return (), refused(error)
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
-        whole = traces[-1].status is Status.COMPLETED
+        completed = traces[-1].status is Status.COMPLETED
         texts = [answer(trace) for trace in traces]
-        scored = scores(suite, item, texts, execute_code=self.plan.execute_code) if whole else {}
+        scored = (
+            scores(suite, item, texts, execute_code=self.plan.execute_code) if completed else {}
+        )
         return traces, result_of(traces, scored)
 
     def _report(
@@ -177,25 +179,29 @@ class Worker:
             [run_id for result in stored.values() for run_id in result.run_ids]
         )
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
-        return {lane: tuple(filter(None, found)) for lane, found in runs.items() if all(found)}
+        return {
+            lane: tuple(filter(None, stored_traces))
+            for lane, stored_traces in runs.items()
+            if all(stored_traces)
+        }
 
     def _relatives(
         self, ran: Traces, known: Mapping[int, object], *, last: bool
     ) -> dict[int, dict[str, object]]:
         """Relative results of every completed lane that is not ``known`` and has a completed
         baseline. Unless ``last``, the lane without drafts must be completed too."""
-        whole = {
+        completed = {
             lane: traces
             for lane, traces in ran.items()
             if traces and traces[-1].status is Status.COMPLETED
         }
-        none = None if self.plan.none is None else whole.get(self.plan.none)
+        none = None if self.plan.none is None else completed.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}
         relatives = {}
-        for lane in whole.keys() - known.keys():
+        for lane in completed.keys() - known.keys():
             baseline = self.plan.baseline(lane)
-            beside = whole[lane] if baseline is None else whole.get(baseline)
+            beside = completed[lane] if baseline is None else completed.get(baseline)
             if beside is not None:
-                relatives[lane] = relative_of(whole[lane], beside, none).as_dict()
+                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
         return relatives

@@ -149,7 +149,9 @@ def _of_group(group: _Group, named: Metrics | None) -> Metrics:
         return ()
     if metrics is None or metrics == _CODE:
         metrics = _by_references(group)
-    return _WORKED[::-1] if metrics == _WORKED and not _mostly(_has_mark, group.prompts) else metrics
+    return (
+        _WORKED[::-1] if metrics == _WORKED and not _mostly(_has_mark, group.prompts) else metrics
+    )
 
 
 def _by_name(group: _Group) -> Metrics | None:

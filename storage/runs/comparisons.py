@@ -182,7 +182,7 @@ class Comparisons(Connected):
                 rows = list(self._rows(connection, some, Run.id, Run.seed, traces=True))
             with self._reading():
                 by_run |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
-        return {run_id: kept for run_id, kept in by_run.items() if kept}
+        return {run_id: steps for run_id, steps in by_run.items() if steps}
 
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False

@@ -43,7 +43,7 @@ _NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_sh
 _SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
-_OWN = ("id", "created_at", "name", "tags", "comment", "source")
+_COLUMNS = ("id", "created_at", "name", "tags", "comment", "source")
 _OF_RUNS = (
     "comparison_id",
     "lane",
@@ -203,10 +203,12 @@ class Lists(Connected):
         # No index serves such a text: all are read, but once.
         if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
             some = select(Comparison.id).where(*conditions).limit(FEW + 1).subquery()
-            listed = case(
+            ids_if_few = case(
                 (func.count() <= FEW, func.array_agg(some.c.id))
             )  # not sent if there are more
-            number, ids = connection.execute(select(func.count(), listed).select_from(some)).one()
+            number, ids = connection.execute(
+                select(func.count(), ids_if_few).select_from(some)
+            ).one()
             if number <= FEW:
                 ordered = (
                     select(Comparison.id)
@@ -232,8 +234,8 @@ class Lists(Connected):
             ordered = select(Comparison.id).where(
                 column.in_(few), *_unindexed(connection, conditions)
             )
-            found = connection.scalars(ordered.order_by(*_order(search))).all()
-            return found[search.offset : search.offset + search.limit], len(found), False
+            matching = connection.scalars(ordered.order_by(*_order(search))).all()
+            return matching[search.offset : search.offset + search.limit], len(matching), False
         if indexed:
             return _page(connection, conditions, search), _count(connection, having[0]), False
         counted = _count(
@@ -280,7 +282,7 @@ class Lists(Connected):
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
     preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    own = select(*(Comparison.__table__.c[name] for name in _OWN), preview)
+    own = select(*(Comparison.__table__.c[name] for name in _COLUMNS), preview)
     runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
     runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
     rows: dict[str, RowMapping] = {}
@@ -327,12 +329,12 @@ def _facets(search: Search) -> tuple[tuple[str, str], ...]:
 
 
 def _has(kind: str, value: str) -> ColumnElement[bool]:
-    own = (
+    conditions = (
         Facet.comparison_id == Comparison.id,
         Facet.kind == kind,
         Facet.value == value[:FACET_LENGTH],
     )
-    return exists(select(1).where(*own).correlate(Comparison))
+    return exists(select(1).where(*conditions).correlate(Comparison))
 
 
 def _unindexed(

@@ -194,7 +194,7 @@ def _there(scope: Scope) -> Conditions:
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    own = (
+    columns = (
         Vote.id,
         Vote.comparison_id,
         Vote.created_at,
@@ -211,7 +211,7 @@ def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
             ("parameters", run.rule_parameters),
         )
     ]
-    return select(*own, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
+    return select(*columns, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
 
 
 def _stored(row: RowMapping) -> StoredVote:

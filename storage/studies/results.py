@@ -206,15 +206,15 @@ class Results(Connected):
         """
         with self._write("The judgement was not saved") as connection:
             row_of(connection, Study, study_id)
-            place = {"study_id": study_id, "task": task, "lane": lane}
-            judged = select(StudyResult.lane).filter_by(**place).with_for_update()
+            key = {"study_id": study_id, "task": task, "lane": lane}
+            judged = select(StudyResult.lane).filter_by(**key).with_for_update()
             if connection.execute(judged).first() is None:
                 raise StorageError(
                     f"The judgement was not saved: lane {lane} of task {task} of the study has no result."
                 )
-            place |= {"swapped": swapped}
-            connection.execute(delete(Judgement).filter_by(**place))
-            row = place | {
+            key |= {"swapped": swapped}
+            connection.execute(delete(Judgement).filter_by(**key))
+            row = key | {
                 "created_at": clock(connection),
                 "judge": judge,
                 "choice": choice,

@@ -24,7 +24,7 @@ class Shape:
 
     ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row
     of its run; ``first``: bool [rows], whether a row is the first of its place, that is, after its
-    node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
+    node in its step; ``step_of_row``, ``run_of_row``, ``position_of_row``: [rows];
     ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
@@ -42,7 +42,7 @@ class Shape:
         self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (
             parent[1:] != parent[:-1]
         )
-        self.place_of_row = np.cumsum(self.first) - 1
+        self.position_of_row = np.cumsum(self.first) - 1
 
     def sums(self, values: Any) -> Any:
         """The sum of the ``values`` before each row of its run."""
@@ -121,7 +121,7 @@ def _draws(seed: int, count: int) -> Any:
     return np.array([source.random() for _ in range(count)])
 
 
-def _shown(flat: Flat, _: Shape) -> Any:
+def _probability(flat: Flat, _: Shape) -> Any:
     """The probability of each row's token among its alternatives; nan if it is not one of them."""
     rows = numbered(flat["token.top"])
     same = flat["top.token"] == flat["token.token"][rows]
@@ -166,7 +166,7 @@ DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
     "token.r": _ratio,
     "token.edge": lambda flat, _: flat["token.gap"],
     "token.u": _uniforms,
-    "token.p": _shown,
+    "token.p": _probability,
     "step.drafted": lambda flat, _: flat["step.nodes"],
     "node.token": _node_tokens,
     "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),

@@ -341,15 +341,15 @@ def _tradeoff(chart: Chart, number: int, cost: Quantity) -> Panel:
     return Panel(left, right, x, y, (tuple(marks),), (best,), level=line)
 
 
-def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
+def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
     """Colours of rules, then shapes, then what is filled; the latter two only where there are
     several."""
     colours = [
         (Look(colour), rule)
-        for rule, colour in {series.rule: series.colour for series in shown}.items()
+        for rule, colour in {series.rule: series.colour for series in drawn}.items()
     ]
-    shapes = {series.drafts: Look(GREY, series.shape) for series in shown}
-    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in shown}
+    shapes = {series.drafts: Look(GREY, series.shape) for series in drawn}
+    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in drawn}
     return colours + [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]

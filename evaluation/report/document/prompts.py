@@ -21,7 +21,7 @@ from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
 
 NAME, TITLE = "prompts", "Prompts, worst first"
-LISTED = 50  # prompts in the table of a report; prompts.csv has all
+MOST_ROWS = 50  # prompts in the table of a report; prompts.csv has all
 OPENED = 20  # of them with their texts
 GONE = "The texts of these runs are no longer in the database."
 HEADS = (
@@ -51,15 +51,15 @@ class Texts(NamedTuple):
 def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
     """``texts``: by ``PromptRow.worst``, of the first prompts; missing where runs were deleted.
     None: no texts at all."""
-    rows, total = report.prompts[:LISTED], len(report.prompts)
+    rows, total = report.prompts[:MOST_ROWS], len(report.prompts)
     if not rows:
         return Section(
             NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),)
         )
     lead = "One row per prompt and rule, with all its seeds at one temperature; the largest loss first."
     lead += (
-        f" The first {count(LISTED)} of {count(total)}; prompts.csv has all."
-        if total > LISTED
+        f" The first {count(MOST_ROWS)} of {count(total)}; prompts.csv has all."
+        if total > MOST_ROWS
         else ""
     )
     blocks: list[Block] = [

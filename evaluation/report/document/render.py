@@ -57,7 +57,7 @@ def pages(*packages: tuple[str, str]) -> Environment:
     """Templates of HTML, autoescaped, without controls and without what turns the direction of
     text. ``packages``: package and folder of further templates, which may extend and import those
     of this folder."""
-    return _environment(*packages, autoescape=True, finalize=_shown)
+    return _environment(*packages, autoescape=True, finalize=_finalized)
 
 
 @cache
@@ -71,8 +71,8 @@ def _markdown() -> Environment:
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     loader = ChoiceLoader(
         [
-            PackageLoader(*place)
-            for place in (("evaluation", "report/document/templates"), *packages)
+            PackageLoader(*package)
+            for package in (("evaluation", "report/document/templates"), *packages)
         ]
     )
     environment = Environment(
@@ -84,7 +84,7 @@ def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     return environment
 
 
-def _shown(value: object) -> object:
+def _finalized(value: object) -> object:
     return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -105,9 +105,9 @@ def escaped(text: str) -> str:
 
 def fenced(text: str) -> SafeMarkdown:
     """``text`` as it is, in a fence that nothing in it can end."""
-    shown = displayable(text)
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
-    return SafeMarkdown(f"{fence}text\n{shown}\n{fence}")
+    visible = displayable(text)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", visible)), default=0))
+    return SafeMarkdown(f"{fence}text\n{visible}\n{fence}")
 
 
 def _rule(table: Table) -> SafeMarkdown:

@@ -172,11 +172,11 @@ def position_section(report: Report) -> Section:
     )
 
 
-def _position(place: int) -> Column:
+def _position(index: int) -> Column:
     def cell(row: Row) -> Cell:
-        return Cell(next(map(percent, row.measured.acceptance_by_position[place:]), MISSING))
+        return Cell(next(map(percent, row.measured.acceptance_by_position[index:]), MISSING))
 
-    return Head(str(place + 1), f"draft position {place + 1}"), cell
+    return Head(str(index + 1), f"draft position {index + 1}"), cell
 
 
 def vote_section(report: Report) -> Section | None:
@@ -249,7 +249,7 @@ OVERVIEW_LEAD = (
     "its place. 95 % intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
-LISTED = 4  # lanes named in the note
+NAMED = 4  # lanes named in the note
 SCORED: tuple[Column, ...] = (
     COLUMNS["tau"],
     (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
@@ -286,9 +286,9 @@ def _overview(report: Report, temperature: float) -> Table:
         columns = speed_up, *(SCORED if any(row.scores for row in rows) else UNSCORED)
         over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
         heads += [Head(head.text, head.help, over) for head, _ in columns]
-        found = {row.lane: row for row in rows}
+        row_of = {row.lane: row for row in rows}
         for lane, written in by_lane.items():
-            one = found.get(lane)
+            one = row_of.get(lane)
             written += [
                 write(Row(one, lanes[lane], one.main_score)) if one else Cell(MISSING)
                 for _, write in columns
@@ -298,8 +298,8 @@ def _overview(report: Report, temperature: float) -> Table:
             for row in rows
             if row.failed or (row.prompts, row.seeds) != most
         ]
-    more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
-    note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
+    more = f"; and {count(len(notes) - NAMED)} more" if len(notes) > NAMED else ""
+    note = f"Measured on less: {'; '.join(notes[:NAMED])}{more}." if notes else ""
     return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)
 
 
