@@ -293,7 +293,9 @@ def _plan(
     served: Served | None = None,
 ) -> Plan:
     suites = [
-        read_suite(source, options.limit) for given in options.suite for source in given.split(",")
+        read_suite(source, options.limit)
+        for sources in options.suite
+        for source in sources.split(",")
     ]
     if options.prompt:
         suites.append(typed_suite(options.prompt))

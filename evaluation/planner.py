@@ -55,7 +55,7 @@ class Costs(NamedTuple):
         return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
 
 
-class Planned(NamedTuple):
+class PlannedDraft(NamedTuple):
     """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``:
     deeper than anything the run drafted."""
 
@@ -138,18 +138,20 @@ def expected_tokens(rates: Sequence[float]) -> float:
     return 1.0 + math.fsum(accumulate(rates, mul))
 
 
-def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, ...]:
+def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDraft, ...]:
     """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
-    deepest, plans = len(run.rates), list[Planned]()
+    deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
         for size, accepted in run.sizes:
             plans.append(
-                Planned(size, 1 + accepted, _speedup(1 + accepted, deepest, size, costs), False)
+                PlannedDraft(
+                    size, 1 + accepted, _speedup(1 + accepted, deepest, size, costs), False
+                )
             )
     else:
         for k in range(1, most + 1):
             tokens = expected_tokens([*run.rates[:k], *[run.beyond] * (k - deepest)])
-            plans.append(Planned(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
+            plans.append(PlannedDraft(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
     return tuple(plans)
 
 
@@ -163,7 +165,7 @@ def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
     )
 
 
-def best(plan: Sequence[Planned]) -> Planned | None:
+def best(plan: Sequence[PlannedDraft]) -> PlannedDraft | None:
     """The fastest; None where none is faster than decoding without drafts."""
     fastest = max(plan, key=lambda each: each.speedup, default=None)
     return fastest if fastest and fastest.speedup > 1 else None

@@ -33,7 +33,7 @@ Places = NDArray[np.intp]
 
 
 def over(part: float, total: float) -> float:
-    """``part / whole``, nan where it is undefined."""
+    """``part / total``, nan where it is undefined."""
     return part / total if total else math.nan
 
 
@@ -92,7 +92,7 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
 
 
 def count_interval(part: int, total: int) -> Interval:
-    """``part / whole`` with Wilson's interval."""
+    """``part / total`` with Wilson's interval."""
     return Interval(over(part, total), *wilson(part, total))
 
 

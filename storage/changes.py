@@ -2,7 +2,7 @@
 backups.
 
 Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade
-too, into ``backup_changes``; only the last change of a row is kept. Tables and triggers are created
+too, into ``backup_changes``; only the last change of a row is stored. Tables and triggers are created
 here: a database without backups has neither.
 """
 
@@ -46,13 +46,13 @@ class Changes:
     last: int
 
 
-def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool = False) -> None:
-    """Record changes from now on, and all existing rows, unless they were recorded for this place
+def follow(store: RunStore, target: str, *, copied: bool = False, everything: bool = False) -> None:
+    """Record changes from now on, and all existing rows, unless they were recorded for this target
     and schema before.
 
-    ``fresh``: the place has all rows already; ``everything``: it has none.
+    ``copied``: the target has all rows already; ``everything``: it has none.
     """
-    state = f"{place} {known_schemas()[-1]}"
+    state = f"{target} {known_schemas()[-1]}"
     with store._write(_FAILURE) as connection:
         run = connection.exec_driver_sql
         run("CREATE TABLE IF NOT EXISTS backup_place (place TEXT)")
@@ -71,7 +71,7 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
                 run(
                     f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END"
                 )
-            if not fresh:
+            if not copied:
                 rows = f"SELECT '{name}', {_key(table, 'it')} FROM [{name}] AS it"
                 run(f"INSERT OR REPLACE INTO backup_changes (name, key) {rows}")
         run("DELETE FROM backup_place")

@@ -55,7 +55,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ImportedRun:
     """A run of a served model, which becomes a comparison of its own. ``content``: what it was read
     from; runs of the same content are the same run. ``created_at``: aware; None: now."""
 
@@ -66,7 +66,9 @@ class Record:
 
 
 def import_files(
-    store: RunStore, paths: Sequence[Path], read: Callable[[Path], Sequence[Record]] | None = None
+    store: RunStore,
+    paths: Sequence[Path],
+    read: Callable[[Path], Sequence[ImportedRun]] | None = None,
 ) -> Imported:
     """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``:
     reads files that are not exports.
@@ -89,7 +91,7 @@ def _is_export(path: Path) -> bool:
         return is_zipfile(path) or file.read(4) == b"PAR1"
 
 
-def _add_records(store: RunStore, records: Sequence[Record]) -> int:
+def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
     """The number of new runs."""
     with store._write("The records were not imported") as connection:
         unread = {

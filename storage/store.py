@@ -26,7 +26,7 @@ _NOT_EXPIRED = "Not all old runs were removed"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StoreCounts:
     """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the
     other numbers."""
 
@@ -75,7 +75,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             )
         return self.scoped(owned_by(owner))
 
-    def counts(self) -> Counts:
+    def counts(self) -> StoreCounts:
         """The number of stored objects."""
 
         def number(
@@ -99,7 +99,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
         )
         shares = len(self.shares())
         with self.read() as connection:
-            return Counts(**connection.execute(query).mappings().one(), shares=shares)
+            return StoreCounts(**connection.execute(query).mappings().one(), shares=shares)
 
     def give(self, owner_from: str, owner_to: str) -> int:
         """Transfer everything of one owner to another, in one transaction; returns the number of

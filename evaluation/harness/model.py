@@ -47,7 +47,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     process has the rows of all."""
 
     def __init__(self, **arguments: Any) -> None:
-        """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
+        """``arguments``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
         ModelError, StorageError."""
         super().__init__()
         self.options = read_options(arguments)

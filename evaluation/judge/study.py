@@ -40,7 +40,7 @@ _VERDICT = re.compile(r"\[\[\s*([ABC])\s*\]\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Server):
+class JudgeSettings(Server):
     """The judge's server, model and key."""
 
     role: str = "judge"
@@ -52,7 +52,7 @@ class Settings(Server):
 
 def read_settings(
     environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
-) -> Settings | None:
+) -> JudgeSettings | None:
     """Settings from arguments, else environment variables; None without a key.
 
     Raises ValueError if there is a key but URL or model are missing.
@@ -62,7 +62,7 @@ def read_settings(
     settings = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
     if empty := [name for name, value in settings.items() if not value]:
         raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
-    return Settings(settings[URL], settings[MODEL], key)
+    return JudgeSettings(settings[URL], settings[MODEL], key)
 
 
 class Endpoint(Client):
@@ -81,7 +81,7 @@ class Endpoint(Client):
         return content if isinstance(content, str) else ""
 
 
-class Pair(NamedTuple):
+class AnswerPair(NamedTuple):
     """Two answers to an item, one text per turn. ``lane`` is the rule's."""
 
     task: int
@@ -91,7 +91,7 @@ class Pair(NamedTuple):
     baseline: tuple[str, ...]
 
 
-class Progress(NamedTuple):
+class JudgeProgress(NamedTuple):
     """Number of questions, two per pair. ``unclear``: answers without a verdict, which are not
     stored."""
 
@@ -101,7 +101,7 @@ class Progress(NamedTuple):
     failed: int = 0
 
 
-_Job = tuple[Pair, bool]  # one question, and whether the baseline's answer comes first
+_Job = tuple[AnswerPair, bool]  # one question, and whether the baseline's answer comes first
 
 
 def judge_study(
@@ -111,7 +111,7 @@ def judge_study(
     *,
     limit: int | None = None,
     parallel: int = 4,
-) -> Iterator[Progress]:
+) -> Iterator[JudgeProgress]:
     """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed
     random sample of the study.
 
@@ -143,7 +143,7 @@ def judge_study(
             save(job, Preferred.TIE, SAME)
         else:
             questions.append(job)
-    progress = Progress(len(jobs), judged=len(jobs) - len(questions))
+    progress = JudgeProgress(len(jobs), judged=len(jobs) - len(questions))
     yield progress
     failures = 0
     with closing(_answers(endpoint, questions, parallel)) as answers:
@@ -215,7 +215,7 @@ def _part(name: str, text: str) -> str:
     return f"<<< {name} begins >>>\n{text}\n<<< {name} ends >>>"
 
 
-def _pairs(store: RunStore, study_id: str) -> list[Pair]:
+def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
     decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
@@ -237,7 +237,7 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     )
     records = records_of(store, list(run_ids))
     return [
-        Pair(
+        AnswerPair(
             rule.task,
             rule.lane,
             plan.item(plan.task(rule.task)),

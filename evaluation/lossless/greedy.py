@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
-from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, next_token
+from evaluation.lossless.values import CUT, Finding, LosslessVerdict, ask, at_once, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
@@ -63,7 +63,7 @@ def greedy_findings(
         reason = (
             "The server does not report token ids and the log probabilities of a prompt (echo)."
         )
-        return [*findings, Finding(title, Verdict.NOT_TESTED, reason)]
+        return [*findings, Finding(title, LosslessVerdict.NOT_TESTED, reason)]
     return [*findings, _finding(title, scored, tie)]
 
 
@@ -101,7 +101,7 @@ def difference(
         )
         gap = (
             least if ours in p or least > MOST_TIE else math.nan
-        )  # of a token that is not listed the gap is larger
+        )  # of a token beyond the alternatives the gap is larger
     wanted, token = (text[start : (start or 0) + EXCERPT] or "the end" for text in texts)
     return _difference(number, f"{unit} {at + 1}", token, wanted, gap)
 
@@ -113,13 +113,13 @@ def _difference(number: int, position: str, token: str, wanted: str, gap: float)
 
 
 def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
-    """The first place at which two sequences differ."""
+    """The first index at which two sequences differ."""
     return next((at for at, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]), None)
 
 
 def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     """The token of an answer with the largest gap to the most probable one, by the log
-    probabilities that a pass over the whole text gives; None if every token is the most probable
+    probabilities that a pass over the full text gives; None if every token is the most probable
     one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the server does
     not report them."""
     if not answer.prompt_ids or not answer.token_ids:
@@ -149,7 +149,9 @@ def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> F
     count = f"{plural(len(real or differences), 'answer')} of {len(compared)}"
     if not differences:
         return Finding(
-            title, Verdict.LOSSLESS, f"All {len(compared)} answers of up to {TOKENS} tokens agree."
+            title,
+            LosslessVerdict.LOSSLESS,
+            f"All {len(compared)} answers of up to {TOKENS} tokens agree.",
         )
     known = [each for each in real or differences if not math.isnan(each.gap)]
     example = (known or real)[0]
@@ -158,7 +160,9 @@ def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> F
     )
     if not real:
         ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
-        return Finding(title, Verdict.LOSSLESS, f"{ties}; {gap}")
+        return Finding(title, LosslessVerdict.LOSSLESS, f"{ties}; {gap}")
     return Finding(
-        title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}"
+        title,
+        LosslessVerdict.NOT_LOSSLESS if known else LosslessVerdict.NOT_KNOWN,
+        f"{count} differ; {gap}",
     )

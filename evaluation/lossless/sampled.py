@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.format import number, plural
-from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, continued, next_token
+from evaluation.lossless.values import (
+    CUT,
+    Finding,
+    LosslessVerdict,
+    ask,
+    at_once,
+    continued,
+    next_token,
+)
 from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
 from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
@@ -25,14 +33,14 @@ LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
 ENOUGH = 5  # draws after the same beginning, for it to be tested
 IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
-RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
+RANKS = 3  # most probable tokens that are distinguished where all prompts are tested together
 # Answers of a prompt that are compared with each other, their tokens, and the log probability below
 # which two are not equal by chance.
 REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[Key, ...]  # the first tokens of an answer
 
 
-class Fit(NamedTuple):
+class SampleFit(NamedTuple):
     """The draws of one prompt against the log probabilities: p, the number of impossible tokens,
     and the draws after a first token by rank: how often each was drawn after one beginning, and its
     probabilities."""
@@ -51,7 +59,9 @@ def sampled_findings(
     for client in filter(None, (server, reference)):
         if repeated := _repeated(client, prompts, seed):
             reason = f"{client.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
-            return [Finding("Temperature 1, a seed for every draw", Verdict.DUPLICATED, reason)]
+            return [
+                Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)
+            ]
     ours = _sample(server, prompts, draws, seed)
     theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
     fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
@@ -67,7 +77,11 @@ def sampled_findings(
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
     reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
-    findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
+    findings = [
+        Finding(
+            title, LosslessVerdict.NOT_TESTED if reference else LosslessVerdict.NOT_KNOWN, reason
+        )
+    ]
     if known:
         finding = _finding(
             title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known)
@@ -89,7 +103,7 @@ def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> li
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
 
-def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fit | None:
+def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> SampleFit | None:
     """None if the server does not identify every token, or the judge reports no log probabilities
     or identifies tokens otherwise."""
     counts: dict[Beginning, Counter[Key]] = {}
@@ -128,7 +142,7 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     )
     later = [at for at, beginning in enumerate(tested) if beginning]
     ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
-    return Fit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
+    return SampleFit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
@@ -142,7 +156,7 @@ def _same(
     ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int
 ) -> list[float]:
     """p of the hypothesis that both servers continue the same first token alike: by prompt, and of
-    all prompts together, by the rank of the second token. Whole texts are compared for a prompt
+    all prompts together, by the rank of the second token. Full texts are compared for a prompt
     where not every token is identified."""
     rows = [row for pair in zip(ours, theirs, strict=True) for row in _rows([*pair[0], *pair[1]])]
     draws, each = len(ours[0]), 2 * len(ours[0])
@@ -238,7 +252,7 @@ def _finding(
     if p >= LEVEL and impossible < 2:
         return Finding(
             title,
-            Verdict.LOSSLESS,
+            LosslessVerdict.LOSSLESS,
             f"{sample} have the expected distribution (smallest p {number(p)}).",
             p,
         )
@@ -248,4 +262,4 @@ def _finding(
         reasons.append(f"another distribution (smallest p {number(p)}; {by_themselves})")
     if impossible:
         reasons.append(f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}")
-    return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)
+    return Finding(title, LosslessVerdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -13,14 +13,14 @@ from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
-TOP = 20  # alternatives whose probability is asked for
+TOP = 20  # alternatives whose probability is requested
 TRIALS = 4
 CUT = "\N{REPLACEMENT CHARACTER}"  # at the end of a text: the beginning of a character
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class Verdict(StrEnum):
+class LosslessVerdict(StrEnum):
     """The result of a check, and of all checks together."""
 
     LOSSLESS = "lossless as far as tested"
@@ -36,17 +36,22 @@ class Finding:
     a test after Holm's correction."""
 
     check: str
-    verdict: Verdict
+    verdict: LosslessVerdict
     reason: str
     p: float | None = None
 
 
-def overall(findings: Sequence[Finding]) -> Verdict:
+def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     """The worst verdict of any check; not known if none was possible. Checks that were not tested
     do not count."""
-    verdicts = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
-    order = (Verdict.NOT_LOSSLESS, Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
-    return next((verdict for verdict in order if verdict in verdicts), Verdict.NOT_KNOWN)
+    verdicts = {finding.verdict for finding in findings} - {LosslessVerdict.NOT_TESTED}
+    order = (
+        LosslessVerdict.NOT_LOSSLESS,
+        LosslessVerdict.DUPLICATED,
+        LosslessVerdict.NOT_KNOWN,
+        LosslessVerdict.LOSSLESS,
+    )
+    return next((verdict for verdict in order if verdict in verdicts), LosslessVerdict.NOT_KNOWN)
 
 
 def ask(

@@ -128,14 +128,14 @@ def _step(row: Row) -> ServedStep:
     return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, z1, z2, id1, id2)
 
 
-class Counts(NamedTuple):
+class ServerCounts(NamedTuple):
     """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where
     it does not count them; ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how
     the server computes its own mean acceptance length."""
 
     passes: int
     drafted: int
-    kept: int
+    accepted: int
     histogram: Sequence[int]
     tau: str
 
@@ -147,7 +147,7 @@ def read_answer(row: Row) -> Read:
     if "meta_info" in choice:
         return read_sglang({**row, **choice, "text": text})
     spec = (row.get("metrics") or {}).get("speculative_decoding")
-    counts = spec and Counts(
+    counts = spec and ServerCounts(
         whole_number(spec["num_spec_steps"]),
         whole_number(spec["num_draft_tokens"]),
         whole_number(spec["num_accepted_draft_tokens"]),
@@ -183,15 +183,15 @@ def read_sglang(row: Row) -> Read:
         return next((meta[name] for name in names if meta.get(name) is not None), None)
 
     passes = meta.get("spec_verify_ct")
-    kept = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
+    accepted = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
     drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
     counts = None
-    if passes and kept is not None and drafted is not None:
+    if passes and accepted is not None and drafted is not None:
         histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
-        counts = Counts(
+        counts = ServerCounts(
             whole_number(passes),
             whole_number(drafted),
-            whole_number(kept),
+            whole_number(accepted),
             histogram,
             "all tokens / passes, as ours",
         )
@@ -217,9 +217,16 @@ def read_llama(row: Row) -> Read:
     timings = row["timings"]
     counts = None
     if "draft_n" in timings:
-        drafted, kept = whole_number(timings["draft_n"]), whole_number(timings["draft_n_accepted"])
-        counts = Counts(
-            UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens"
+        drafted, accepted = (
+            whole_number(timings["draft_n"]),
+            whole_number(timings["draft_n_accepted"]),
+        )
+        counts = ServerCounts(
+            UNKNOWN,
+            drafted,
+            accepted,
+            (),
+            "not reported; the number of passes follows from the tokens",
         )
     choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
     read = (
@@ -254,7 +261,7 @@ def _run(
     text: str,
     ids: Sequence[int],
     finish: str,
-    counts: Counts | None,
+    counts: ServerCounts | None,
     *,
     new_tokens: Any,
     prompt_tokens: Any,
@@ -278,9 +285,9 @@ def _run(
     )
     if counts is None or trace.summary.steps != UNKNOWN:
         return trace
-    passes, steps = max(counts.passes, new - 1 - counts.kept), sum(counts.histogram)
+    passes, steps = max(counts.passes, new - 1 - counts.accepted), sum(counts.histogram)
     rates = (
-        tuple(sum(counts.histogram[place:]) / steps for place in range(1, len(counts.histogram)))
+        tuple(sum(counts.histogram[depth:]) / steps for depth in range(1, len(counts.histogram)))
         if steps
         else ()
     )
@@ -288,15 +295,15 @@ def _run(
         trace.summary,
         steps=passes,
         drafted=counts.drafted,
-        rejected=counts.drafted - counts.kept,
+        rejected=counts.drafted - counts.accepted,
         tau=new / passes if passes > 0 else NAN,
-        acceptance_rate=counts.kept / counts.drafted if counts.drafted else NAN,
+        acceptance_rate=counts.accepted / counts.drafted if counts.drafted else NAN,
         acceptance_by_position=rates,
     )
     return replace(trace, summary=summary)
 
 
-def _source(name: str, counts: Counts | None) -> str:
+def _source(name: str, counts: ServerCounts | None) -> str:
     return (
         f"{name}; its own τ is {counts.tau}"
         if counts

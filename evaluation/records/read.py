@@ -27,7 +27,7 @@ from evaluation.records.formats import (
 from evaluation.served.trace import served_trace
 from evaluation.study.plan import SERVER
 from mars_core.types import UNKNOWN, StopReason, Trace
-from storage.importing import Record
+from storage.importing import ImportedRun
 
 MAX_BYTES = 256 * 2**20
 _FORMATS = {
@@ -38,7 +38,7 @@ _FORMATS = {
 }
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[ImportedRun]:
     """All runs of a file. Raises ValueError, with the line or entry, if anything in it cannot be
     read."""
     where = ""
@@ -49,8 +49,8 @@ def read_records(path: Path) -> list[Record]:
         if not text.lstrip().startswith(("{", "[")):
             return [_of_counters(text, path.name)]
         records = []
-        for place, row in _rows(text):
-            where = place
+        for position, row in _rows(text):
+            where = position
             records.append(_record(_json(row) if isinstance(row, str) else row, path.name))
     except (
         ValueError,
@@ -66,9 +66,9 @@ def read_records(path: Path) -> list[Record]:
             (text for kind, text in reason.items() if isinstance(error, kind)),
             "a field has another type",
         )
-        place = f"{path}, {where}," if where else f"{path}"
+        position = f"{path}, {where}," if where else f"{path}"
         raise ValueError(
-            f"Nothing was imported: {place} cannot be read: {shorten(why, 200).rstrip('.')}."
+            f"Nothing was imported: {position} cannot be read: {shorten(why, 200).rstrip('.')}."
         ) from None
     return records
 
@@ -77,7 +77,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
     """The entries of a JSON value, or the lines of a file with one value per line, each with its
     name."""
     try:
-        whole = _json(text)
+        document = _json(text)
     except json.JSONDecodeError:
         yield from (
             (f"line {number}", line)
@@ -85,7 +85,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
             if line.strip()
         )
     else:
-        rows = whole if isinstance(whole, list) else [whole]
+        rows = document if isinstance(document, list) else [document]
         yield from ((f"entry {number}", row) for number, row in enumerate(rows, 1))
 
 
@@ -96,7 +96,7 @@ def _no_constant(word: str) -> NoReturn:
 _json = partial(json.loads, parse_constant=_no_constant)
 
 
-def _record(row: Any, file: str) -> Record:
+def _record(row: Any, file: str) -> ImportedRun:
     read = (
         next((read for sign, read in _FORMATS.items() if sign in row), None)
         if isinstance(row, dict)
@@ -105,10 +105,12 @@ def _record(row: Any, file: str) -> Record:
     if read is None:
         raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
     trace, created, source = read(row)
-    return Record(json.dumps(row, sort_keys=True), trace, created, _comment(trace, file, source))
+    return ImportedRun(
+        json.dumps(row, sort_keys=True), trace, created, _comment(trace, file, source)
+    )
 
 
-def _of_counters(text: str, file: str) -> Record:
+def _of_counters(text: str, file: str) -> ImportedRun:
     """``/metrics`` as one run: all answers of the server together."""
     counters = read_counters(text)
     config = config_of(
@@ -148,7 +150,7 @@ def _of_counters(text: str, file: str) -> Record:
         )
     trace = replace(trace, summary=summary)
     source = f"/metrics of {counters.server}, all answers of the server together; τ is {tau}"
-    return Record(text, trace, None, _comment(trace, file, source))
+    return ImportedRun(text, trace, None, _comment(trace, file, source))
 
 
 def _comment(trace: Trace, file: str, source: str) -> str:

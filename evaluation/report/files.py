@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evaluation.report.document.blocks import Document
+from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
@@ -23,12 +23,12 @@ from evaluation.report.values import (
     McNemar,
     Measured,
     PromptRow,
+    RecoveryVerdict,
     Report,
     Score,
-    Verdict,
 )
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.result import Relative, Result, read_relative, read_result
+from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from storage import RunStore, StoredResult
 from storage.export import cell
 
@@ -55,9 +55,13 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in without)
 
 
-RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
+RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
-_TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
+_TEST, _VERDICT, _PROMPT = (
+    _names(McNemar),
+    _names(RecoveryVerdict, "sentence"),
+    _names(PromptRow, "worst"),
+)
 _INTERVALS = {*METRICS, *(each.name for each in fields(Score) if each.type == "Interval")}
 
 
@@ -214,7 +218,7 @@ def markdown_of(report: Report) -> str:
     return markdown(document(report, None, pictures=False))
 
 
-def _write_markdown(full: Document, path: Path) -> tuple[Path, ...]:
+def _write_markdown(full: ReportDocument, path: Path) -> tuple[Path, ...]:
     """Removes charts of an earlier report with the same name, which may have had more charts."""
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()

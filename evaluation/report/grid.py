@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
-from evaluation.study.result import Relative, Result
+from evaluation.study.result import LaneResult, Relative
 from evaluation.study.stored import readable
 from evaluation.suites.item import Item
 from mars_core.types import Status
@@ -25,7 +25,7 @@ Places = NDArray[np.intp]
 _NUMBERS = ("float", "int", "bool", "int | None", "bool | None")
 RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
-    for kind in (Result, Relative)
+    for kind in (LaneResult, Relative)
 )
 # Numbers of a run that follow from others: drafted tokens that were kept, and whether the token
 # limit cut it.
@@ -73,7 +73,7 @@ class Grid:
     temperature: Array  # [T]
     completed: Mask  # [T, L]
     failed: Mask  # a result that is not completed, [T, L]
-    numbers: Mapping[str, Array]  # by field of Result and Relative, or one of DERIVED, [T, L]
+    numbers: Mapping[str, Array]  # by field of LaneResult and Relative, or one of DERIVED, [T, L]
     drafted_at: Array  # steps that drafted a token at draft position i + 1, [T, L, K]
     kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]

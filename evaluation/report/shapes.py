@@ -21,7 +21,7 @@ from typing import Any
 
 from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
-from evaluation.report.texts import Answer, Answered, file_name, read_answered
+from evaluation.report.texts import Answered, StoredAnswer, file_name, read_answered
 from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN
 from storage import RunStore
@@ -71,7 +71,7 @@ def _samples(answered: Answered, suite: int) -> list[Sample]:
 
 
 def _sample(
-    answered: Answered, number: int, item: Item, answers: Sequence[Answer], filter_name: str
+    answered: Answered, number: int, item: Item, answers: Sequence[StoredAnswer], filter_name: str
 ) -> Sample:
     document = {
         "id": item.id,
@@ -115,7 +115,7 @@ def _sample(
     } | values
 
 
-def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
+def _values(answers: Sequence[StoredAnswer], filter_name: str) -> dict[str, float]:
     """Metric → mean over the seeds that have it."""
     by_metric: dict[str, list[float]] = {}
     for answer in answers:
@@ -126,7 +126,7 @@ def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
     return {metric: fmean(values) for metric, values in by_metric.items()}
 
 
-def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
+def _finite(answer: StoredAnswer, names: Sequence[str]) -> dict[str, Any]:
     values = {name: getattr(answer.result, name) for name in names}
     numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
     return numbers | {"tv_kind": answer.runs[0].config.shift_kind.value}
@@ -263,7 +263,7 @@ def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
     ]
 
 
-def _choice(answer: Answer) -> dict[str, Any]:
+def _choice(answer: StoredAnswer) -> dict[str, Any]:
     """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds
     include the prefill.
 

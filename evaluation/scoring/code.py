@@ -52,8 +52,8 @@ for _source, _want, _error in {examples!r}:
         continue
     assert not _error
     if _want:
-        _shown = _printed.getvalue().strip() if _value is None and _want != "None" else repr(_value)
-        assert _shown == _want or _same(_value, _want)
+        _actual = _printed.getvalue().strip() if _value is None and _want != "None" else repr(_value)
+        assert _actual == _want or _same(_value, _want)
 """
 
 

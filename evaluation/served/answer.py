@@ -222,7 +222,10 @@ def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Posi
     Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0
     is believed where others are listed and have next to no probability.
     """
-    chosen, top = _read_position(row), sorted(map(_read_position, rows), key=lambda each: -each.logprob)
+    chosen, top = (
+        _read_position(row),
+        sorted(map(_read_position, rows), key=lambda each: -each.logprob),
+    )
     certain = bool(top[1:]) and top[1].logprob < CERTAIN
     missing = chosen.logprob <= NONE or (chosen.logprob == 0 and not certain)
     return chosen._replace(logprob=math.nan if missing else chosen.logprob, top=tuple(top))

@@ -134,7 +134,7 @@ class Client:
         return result_of(self._send("POST", self.server.base + path, body, optional, _read_json))
 
     def complete(self, prompt: Prompt, **settings: Any) -> Answer:
-        """The whole answer of ``stream``."""
+        """The complete answer of ``stream``."""
         return result_of(self.stream(prompt, **settings))
 
     def stream(

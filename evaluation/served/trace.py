@@ -89,12 +89,16 @@ def served_trace(
     tokens have outcome accepted and the counts of both are −1, unless the rule is strict.
     """
     new_tokens = len(tokens) if tokens else new_tokens
-    whole = tokens or ([ServedToken(piece=text)] if text else [])
+    all_tokens = tokens or ([ServedToken(piece=text)] if text else [])
     known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
     reported = (
-        list(steps or ()) if known else [ServedStep(UNKNOWN, UNKNOWN, len(whole))] if whole else []
+        list(steps or ())
+        if known
+        else [ServedStep(UNKNOWN, UNKNOWN, len(all_tokens))]
+        if all_tokens
+        else []
     )
-    built = tuple(_steps(config, reported, whole, text))
+    built = tuple(_steps(config, reported, all_tokens, text))
     prompt_tokens = len(prompt_ids) or prompt_tokens
     summary = summarise(
         built, prompt_tokens=prompt_tokens, prefill_s=NAN, peak_memory_bytes=UNKNOWN
@@ -160,14 +164,16 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     except (LookupError, TypeError, ValueError):
         return None
     steps: list[ServedStep] = []
-    for drafted, kept in pairs:
+    for drafted, accepted in pairs:
         lead = int(not steps)
         if not (
-            type(drafted) is type(kept) is int and 0 <= kept <= drafted <= MAX_DRAFT and tokens > 0
+            type(drafted) is type(accepted) is int
+            and 0 <= accepted <= drafted <= MAX_DRAFT
+            and tokens > 0
         ):
             return None
-        emitted = min(lead + kept + 1, tokens)
-        steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
+        emitted = min(lead + accepted + 1, tokens)
+        steps.append(ServedStep(drafted, min(accepted, emitted - lead), emitted, lead))
         tokens -= emitted
     return steps if steps and not tokens else None
 
@@ -257,7 +263,7 @@ def _steps(
 
 
 def _outcome(step: ServedStep, offset: int) -> Outcome:
-    """Of the token at ``place``, counted from the first drafted one."""
+    """Of the token at ``offset``, counted from the first drafted one."""
     if 0 <= offset < step.kept:
         return Outcome.RELAXED if step.relaxed and step.relaxed[offset] else Outcome.ACCEPTED
     return Outcome.RECOVERED if 0 <= offset < step.drafted else Outcome.BONUS
@@ -281,7 +287,7 @@ def _token(
     outcome: Outcome,
     span: tuple[int, int],
 ) -> Token:
-    """``place``: as in ``_outcome``; the logits of the step are those after which the token was
+    """``offset``: as in ``_outcome``; the logits of the step are those after which the token was
     drafted or drawn."""
     judged = 0 <= offset < len(step.z1)
     z1, z2 = (step.z1[offset], step.z2[offset]) if judged else (NAN, NAN)

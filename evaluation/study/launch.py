@@ -19,10 +19,10 @@ from threading import Event
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import Engine
+from evaluation.study.engine import LaneEngine
 from evaluation.study.plan import read_plan
 from evaluation.study.processes import ProcessRank, device_of, free_dead, own_name, progress_line
-from evaluation.study.worker import Saved, Worker
+from evaluation.study.worker import LaneSaved, Worker
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from storage import RunStore
@@ -47,7 +47,7 @@ def open_session(options: argparse.Namespace, spec: PairSpec, rank: ProcessRank)
 
 
 def work(
-    store: RunStore, study_id: str, session: Session | None, engine: Engine, *, quiet: bool
+    store: RunStore, study_id: str, session: Session | None, engine: LaneEngine, *, quiet: bool
 ) -> int:
     """Works on a study until it is done, in as many threads as the plan has requests in flight.
     Exit status INTERRUPTED if it was interrupted before, else 0. Raises StorageError,
@@ -75,7 +75,7 @@ def work(
         try:
             with closing(worker.events()) as events:
                 for event in events:
-                    if isinstance(event, Saved) and time.monotonic() - printed_at >= (
+                    if isinstance(event, LaneSaved) and time.monotonic() - printed_at >= (
                         TERMINAL_S if terminal else LOG_S
                     ):
                         printed_at = time.monotonic()

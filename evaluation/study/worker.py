@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
-from evaluation.study.engine import Engine, config_of, converse
+from evaluation.study.engine import LaneEngine, config_of, converse
 from evaluation.study.plan import Plan
-from evaluation.study.result import Result, answer, refused, relative_of, result_of
+from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
 from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
 from storage import Claim, ClaimLost, RunStore, StoredResult
@@ -41,7 +41,7 @@ class Stopped(Exception):
         self.reason = reason
 
 
-class Writing(NamedTuple):
+class LaneProgress(NamedTuple):
     """A lane of a task is running. ``tokens``: of all its turns so far."""
 
     task: int
@@ -49,16 +49,16 @@ class Writing(NamedTuple):
     tokens: int
 
 
-class Saved(NamedTuple):
+class LaneSaved(NamedTuple):
     """A lane of a task was committed."""
 
     task: int
     lane: int
-    result: Result
+    result: LaneResult
     traces: tuple[Trace, ...]
 
 
-Event = Writing | Saved | None  # None: no progress; the caller may stop
+Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may stop
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Worker:
     study_id: str
     plan: Plan
     session: Session | None  # None for a study on servers
-    engine: Engine
+    engine: LaneEngine
     name: str
     free_dead: Callable[[], int] = lambda: (
         0
@@ -131,12 +131,12 @@ class Worker:
             data = result.as_dict()
             self.store.save_result(claim, lane, traces, data, order=order, relatives=added)
             relatives |= added
-            yield Saved(claim.task, lane, result, traces)
+            yield LaneSaved(claim.task, lane, result, traces)
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
     def _lane(
         self, claim: Claim, lane: int
-    ) -> Generator[Event, None, tuple[tuple[Trace, ...], Result]]:
+    ) -> Generator[Event, None, tuple[tuple[Trace, ...], LaneResult]]:
         task = self.plan.task(claim.task)
         suite, item = self.plan.suites[task.suite], self.plan.item(task)
         try:
@@ -171,7 +171,7 @@ class Worker:
                 self._renewed_at = time.monotonic()
                 if not self.store.beat(claim, self.lease_s):
                     raise ClaimLost(f"Task {claim.task} was taken over by another worker.")
-            yield Writing(claim.task, lane, tokens)
+            yield LaneProgress(claim.task, lane, tokens)
 
     def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
         """The traces of committed lanes, without lanes whose runs have been deleted."""

@@ -1,4 +1,4 @@
-"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are
+"""Values as cells of CSV files: one at a time, or an Arrow table. Missing values and nan are
 empty, lists are JSON.
 
 A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that

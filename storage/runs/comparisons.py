@@ -138,10 +138,10 @@ class Comparisons(Connected):
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
                 else:
                     first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
-        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
+        fields = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
         runs = tuple(first[lane] for lane in sorted(first))
         return StoredComparison(
-            **own,
+            **fields,
             prompt=read_prompt(row),
             runs=runs,
             repeats=tuple(repeats),
@@ -153,9 +153,9 @@ class Comparisons(Connected):
         unknown id, unless ``existing`` leaves those out."""
         for run_id in run_ids:
             check_id(run_id, "run")
-        own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
+        fields = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *own, *OF_PROMPT, Comparison.name)
+            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, Comparison.name)
             by_id = {row["id"]: _record(row) for row in rows}
         missing = [run_id for run_id in run_ids if run_id not in by_id]
         if missing and not existing:
@@ -170,8 +170,8 @@ class Comparisons(Connected):
         with self._reading():
             return {row["id"]: read_trace(row) for row in rows}
 
-    def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted
+    def accepted_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Run id → accepted drafts of each of its steps, in order; including runs of deleted
         comparisons.
 
         Missing runs and runs without steps are left out.
@@ -324,7 +324,7 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
 
 
 def _record(row: RowMapping) -> RunRecord:
-    own = (
+    fields = (
         "id",
         "comparison_id",
         "lane",
@@ -336,5 +336,5 @@ def _record(row: RowMapping) -> RunRecord:
         "text",
     )
     return RunRecord(
-        **{name: row[name] for name in own}, config=CONFIG.read(row), summary=SUMMARY.read(row)
+        **{name: row[name] for name in fields}, config=CONFIG.read(row), summary=SUMMARY.read(row)
     )

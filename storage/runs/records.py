@@ -11,7 +11,7 @@ from sqlalchemy import RowMapping
 from mars_core.types import PromptConfig, Step, Trace
 from storage.errors import StorageError
 from storage.schema import Comparison
-from storage.schema.trace import CONFIG, FIELDS, RUN_FIELDS, PROMPT, SUMMARY
+from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
 from storage.traces.packing import VERSION, checked, pack, unpack

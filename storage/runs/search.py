@@ -99,7 +99,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there
     are more. ``frame``: as documented in RunStore.find."""
 
@@ -142,7 +142,7 @@ class Lists(Connected):
             COLUMNS
         ]
 
-    def find(self, search: Search) -> Found:
+    def find(self, search: Search) -> SearchPage:
         """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
@@ -152,9 +152,9 @@ class Lists(Connected):
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             try:
-                return Found(total, _frame(connection, ids), more)
+                return SearchPage(total, _frame(connection, ids), more)
             except _UNREADABLE:
-                return Found(
+                return SearchPage(
                     total,
                     _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]),
                     more,
@@ -282,7 +282,7 @@ class Lists(Connected):
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
     preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    own = select(*(Comparison.__table__.c[name] for name in _COLUMNS), preview)
+    query = select(*(Comparison.__table__.c[name] for name in _COLUMNS), preview)
     runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
     runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
     rows: dict[str, RowMapping] = {}
@@ -290,7 +290,7 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     for some in batches(ids, COMPARISONS_A_READ):
         rows |= {
             row["id"]: row
-            for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()
+            for row in connection.execute(query.where(Comparison.id.in_(some))).mappings()
         }
         for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)

@@ -52,8 +52,8 @@ def processors_of(chosen: Mapping[str, Any]) -> Processors:
     )
 
 
-class Field:
-    """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own.
+class TraceField:
+    """A value of type ``kind`` at a ``path`` in a trace: in one column, or with fields that have one.
     ``optional``: it may be None, as where the first column of its fields is NULL. ``read``: its
     value in a row of runs, with the columns of PROMPT."""
 
@@ -66,7 +66,7 @@ class Field:
         )
         hints = get_type_hints(self.kind) if parts else {}
         self._fields = [
-            Field(each, f"{path}.{name}", self.optional) for name, each in hints.items()
+            TraceField(each, f"{path}.{name}", self.optional) for name, each in hints.items()
         ]
         self.read: Callable[[Mapping[Any, Any]], Any] = (
             self._read if hints else itemgetter(self.column)
@@ -74,7 +74,7 @@ class Field:
         if (convert := _READ.get(self.kind)) is not None:
             self.read = lambda row: convert(row[self.column])
 
-    def in_columns(self) -> Iterator[Field]:
+    def in_columns(self) -> Iterator[TraceField]:
         """Itself, or the fields that it consists of: each in one column."""
         if not self._fields:
             yield self
@@ -93,9 +93,9 @@ class Field:
         return None if self.optional and values[0] is None else self.kind(*values)
 
 
-CONFIG, SUMMARY = Field(RunConfig, "config"), Field(Summary, "summary")
+CONFIG, SUMMARY = TraceField(RunConfig, "config"), TraceField(Summary, "summary")
 RUN_FIELDS = [
-    Field(get_type_hints(Trace)[name], name)
+    TraceField(get_type_hints(Trace)[name], name)
     for name in ("status", "stop_reason", "error", "text", "prompt_ids", "given")
 ]
 FIELDS = [

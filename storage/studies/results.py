@@ -242,8 +242,10 @@ class Results(Connected):
             StudyResult.relative,
             StudyTask.comparison_ids,
         )
-        own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
-        statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
+        identity = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
+        statement = select(*identity, *(cast(column, Text) for column in objects)).join(
+            StudyTask, _TASK
+        )
         statement = statement.where(StudyResult.study_id == study_id, *which)
         with self.read() as connection:
             row_of(connection, Study, study_id)

@@ -4,7 +4,7 @@ with zstd. Lossless.
 Numbers are stored in the smallest type that is exact for all: most were computed in float32.
 Columns that follow from others are left out and computed when read (derived.py). Values that differ
 from the derived ones are stored: all differences for integers, for others the differing values,
-with their indices in a column ``NAME@``. The target's values at a place (PLACE, TOP) are stored
+with their indices in a column ``NAME@``. The target's values at a position (BY_POSITION, TOP) are stored
 once, though a rejected token and the one emitted instead both have them.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage.traces.derived import DERIVED, Shape, check_counts
+from storage.traces.derived import DERIVED, TraceShape, check_counts
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
 
 VERSION = 1  # of the format; added or removed columns do not change it
@@ -40,7 +40,7 @@ _KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, n
 
 def pack(flat: Flat) -> bytes:
     """``flat``: of one run."""
-    shape = Shape(flat)
+    shape = TraceShape(flat)
     columns = {
         name: column
         for name, column in flat.items()
@@ -127,7 +127,7 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
     verified: whether field 2 of the root table (Message), the table RecordBatch, has field 3."""
 
     def field(table: int, number: int) -> int:
-        """The place of a field; 0 if it is absent."""
+        """The offset of a field; 0 if it is absent."""
         (back,) = struct.unpack_from("<i", metadata, table)
         (size,) = struct.unpack_from("<H", metadata, table - back)
         at = 4 + 2 * number
@@ -192,13 +192,13 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
         name: stored[name].values for name in (PIECE, "vocabulary.id")
     }
     flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
-    shape = Shape(flat)
+    shape = TraceShape(flat)
     lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
     joined: dict[bytes, Any] = {}
 
     def index(column: _Column, there: Any) -> Any:
         """Where the value of each token is, of runs that are ``there``: with fewer values than rows
-        they have one per place."""
+        they have one per position."""
         key = column.counts.tobytes() + there.tobytes()
         if key not in joined:
             short = there & (column.counts != shape.counts)

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from evaluation.format import MISSING, bounded, count, number, plural, ratio, shorten
 from evaluation.report.document.blocks import (
     Block,
-    Cell,
     Head,
     Opened,
     Paragraph,
+    ReportTable,
     Section,
     Side,
-    Table,
+    TableCell,
 )
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
@@ -63,7 +63,7 @@ def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None
         else ""
     )
     blocks: list[Block] = [
-        Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))
+        ReportTable(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))
     ]
     if texts is not None:
         lead += f" The first {min(OPENED, len(rows))} can be opened below: the run that lost most, beside strict's."
@@ -71,21 +71,21 @@ def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None
     return Section(NAME, TITLE, tuple(blocks), lead)
 
 
-def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
+def prompt_cells(plan: Plan, row: PromptRow) -> tuple[TableCell, ...]:
     lane = plan.lanes[row.lane]
     kind = lane.tv_kind(row.temperature)
     first = MISSING if row.divergence is None else count(row.divergence)
     return (
-        Cell(shorten(row.prompt, 90), shorten(row.item, 60)),
-        Cell(row.suite, row.category),
-        Cell(lane.name, lane.drafts),
-        Cell(f"{row.temperature:g}"),
-        Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
-        Cell(number(row.gained)),
-        Cell(f"{count(row.differ)} of {count(row.runs)}"),
-        Cell(first),
-        Cell(bounded(number(row.tv_sum), kind)),
-        Cell(ratio(row.length_ratio)),
+        TableCell(shorten(row.prompt, 90), shorten(row.item, 60)),
+        TableCell(row.suite, row.category),
+        TableCell(lane.name, lane.drafts),
+        TableCell(f"{row.temperature:g}"),
+        TableCell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
+        TableCell(number(row.gained)),
+        TableCell(f"{count(row.differ)} of {count(row.runs)}"),
+        TableCell(first),
+        TableCell(bounded(number(row.tv_sum), kind)),
+        TableCell(ratio(row.length_ratio)),
     )
 
 

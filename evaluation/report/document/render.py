@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evaluation.format import displayable
-from evaluation.report.document.blocks import Document, Drawing, Table
+from evaluation.report.document.blocks import Drawing, ReportDocument, ReportTable
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -25,8 +25,8 @@ class SafeMarkdown(str):
     """Markdown of ours, not to be escaped."""
 
 
-def html(document: Document) -> str:
-    """The whole file: no script, nothing fetched, light and dark; text that any UTF-8 file can
+def html(document: ReportDocument) -> str:
+    """The file: no script, nothing fetched, light and dark; text that any UTF-8 file can
     hold."""
     style = sheet("page.css") + sheet("report.css")
     page = pages().get_template("report.html.jinja")
@@ -37,8 +37,8 @@ def svg(drawing: Drawing) -> str:
     return pages().get_template("drawing.html.jinja").render(drawing=drawing)
 
 
-def markdown(document: Document, beside: str = "") -> str:
-    """The whole document (GitHub's Markdown). ``beside``: what the names of its pictures begin
+def markdown(document: ReportDocument, beside: str = "") -> str:
+    """The document (GitHub's Markdown). ``beside``: what the names of its pictures begin
     with, as a path relative to the file."""
     return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
 
@@ -110,7 +110,7 @@ def fenced(text: str) -> SafeMarkdown:
     return SafeMarkdown(f"{fence}text\n{visible}\n{fence}")
 
 
-def _rule(table: Table) -> SafeMarkdown:
+def _rule(table: ReportTable) -> SafeMarkdown:
     """The line under the heads of a Markdown table: columns with a number stand at the right."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
     numeric = (any(re.match(r"[−+<–]?\s*\d", cell.text) for cell in column) for column in columns)

@@ -37,19 +37,19 @@ def made_at(store: RunStore, at: datetime, *things: str) -> None:
 @contextmanager
 def commits() -> Iterator[list[int]]:
     """How many comparisons were removed in each transaction."""
-    seen: list[int] = [0]
+    sizes: list[int] = [0]
 
     def removed(_connection: Connection, cursor: object, statement: str, *_rest: object) -> None:
         if statement.startswith("DELETE FROM comparisons"):
-            seen[-1] += getattr(cursor, "rowcount", 0)
+            sizes[-1] += getattr(cursor, "rowcount", 0)
 
     def ended(_connection: Connection) -> None:
-        seen.append(0)
+        sizes.append(0)
 
     event.listen(Engine, "after_cursor_execute", removed)
     event.listen(Engine, "commit", ended)
     try:
-        yield seen
+        yield sizes
     finally:
         event.remove(Engine, "after_cursor_execute", removed)
         event.remove(Engine, "commit", ended)
@@ -77,10 +77,10 @@ def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
     study = mine.new_study("", {}, 12)
     for _ in range(12):
         worked_off(sqlite_store, study)
-    with commits() as seen:
+    with commits() as sizes:
         assert mine.delete_everything() == 82
-    assert max(seen) <= 20
-    assert sum(seen) == 82
+    assert max(sizes) <= 20
+    assert sum(sizes) == 82
     assert counts(sqlite_store)["study_tasks"] == 0
 
 

@@ -196,7 +196,7 @@ def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     when it or another transaction ends, or the database is opened again."""
     mine, secret = either.of("anna"), "a \ua66e\ua66f\ua670 secret"
     make(mine, secret)
-    kept = [
+    ids = [
         either.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)
     ]
     files = [Path(f"{either.path}{side}") for side in ("", *SIDES)]
@@ -219,7 +219,7 @@ def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     elif later == "opening":
         RunStore(f"sqlite:///{either.path}").close()
     assert not there()
-    assert either.find(Search(text="number 7")).frame["id"].tolist() == [kept[7]]
+    assert either.find(Search(text="number 7")).frame["id"].tolist() == [ids[7]]
     assert either.path
     assert_sound(either.path)
 

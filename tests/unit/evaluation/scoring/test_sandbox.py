@@ -61,13 +61,13 @@ def test_code_can(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("what", CANNOT)
 def test_code_cannot(what: str, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.write_text("mine")
-    assert not runs(CANNOT[what].replace("{file}", str(kept)))
+    existing = tmp_path / "kept"
+    existing.write_text("mine")
+    assert not runs(CANNOT[what].replace("{file}", str(existing)))
     assert (
-        kept.read_text() == "mine"
-        and os.access(kept, os.R_OK)
-        and list(tmp_path.iterdir()) == [kept]
+        existing.read_text() == "mine"
+        and os.access(existing, os.R_OK)
+        and list(tmp_path.iterdir()) == [existing]
     )
 
 
@@ -150,8 +150,8 @@ def _seccomp_mode(pid: int) -> str:
 
 def _wait_for(condition: Callable[[], Any]) -> Any:
     for _ in range(500):
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.02)
     raise AssertionError("The condition never held.")
 
