@@ -68,7 +68,7 @@ def read_settings(
 class Endpoint(Client):
     """Thread-safe client."""
 
-    def ask(self, messages: list[dict[str, str]]) -> str:
+    def answer(self, messages: list[dict[str, str]]) -> str:
         """The answer to a conversation. Raises ServerError when all tries have failed. Some models
         do not support a temperature."""
         body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
@@ -168,7 +168,7 @@ def _answers(
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
         waiting = {
-            pool.submit(endpoint.ask, question(*pair[2:], swapped=each)): (pair, each)
+            pool.submit(endpoint.answer, question(*pair[2:], swapped=each)): (pair, each)
             for pair, each in jobs
         }
         for done in as_completed(waiting):

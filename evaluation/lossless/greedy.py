@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
-from evaluation.lossless.values import CUT, Finding, LosslessVerdict, ask, at_once, next_token
+from evaluation.lossless.values import CUT, Finding, LosslessVerdict, at_once, complete, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
@@ -35,7 +35,7 @@ def greedy_findings(
     """Raises ServerError."""
 
     def one(client: Client, prompt: str) -> Answer:
-        return ask(client, prompt, TOKENS, 0.0, logprobs=5)
+        return complete(client, prompt, TOKENS, 0.0, logprobs=5)
 
     def against(
         title: str, judge: Client, expected: Sequence[Answer], actual: Sequence[Answer]

@@ -20,8 +20,8 @@ from evaluation.lossless.values import (
     CUT,
     Finding,
     LosslessVerdict,
-    ask,
     at_once,
+    complete,
     continued,
     next_token,
 )
@@ -97,7 +97,9 @@ def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> li
     """The answers, by prompt."""
 
     def one(number: int) -> Answer:
-        return ask(client, prompts[number // draws], TOKENS, 1.0, seed=seed + number, logprobs=1)
+        return complete(
+            client, prompts[number // draws], TOKENS, 1.0, seed=seed + number, logprobs=1
+        )
 
     answers = at_once(one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
@@ -192,7 +194,9 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     itself, but goes on as at temperature 0: it has another distribution."""
 
     def one(number: int) -> Answer:
-        return ask(client, prompts[number // REPEATS], LONG, 1.0, seed=seed + number, logprobs=1)
+        return complete(
+            client, prompts[number // REPEATS], LONG, 1.0, seed=seed + number, logprobs=1
+        )
 
     answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
     for index, prompt in enumerate(prompts):

@@ -54,7 +54,7 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     return next((verdict for verdict in order if verdict in verdicts), LosslessVerdict.NOT_KNOWN)
 
 
-def ask(
+def complete(
     client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any
 ) -> Answer:
     """An answer with the sampling settings switched off that a server may have other defaults for,
@@ -88,7 +88,7 @@ def continued(
     ids = [name for name in names if isinstance(name, int)]
     try:
         text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-        response = ask(
+        response = complete(
             client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings
         )
     except ServerDown:

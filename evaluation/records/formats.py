@@ -62,10 +62,10 @@ def config_of(
 
 
 def ids_of(values: Any) -> list[int]:
-    return [whole_number(value) for value in values]
+    return [integer(value) for value in values]
 
 
-def whole_number(value: Any) -> int:
+def integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise ValueError(f"{str(value)[:40]!r} is not a whole number from 0 to {LARGEST:,}")
     return value
@@ -100,7 +100,7 @@ def read_line(row: Row) -> Read:
         kind=_DRAFTERS.get(kind, SERVER),
         drafter=drafter,
         temperature=number(row["temperature"]),
-        seed=UNKNOWN if row["seed"] is None else whole_number(row["seed"]),
+        seed=UNKNOWN if row["seed"] is None else integer(row["seed"]),
     )
     tokens = [ServedToken(id_) for each in row["steps"] for id_ in each["emitted"]]
     trace = served_trace(
@@ -119,7 +119,7 @@ def _step(row: Row) -> ServedStep:
         ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
     )
     z1, z2 = ([number(value) for value in row[name]] for name in ("z1", "z2"))
-    relaxed, kept = [value is True for value in row["relaxed"]], whole_number(row["kept"])
+    relaxed, kept = [value is True for value in row["relaxed"]], integer(row["kept"])
     lengths = {len(drafted), len(relaxed), len(z1), len(z2), len(id1), len(id2)}
     if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
         raise ValueError(
@@ -148,15 +148,15 @@ def read_answer(row: Row) -> Read:
         return read_sglang({**row, **choice, "text": text})
     spec = (row.get("metrics") or {}).get("speculative_decoding")
     counts = spec and ServerCounts(
-        whole_number(spec["num_spec_steps"]),
-        whole_number(spec["num_draft_tokens"]),
-        whole_number(spec["num_accepted_draft_tokens"]),
+        integer(spec["num_spec_steps"]),
+        integer(spec["num_draft_tokens"]),
+        integer(spec["num_accepted_draft_tokens"]),
         ids_of(spec["acceptance_histogram"]),
         "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
     )
     server, usage = "vLLM" if spec else "a server", row.get("usage") or {}
     config = config_of(
-        row.get("model", ""), server, k=whole_number(spec["num_spec_tokens"]) if spec else 0
+        row.get("model", ""), server, k=integer(spec["num_spec_tokens"]) if spec else 0
     )
     trace = _run(
         config,
@@ -169,9 +169,7 @@ def read_answer(row: Row) -> Read:
         prompt_tokens=usage.get("prompt_tokens"),
         prompt_ids=choice.get("prompt_token_ids"),
     )
-    created = (
-        datetime.fromtimestamp(whole_number(row["created"]), UTC) if "created" in row else None
-    )
+    created = datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
     return trace, created, _source(f"an answer of {server}", counts)
 
 
@@ -189,9 +187,9 @@ def read_sglang(row: Row) -> Read:
     if passes and accepted is not None and drafted is not None:
         histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
         counts = ServerCounts(
-            whole_number(passes),
-            whole_number(drafted),
-            whole_number(accepted),
+            integer(passes),
+            integer(drafted),
+            integer(accepted),
             histogram,
             "all tokens / passes, as ours",
         )
@@ -218,8 +216,8 @@ def read_llama(row: Row) -> Read:
     counts = None
     if "draft_n" in timings:
         drafted, accepted = (
-            whole_number(timings["draft_n"]),
-            whole_number(timings["draft_n_accepted"]),
+            integer(timings["draft_n"]),
+            integer(timings["draft_n_accepted"]),
         )
         counts = ServerCounts(
             UNKNOWN,
@@ -271,7 +269,7 @@ def _run(
 ) -> Trace:
     """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and
     only their counts are filled in."""
-    new = len(ids) if new_tokens is None else whole_number(new_tokens)
+    new = len(ids) if new_tokens is None else integer(new_tokens)
     trace = served_trace(
         config,
         text=str(text),
@@ -279,7 +277,7 @@ def _run(
         stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
         new_tokens=new,
         prompt_ids=ids_of(prompt_ids or ()),
-        prompt_tokens=UNKNOWN if prompt_tokens is None else whole_number(prompt_tokens),
+        prompt_tokens=UNKNOWN if prompt_tokens is None else integer(prompt_tokens),
         steps=vllm_steps(detail, len(ids)),
         wall_s=wall_s,
     )

@@ -380,8 +380,8 @@ class Report:
         return tuple(dict.fromkeys(lane.drafts for lane in self.plan.lanes if lane.drafts))
 
     @property
-    def whole_groups(self) -> tuple[str, ...]:
-        """Groups of whole suites, and of all suites; without categories."""
+    def suite_groups(self) -> tuple[str, ...]:
+        """Groups of complete suites, and of all suites; without categories."""
         names = {suite.name for suite in self.plan.suites} | {ALL}
         return tuple(
             group for group in dict.fromkeys(row.group for row in self.measured) if group in names

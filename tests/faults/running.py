@@ -45,7 +45,7 @@ class Running(Serving):
                 elif line.startswith("data: "):
                     yield event, json.loads(line.removeprefix("data: "))
 
-    def ask(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
+    def request(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
         """The last event: ``complete`` with the result, or ``error``."""
         event, data = [each for each in self.call(name, body, owner) if each[0] != "heartbeat"][-1]
         return event, data[0] if event == "complete" else data

@@ -50,7 +50,7 @@ def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_k
     with running(tmp_path, **space) as page:
         assert "runs.db.damaged" in page.log
         assert "The database was damaged; it was moved" in page.client.get("/").text
-        event, first = page.ask("compare", SHORT)
+        event, first = page.request("compare", SHORT)
         assert event == "complete" and first["runs"][0]["text"]
         assert not (tmp_path / "empty").exists() or not any(
             (tmp_path / "empty").rglob("*.safetensors")
@@ -58,12 +58,12 @@ def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_k
         page.limit_files(max(path.stat().st_size for path in tmp_path.glob("runs.db*")) + 16_000)
         saved, event = 0, "complete"
         while event == "complete" and saved < 20:
-            event, result = page.ask("compare", LONG | {"seed": saved})
+            event, result = page.request("compare", LONG | {"seed": saved})
             saved += event == "complete"
         assert event == "error" and "not saved" in str(result), page.log
-        assert page.ask("rules", {})[0] == "complete"  # the page lives
+        assert page.request("rules", {})[0] == "complete"  # the page lives
         page.limit_files(resource.RLIM_INFINITY)
-        assert page.ask("compare", SHORT)[0] == "complete"
+        assert page.request("compare", SHORT)[0] == "complete"
         page.begin(SLOW)
         page.stop(signal.SIGKILL)
     assert intact(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == saved + 2
@@ -123,10 +123,10 @@ def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_lo
         assert "another version" in page.log
         html = page.client.get("/").text
         assert "Runs are stored only until the page stops" in html and str(tmp_path) not in html
-        event, result = page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
+        event, result = page.request("compare", SHORT | {"prompt": "a secret that only I know"})
         assert event == "complete" and result["prompt"] == "a secret that only I know"
         assert (
-            page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
+            page.request("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
             == "error"
         )
         page.client.get("/downloads/runs.csv", params={"text": "a secret that only I know"})

@@ -155,7 +155,7 @@ class Chart(NamedTuple):
 
 def charts(report: Report) -> tuple[Chart, ...]:
     """Of every suite, and of all together, of which a lane has a speed-up."""
-    drawn = (_chart(report, group) for group in report.whole_groups)
+    drawn = (_chart(report, group) for group in report.suite_groups)
     return tuple(chart for chart in drawn if chart.series)
 
 

@@ -288,7 +288,7 @@ def _overview(report: Report, temperature: float) -> ReportTable:
         Head("Speed-up"),
         lambda row: spread(row.measured.speedup_over(report.plan), ratio),
     )
-    groups = [[row for row in here if row.group == group] for group in report.whole_groups]
+    groups = [[row for row in here if row.group == group] for group in report.suite_groups]
     for row in (row for rows in groups for row in rows):
         by_lane[row.lane] = [column[1](LaneRow(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
     for rows in filter(None, groups):

@@ -60,7 +60,7 @@ def _judged(report: Report) -> list[LaneRow]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
     judged: list[tuple[int, bool, float, LaneRow]] = []
     for one in report.measured:
-        if one.group in report.whole_groups and (score := one.main_score) and score.verdict:
+        if one.group in report.suite_groups and (score := one.main_score) and score.verdict:
             recovery, row = score.recovery.value, LaneRow(one, report.plan.lanes[one.lane], score)
             judged.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
     return [row for *_, row in sorted(judged, key=lambda each: each[:3])]

@@ -116,21 +116,21 @@ def test_a_full_batch_never_pays() -> None:
 
 
 def test_costs_follow_from_times() -> None:
-    times = Times(0.002, 0.012, 6.0)
+    run_times = Times(0.002, 0.012, 6.0)
     # no slope below the time of one token
-    assert costs_of(times) == costs_of(times, 0.02)._replace(draft=0.002 / 0.012)
-    costs = costs_of(times, 0.01)
+    assert costs_of(run_times) == costs_of(run_times, 0.02)._replace(draft=0.002 / 0.012)
+    costs = costs_of(run_times, 0.01)
     assert (
         costs.draft == pytest.approx(0.2)
         and costs.target(6) == pytest.approx(1.2)
         and costs.target(1) == 1
     )
-    costs = times_of(make_trace(new_tokens=100, k=4))
+    measured = times_of(make_trace(new_tokens=100, k=4))
     assert (
-        costs is not None
-        and costs.width == 5
-        and costs.draft_s == pytest.approx(0.0015)
-        and costs.pass_s >= 0.009
+        measured is not None
+        and measured.width == 5
+        and measured.draft_s == pytest.approx(0.0015)
+        and measured.pass_s >= 0.009
     )
 
 

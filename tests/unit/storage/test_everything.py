@@ -41,7 +41,7 @@ TABLES = ("runs", "tokens", "nodes", "votes")
 
 
 def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
-    anna, boris = (make(store.of(name), f"{name}s own") for name in ("anna", "boris"))
+    anna, boris = (make(store.of(name), f"{name}s things") for name in ("anna", "boris"))
     mine = store.of("anna")
     mine.annotate(anna.comparison, comment=HOSTILE)
     mine.new_study("hostile", {"tau": math.inf, "kl": math.nan, "x": HOSTILE}, 1)
@@ -69,12 +69,12 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     comparisons = {item["id"]: item for item in json.loads(texts["comparisons.json"])}
     assert comparisons.keys() == {anna.comparison, anna.deleted, anna.of_done, anna.studied}
     assert comparisons[anna.comparison]["comment"] == HOSTILE
-    assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
+    assert comparisons[anna.comparison]["prompt"] == "prompt of annas things"
     assert comparisons[anna.comparison]["deleted_at"] is None
     assert comparisons[anna.deleted]["deleted_at"] is not None
     done, study, hostile = json.loads(texts["studies.json"])
-    assert (study["id"], study["name"]) == (anna.study, "study annas own")
-    assert (done["id"], done["plan"]) == (anna.done, {"y": "plan annas own"})
+    assert (study["id"], study["name"]) == (anna.study, "study annas things")
+    assert (done["id"], done["plan"]) == (anna.done, {"y": "plan annas things"})
     assert hostile["plan"] == {"tau": "inf", "kl": None, "x": HOSTILE}
     assert [item["object_id"] for item in json.loads(texts["shares.json"])] == [anna.comparison]
     assert all(name in texts["README.txt"] for name in FILES - {"README.txt"})

@@ -95,8 +95,8 @@ def make(store: RunStore, mark: str) -> Things:
 @pytest.fixture(scope="module")
 def world(lasting_store: RunStore) -> World:
     """A store of everything, and what Anna, Boris and nobody in particular have in it."""
-    anna, boris = (make(lasting_store.of(name), f"{name}s own") for name in ("anna", "boris"))
-    return lasting_store, anna, boris, make(lasting_store, "everybodys own")
+    anna, boris = (make(lasting_store.of(name), f"{name}s things") for name in ("anna", "boris"))
+    return lasting_store, anna, boris, make(lasting_store, "everybodys things")
 
 
 UNKNOWN: dict[str, tuple[Call, ...]] = {
@@ -246,8 +246,8 @@ def test_what_is_anothers_is_unknown(world: World, whose: str) -> None:
 def test_lists_have_nothing_of_another(world: World) -> None:
     store, anna, boris, _ = world
     mine = store.of("boris")
-    for name, list_ in LISTS.items():
-        contents = repr(list_(mine, anna))
+    for name, read in LISTS.items():
+        contents = repr(read(mine, anna))
         assert not [mark for mark in anna.marks if mark in contents], name
     assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 9)
     assert any(mark in repr(mine.comparisons().to_csv()) for mark in boris.marks)
@@ -312,7 +312,7 @@ def test_store_is_never_widened(world: World) -> None:
         mine.give("anna", "boris")
     with pytest.raises(ValueError, match="Only the objects of one owner"):
         store.delete_everything()
-    assert store.load(anna.comparison).name == "name annas own"
+    assert store.load(anna.comparison).name == "name annas things"
 
 
 def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:

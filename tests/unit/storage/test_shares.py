@@ -22,13 +22,13 @@ OBJECTS = {Shared.COMPARISON: "comparison", Shared.STUDY: "study"}
 
 @pytest.fixture
 def world(store: RunStore) -> World:
-    return store, make(store.of("anna"), "annas own"), make(store.of("boris"), "boris own")
+    return store, make(store.of("anna"), "annas things"), make(store.of("boris"), "boris things")
 
 
 @pytest.fixture
 def sqlite_world(sqlite_store: RunStore) -> World:
     """Where nothing depends on the database, nor on a second owner."""
-    anna = make(sqlite_store.of("anna"), "annas own")
+    anna = make(sqlite_store.of("anna"), "annas things")
     return sqlite_store, anna, anna
 
 
@@ -182,7 +182,7 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
 
 def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:
     mine = sqlite_store.of("anna")
-    things = make(mine, "annas own")
+    things = make(mine, "annas things")
     mine.annotate(things.comparison, name="")
     mine.annotate(things.of_done, name="a\x00b")
     for comparison in (things.comparison, things.of_done):
@@ -190,7 +190,12 @@ def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore
     mine.share(Shared.STUDY, things.study)
     mine.share(Shared.STUDY, things.done)
     titles = [share.title for share in mine.shares()]
-    assert titles == ["done annas own", "study annas own", "a\\u0000b", "prompt of annas own"]
+    assert titles == [
+        "done annas things",
+        "study annas things",
+        "a\\u0000b",
+        "prompt of annas things",
+    ]
 
 
 def test_table_takes_no_link_to_two_things(store: RunStore) -> None:

@@ -32,7 +32,7 @@ def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) 
     return Instance("generate_until", {}, arguments, 0, metadata=("a task", doc, repeats))
 
 
-def ask(model: Any, *contexts: str, **generation: Any) -> list[str]:
+def generate(model: Any, *contexts: str, **generation: Any) -> list[str]:
     requests = [
         request(context, doc=doc, **copy.deepcopy(generation))
         for doc, context in enumerate(contexts)

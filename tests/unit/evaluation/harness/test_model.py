@@ -18,7 +18,7 @@ from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
-from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
+from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
 DOCS = Path(__file__).parents[4] / "docs"
 
@@ -137,7 +137,7 @@ def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(lm_evals)
             model = MarsLM(target=target, rule="none", seed=seed, **HERE)
-        answers += ask(model, "ab", do_sample=True, temperature=1.0)
+        answers += generate(model, "ab", do_sample=True, temperature=1.0)
     assert answers[0] == answers[1] != answers[2]
 
 
@@ -170,7 +170,7 @@ PROMPTS = ("Once upon a time", "2 + 2 =", "a\nb", "Grüße, 世界", " ")
 
 def assert_alike(by_kind: dict[str, Any], *contexts: str, **generation: Any) -> list[str]:
     """All models give the answers of ``hf``; returns them."""
-    answers = {name: ask(model, *contexts, **generation) for name, model in by_kind.items()}
+    answers = {name: generate(model, *contexts, **generation) for name, model in by_kind.items()}
     for name, texts in answers.items():
         assert texts == answers["hf"], name
     return answers["hf"]
@@ -186,7 +186,7 @@ def test_same_answers_as_hf(kind: str, request: pytest.FixtureRequest) -> None:
 def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest) -> None:
     by_kind = request.getfixturevalue(kind)
     prompt, full = max(
-        zip(PROMPTS, ask(by_kind["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
+        zip(PROMPTS, generate(by_kind["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
     )
     for stops in (
         [full[3]],
@@ -206,7 +206,7 @@ def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path
 
     tiny_pair(tmp_path)
     first = HFLM(pretrained=str(tmp_path / "target"), batch_size=1, **HERE)
-    token = first.tok_encode(ask(first, PROMPTS[0])[0])[5]
+    token = first.tok_encode(generate(first, PROMPTS[0])[0])[5]
     vocabulary = sorted(first.tokenizer.get_vocab(), key=first.tokenizer.get_vocab().__getitem__)
     vocabulary[token] = "<|stop|>"
     for name in ("target", "draft"):
@@ -254,24 +254,24 @@ def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_anoth
 
 def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]) -> None:
     target = str(tiny["none"].pair.target_ref.name)
-    full = ask(tiny["none"], PROMPTS[0])[0]
+    full = generate(tiny["none"], PROMPTS[0])[0]
     mark = full[6:9]
     model = MarsLM(target=target, rule="none", think_end_token=mark, **HERE)
-    assert ask(model, PROMPTS[0]) == [full.rpartition(mark)[2].lstrip()]
+    assert generate(model, PROMPTS[0]) == [full.rpartition(mark)[2].lstrip()]
 
 
 def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(
     tiny: dict[str, Any],
 ) -> None:
     target = str(tiny["none"].pair.target_ref.name)
-    full = ask(tiny["none"], PROMPTS[0])[0]
+    full = generate(tiny["none"], PROMPTS[0])[0]
     mark, thinks = full[6:9], full[:6]
     answer = full.rpartition(mark)[2].lstrip()
     stop = next(
         letter for letter in answer[1:] if letter in thinks or letter in full.rpartition(mark)[0]
     )
     model = MarsLM(target=target, rule="strict", think_end_token=mark, **HERE)
-    assert ask(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
+    assert generate(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
     row = model.telemetry[-1]
     assert (row["status"], row["stop_reason"]) == ("completed", "stop_string")
 
@@ -303,7 +303,7 @@ def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
     model = tiny["none"]
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}
-    twice = [ask(model, "ab", "ab", **sampled) for _ in "12"]
+    twice = [generate(model, "ab", "ab", **sampled) for _ in "12"]
     assert twice[0] == twice[1] and twice[0][0] != twice[0][1]
     repeated = request("ab", repeats=2, **sampled)
     first, second, filled = model.generate_until([repeated, repeated, repeated], disable_tqdm=True)
@@ -314,7 +314,9 @@ def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[s
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
     """Strict text is the target's own text at every temperature."""
     sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
-    assert ask(tiny["none"], "ab", "cd", **sampled) == ask(tiny["strict"], "ab", "cd", **sampled)
+    assert generate(tiny["none"], "ab", "cd", **sampled) == generate(
+        tiny["strict"], "ab", "cd", **sampled
+    )
 
 
 def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:

@@ -37,17 +37,17 @@ from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 QUESTION = [{"role": "user", "content": "A or B?"}]
 
 
-def ask(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[JudgeRequest], list[float]]:
+def send(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[JudgeRequest], list[float]]:
     pauses: list[float] = []
     with (
         serve(lambda _body, number: replies[number]) as (url, requests),
         Endpoint(JudgeSettings(url, "a-judge", KEY, **settings), sleep=pauses.append) as endpoint,
     ):
-        return endpoint.ask(QUESTION), requests, pauses
+        return endpoint.answer(QUESTION), requests, pauses
 
 
 def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
-    answer, requests, pauses = ask([Reply("[[B]]")])
+    answer, requests, pauses = send([Reply("[[B]]")])
     assert answer == "[[B]]" and not pauses
     (path, authorization, body) = requests[0]
     assert (path, authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
@@ -56,13 +56,13 @@ def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
 
 def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
     busy = [Reply("no", 500), Reply("wait", 429, (("retry-after", "7"),)), Reply("no", 503)]
-    answer, requests, pauses = ask([*busy, Reply("[[A]]")])
+    answer, requests, pauses = send([*busy, Reply("[[A]]")])
     assert answer == "[[A]]" and len(requests) == 4
     assert pauses == [1.0, 7.0, 4.0]
 
 
 def test_a_model_that_takes_no_temperature_gets_none() -> None:
-    _, requests, _ = ask([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
+    _, requests, _ = send([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
     assert "temperature" not in requests[1].body
 
 
@@ -78,7 +78,7 @@ def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> N
             ServerError, match=f"The judge a-judge answered {status}: bad key … sorry"
         ) as refused,
     ):
-        endpoint.ask(QUESTION)
+        endpoint.answer(QUESTION)
     assert len(requests) == tries
     assert (
         KEY not in str(refused.value)

@@ -185,7 +185,7 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     rows = [
         row
         for row in report.measured
-        if row.group in report.whole_groups and row.main_score and row.main_score.verdict
+        if row.group in report.suite_groups and row.main_score and row.main_score.verdict
     ]
     best = max(rows, key=lambda row: row.main_score.recovery.value)  # type: ignore[union-attr]
     (name, score), *rest = best.scores.items()

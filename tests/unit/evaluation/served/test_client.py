@@ -36,7 +36,7 @@ from tests.unit.storage.exports import save
 PROMPT = "A story about Greta in a village, please."
 
 
-def ask(
+def complete(
     serving: Serving, prompt: object = PROMPT, **settings: object
 ) -> tuple[Answer, list[float]]:
     """The answer, and the pauses before further tries."""
@@ -55,7 +55,7 @@ def runs_of(serving: Serving) -> list[Trace]:
 def test_a_chat_is_a_chat(serving: Serving) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
     runs = runs_of(serving)
-    answer, _ = ask(serving, messages)
+    answer, _ = complete(serving, messages)
     (trace,) = runs
     assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
     assert (answer.text, answer.token_ids, answer.prompt_ids) == (
@@ -68,9 +68,9 @@ def test_a_chat_is_a_chat(serving: Serving) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
 def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
-    undisturbed, _ = ask(serving)
+    undisturbed, _ = complete(serving)
     serving.faults = [fault, fault]
-    answer, pauses = ask(serving)
+    answer, pauses = complete(serving)
     assert (answer.text, answer.token_ids) == (undisturbed.text, undisturbed.token_ids)
     assert pauses == [1.0, 2.0]
 
@@ -89,7 +89,7 @@ def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
 def test_a_fault_that_stays_is_one_sentence(serving: Serving, fault: Fault, sentence: str) -> None:
     serving.faults = [fault] * 5
     with pytest.raises(ServerError) as raised:
-        ask(serving)
+        complete(serving)
     assert str(raised.value) == f"The server {serving.url} {sentence}."
 
 
