@@ -87,7 +87,9 @@ def test_purge_takes_everything_below(store: RunStore) -> None:
     trace = store.load(remaining).runs[0].trace
     before = counts(store)
     store.delete(gone)
-    assert counts(store) == before | {"facets": before["facets"] // 2}  # it is not found
+    assert counts(store) == before | {
+        "facets": before["facets"] // 2
+    }  # search no longer returns it
     assert store.purge(LATER) == 1
     assert {(before[name], counts(store)[name]) for name in ("comparisons", "votes")} == {(2, 1)}
     assert {(before[name], counts(store)[name]) for name in ("runs", "run_traces")} == {(4, 2)}

@@ -350,7 +350,7 @@ def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.Monke
     with opened(path) as (
         _,
         notice,
-    ):  # not found by then: what is read of it is explained when it is read
+    ):  # not reached by then: what is read of it is explained when it is read
         assert notice == ""
 
 

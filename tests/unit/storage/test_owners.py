@@ -43,7 +43,7 @@ TRACE = make_trace(new_tokens=2)
 
 @dataclass(frozen=True)
 class Things:
-    """What one owner made; every text of it, and every id, is told in ``marks``."""
+    """What one owner made; every text of it, and every id, is in ``marks``."""
 
     marks: tuple[str, ...]
     comparison: str

@@ -1,4 +1,4 @@
-"""What is removed, expires or is given away: all of it, nothing of others, a little at a time."""
+"""What is removed, expires or is transferred: all of it, nothing of others, a little at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever
+"""Finding: every comparison that fits and no other, in the requested order, page by page, whatever
 is typed; by indexes, not by reading."""
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def hold(pipe: Connection, path: str) -> None:
 
 
 def live_on(pipe: Connection, store: RunStore) -> None:
-    """A child forked in the middle of a transaction: it uses the store, and lives until it is told
+    """A child forked in the middle of a transaction: it uses the store, and lives until it is signalled
     to end."""
     for use in (store.count, lambda: store.new_comparison(PromptConfig("x"))):
         try:
@@ -163,7 +163,7 @@ def test_a_forked_child_that_lives_on_is_in_nobodys_way(either: RunStore) -> Non
 
 
 def test_a_store_that_was_closed_touches_nothing(store: RunStore) -> None:
-    """A thread that still has it is told so; nothing is opened again."""
+    """A thread that uses it later gets an error; nothing is opened again."""
     url = store._engine.url.render_as_string(hide_password=False)
     closed = RunStore(url)
     one = closed.of("anna")

@@ -24,7 +24,7 @@ TASKS, LANES = 12, 2
 def at_work(
     pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = ""
 ) -> None:
-    """Works off a study; says what it does, and goes on when it is told so. ``dies``: the beginning
+    """Works off a study; says what it does, and goes on at a message. ``dies``: the beginning
     of a statement after whose second one it kills itself, in the middle of a transaction."""
 
     def say(*words: object) -> None:

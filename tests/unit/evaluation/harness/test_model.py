@@ -112,14 +112,14 @@ def test_generation_is_read_as_lm_eval_means_it(
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}],
 )
-def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None:
+def test_what_would_change_the_answers_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(
-        OptionError, match="could not convert" if "a" in given.values() else next(iter(given))
+        OptionError, match="could not convert" if "a" in settings.values() else next(iter(settings))
     ):
-        read_generation(given, None, 99)
+        read_generation(settings, None, 99)
 
 
 def test_what_theta_means_on_the_pair_is_in_the_log(
@@ -200,7 +200,7 @@ def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest
 
 
 def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path) -> None:
-    """It has no text, so that no stop string would ever be found."""
+    """It has no text, so no stop string would ever match."""
     from tests.checkpoints import tiny_tokenizer
     from tests.pairs import tiny_pair
 

@@ -1,5 +1,5 @@
 """An endpoint that answers, is busy, refuses, or is not there; a study judged in both orders, each
-verdict asked for once."""
+verdict requested once."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) 
     with pytest.raises(ServerError, match="answered 401"):
         judged(study, refuse, parallel=1)
     assert MAX_FAILURES <= requests <= 6
-    assert len(study[0].judgements(study[1])) == 6  # the ties, for which nobody is asked
+    assert len(study[0].judgements(study[1])) == 6  # the ties, which need no request
 
 
 def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules() -> None:

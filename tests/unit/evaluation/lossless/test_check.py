@@ -138,7 +138,7 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_counters_and_echo_the_other_checks_decide(
     serving: Serving, prompts: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "found.json"
+    path = tmp_path / "findings.json"
     serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
     assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
     findings = by_check(path)

@@ -123,7 +123,7 @@ def test_calls_of_another_architecture_end_the_process() -> None:
 
 
 def test_the_process_ends_with_its_parent() -> None:
-    """The code's process is found by its command line, and is gone once the process that started it
+    """The code's process is identified by its command line, and is gone once the process that started it
     was killed."""
     script = "from evaluation.scoring import sandbox\nsandbox.runs('import time\\ntime.sleep(20)')"
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2])

@@ -1,4 +1,4 @@
-"""The report of a study on servers: what is unknown is shown as unknown, and loads are those of the
+"""The report of a study on servers: what is unknown is displayed as unknown, and loads are those of the
 results."""
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "refer
 
 @pytest.fixture
 def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[str]:
-    """Of a small study; ``session`` is asked for so that the checkpoints are there."""
+    """Of a small study; ``session`` is requested so that the checkpoints are there."""
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
     suite.write_text(
@@ -68,21 +68,22 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
 
 
 @pytest.mark.parametrize(
-    ("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)]
+    ("threads_set", "launched", "share"),
+    [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)],
 )
 def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
     options: list[str],
-    given: str,
+    threads_set: str,
     launched: str,
     share: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads: list[int] = []
     monkeypatch.setattr("torch.set_num_threads", threads.append)
-    for name, value in (("OMP_NUM_THREADS", given), ("LOCAL_WORLD_SIZE", launched or "0")):
+    for name, value in (("OMP_NUM_THREADS", threads_set), ("LOCAL_WORLD_SIZE", launched or "0")):
         monkeypatch.setenv(name, value)
     assert main(["eval", "run", *options[:-2], "--plan-only"]) == 0
-    assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(given)]
+    assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(threads_set)]
 
 
 def planned(url: str) -> tuple[str, Plan]:

@@ -303,7 +303,7 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "given",
+    "line",
     [
         {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    pass\n"},
         {
@@ -318,8 +318,8 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
         {"question_id": 1, "turns": ["a"], "reference": [1, 2.5, "c", None], "category": None},
     ],
 )
-def test_exports_of_the_field_are_read(tmp_path: Path, given: dict[str, object]) -> None:
-    suite = read_suite(write(tmp_path / "x.jsonl", [given]))
+def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) -> None:
+    suite = read_suite(write(tmp_path / "x.jsonl", [line]))
     assert suite.items[0].turns[0].strip() and suite.items[0].references
 
 
