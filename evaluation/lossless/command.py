@@ -125,7 +125,7 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
 
 
 def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) -> Iterator[str]:
-    """``places[i]``: drafts of which more than i tokens were accepted."""
+    """``by_position[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
         yield f"Fewer than {ENOUGH}: speculative decoding was hardly tested."
     elif accepted == 0:

@@ -62,7 +62,7 @@ def hold(pipe: Connection, path: str) -> None:
 
 
 def live_on(pipe: Connection, store: RunStore) -> None:
-    """A child forked in the middle of a transaction: it uses the store, and lives until it is signalled
+    """A child forked in the middle of a transaction: it uses the store, and lives until a signal
     to end."""
     for use in (store.count, lambda: store.new_comparison(PromptConfig("x"))):
         try:
