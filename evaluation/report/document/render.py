@@ -78,9 +78,8 @@ def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     environment = Environment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
     )
-    environment.filters["block"] = lambda block: type(
-        block
-    ).__name__.lower()  # paragraph, listing, table, …
+    # paragraph, bullets, table, …
+    environment.filters["block"] = lambda block: type(block).__name__.lower().removeprefix("report")
     return environment
 
 

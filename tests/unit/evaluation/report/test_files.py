@@ -209,7 +209,7 @@ def test_the_command_has_the_typed_prompts() -> None:
     suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
     command = study_command(replace(make_plan(), suites=(suite,)))
     assert command is not None
-    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    options = parser().parse_args(shlex.split(command)[1:])
     assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
