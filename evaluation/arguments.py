@@ -293,7 +293,9 @@ def _plan(
     served: Served | None = None,
 ) -> Plan:
     suites = [
-        read_suite(source, options.limit) for given in options.suite for source in given.split(",")
+        read_suite(source, options.limit)
+        for sources in options.suite
+        for source in sources.split(",")
     ]
     if options.prompt:
         suites.append(typed_suite(options.prompt))
@@ -321,10 +323,10 @@ def _lanes(
     drafters: list[DrafterConfig],
     theta: float | None = None,
 ) -> tuple[Lane, ...]:
-    given = read_rules(names, options, theta)
+    chosen = read_rules(names, options, theta)
     rules = [
         replace(rule, parameters=RULES[rule.name].values(rule.parameters))
-        for rule in given
+        for rule in chosen
         if rule.name != PLAIN
     ]
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]

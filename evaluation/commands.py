@@ -64,12 +64,12 @@ def study_command(plan: Plan) -> str | None:
         ],
         "rules": ",".join(values if plan.none is None else [PLAIN, *values]),
         "set": [
-            f"{rule}.{name}={_listed(each)}"
-            for rule, found in values.items()
-            for name, each in found.items()
+            f"{rule}.{name}={_joined(each)}"
+            for rule, field in values.items()
+            for name, each in field.items()
         ],
         **drafting,
-        "temperature": _listed(plan.temperatures),
+        "temperature": _joined(plan.temperatures),
         "seeds": plan.repeats,
         "seed": plan.seed,
         "max_new_tokens": plan.max_new_tokens,
@@ -116,7 +116,7 @@ def _study_models(plan: Plan) -> Options:
         return {
             "server": served.url,
             "server_model": served.model,
-            "concurrency": _listed(served.concurrency),
+            "concurrency": _joined(served.concurrency),
         } | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
@@ -149,11 +149,15 @@ def _obstacle(config: RunConfig) -> str:
     """Why no command line can repeat this run, or an empty string. Arguments cannot contain NUL or
     a lone surrogate, and ``-`` means standard input."""
     texts = (config.prompt.text, config.prompt.system, *config.prompt.stop)
-    whole = all(
+    printable = all(
         "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts
     )
     return (
-        _CONTINUED if config.prefix else "" if whole and config.prompt.text != "-" else _UNPRINTABLE
+        _CONTINUED
+        if config.prefix
+        else ""
+        if printable and config.prompt.text != "-"
+        else _UNPRINTABLE
     )
 
 
@@ -168,8 +172,8 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
         and _machine(config) == _machine(base)
         for config in configs
     )
-    given = [item for config in configs for item in config.rule.parameters.items()]
-    return alike and len(dict(given)) == len(set(given)) and len(set(names)) == len(names)
+    parameters = [item for config in configs for item in config.rule.parameters.items()]
+    return alike and len(dict(parameters)) == len(set(parameters)) and len(set(names)) == len(names)
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
@@ -179,19 +183,19 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    own = any(
+    has_theta = any(
         spec.key == key and spec.theta.own is not None for spec in CATALOG
     )  # then θ is never left out
-    given = {
+    parameters = {
         parameter: float(value)
         for rule in rules
-        for parameter, value in {**(_theta(rule) if own else {}), **rule.parameters}.items()
+        for parameter, value in {**(_theta(rule) if has_theta else {}), **rule.parameters}.items()
     }
     draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
     options = {
         "prompt": config.prompt.text,
         "rule": [rule.name for rule in rules],
-        "set": [f"{parameter}={value}" for parameter, value in given.items()],
+        "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
@@ -259,11 +263,11 @@ def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> Pai
     """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
     if models.key == SERVER:
         raise ValueError("This study runs on a server; continue it with: mars eval resume")
-    found = next((spec for spec in catalog if spec.key == models.key), None)
+    known = next((spec for spec in catalog if spec.key == models.key), None)
     target, draft, head = (
         ref and model_name(ref) for ref in (models.target, models.draft, models.head)
     )
-    return found or custom_pair(target or "", draft, head)
+    return known or custom_pair(target or "", draft, head)
 
 
 def model_name(ref: ModelRef) -> str:
@@ -289,13 +293,13 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
     return ({"drafter": name} if name else {}) | shape | mode
 
 
-def _prompt(given: PromptConfig | Plan) -> Options:
-    thinking = None if given.thinking is None else _switch(given.thinking)
+def _prompt(source: PromptConfig | Plan) -> Options:
+    thinking = None if source.thinking is None else _switch(source.thinking)
     return {
-        "system": given.system or None,
-        "no_chat": not given.chat,
+        "system": source.system or None,
+        "no_chat": not source.chat,
         "thinking": thinking,
-        "stop": given.stop,
+        "stop": source.stop,
     }
 
 
@@ -303,14 +307,14 @@ def _switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _listed(values: Iterable[float]) -> str:
+def _joined(values: Iterable[float]) -> str:
     return ",".join(f"{value:g}" for value in values)
 
 
 def _words(options: Options) -> list[str]:
     """``--name=value``: once for each value of a list, without one for a switch that is on; None
     and False are left out."""
-    found = []
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         values = (
@@ -320,5 +324,5 @@ def _words(options: Options) -> list[str]:
             if value is None or value is False
             else [value]
         )
-        found += [option if each is True else f"{option}={each}" for each in values]
-    return found
+        words += [option if each is True else f"{option}={each}" for each in values]
+    return words

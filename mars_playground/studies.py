@@ -41,10 +41,10 @@ def _run(options: Namespace, store: RunStore) -> int:
     """Plan and run a study. Of several processes started together the first one plans."""
     from evaluation.study.check import check, without_long
     from evaluation.study.launch import open_session
-    from evaluation.study.processes import place, share
+    from evaluation.study.processes import process_rank, share
     from mars_core.arguments import find_spec, threshold_lines
 
-    here = place()
+    here = process_rank()
     _check_workers(options, here.world, served=bool(options.server))
     if options.server or options.baseline:
         from evaluation.served.engine import find_server
@@ -92,9 +92,9 @@ def _resume(options: Namespace, store: RunStore) -> int:
     from evaluation.study.check import check_sampler
     from evaluation.study.launch import open_session
     from evaluation.study.plan import read_plan
-    from evaluation.study.processes import place
+    from evaluation.study.processes import process_rank
 
-    here = place()
+    here = process_rank()
     study_id = _find(store, options.study)
     plan = read_plan(store.study(study_id).plan)
     _check_workers(options, here.world, served=plan.served is not None)
@@ -109,11 +109,15 @@ def _resume(options: Namespace, store: RunStore) -> int:
 def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import further_workers, work
-    from evaluation.study.processes import place
+    from evaluation.study.processes import process_rank
 
     with further_workers(options, study_id):
         return work(
-            store, study_id, session, InProcess(session), quiet=options.quiet or not place().first
+            store,
+            study_id,
+            session,
+            InProcess(session),
+            quiet=options.quiet or not process_rank().first,
         )
 
 

@@ -55,7 +55,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ImportedRun:
     """A run of a served model, which becomes a comparison of its own. ``content``: what it was read
     from; runs of the same content are the same run. ``created_at``: aware; None: now."""
 
@@ -66,7 +66,9 @@ class Record:
 
 
 def import_files(
-    store: RunStore, paths: Sequence[Path], read: Callable[[Path], Sequence[Record]] | None = None
+    store: RunStore,
+    paths: Sequence[Path],
+    read: Callable[[Path], Sequence[ImportedRun]] | None = None,
 ) -> Imported:
     """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``:
     reads files that are not exports.
@@ -89,17 +91,17 @@ def _is_export(path: Path) -> bool:
         return is_zipfile(path) or file.read(4) == b"PAR1"
 
 
-def _add_records(store: RunStore, records: Sequence[Record]) -> int:
+def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
     """The number of new runs."""
     with store._write("The records were not imported") as connection:
-        found = {
+        unread = {
             sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record
             for record in records
         }
-        for id_ in [*found]:
+        for id_ in [*unread]:
             if connection.execute(select(Run.id).where(Run.id == id_)).first():
-                del found[id_]
-        for id_, record in found.items():
+                del unread[id_]
+        for id_, record in unread.items():
             created = record.created_at or datetime.now(UTC)
             about = {
                 "id": id_,
@@ -110,9 +112,9 @@ def _add_records(store: RunStore, records: Sequence[Record]) -> int:
             row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
             connection.execute(insert(Comparison), row)
             new = new_run(record.trace, 0, 0)
-            own = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
-            add_run(connection, id_, own)
-    return len(found)
+            identified = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
+            add_run(connection, id_, identified)
+    return len(unread)
 
 
 def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
@@ -167,9 +169,9 @@ def _files(
                         shutil.disk_usage(folder).free // 2,
                     )
                     if members[0].file_size > MAX_JSON or size > most:
-                        found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
+                        sizes = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
                         raise ValueError(
-                            f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read"
+                            f"it has {sizes}; at most {MAX_JSON:,}, and half of the free disk, are read"
                         )
                     for each in members[1:]:
                         member = Path(archive.extract(each, folder / str(number)))
@@ -221,8 +223,8 @@ class _Rows:
     def of(self, run_id: str) -> list[dict[str, Any]]:
         file, groups = self._at.get(run_id, (None, ()))
         tables = (self._read(file, group) for group in groups)
-        found = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
-        return [mapped(row, decode) for table in found for row in table.to_pylist()]
+        filtered = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
+        return [mapped(row, decode) for table in filtered for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:

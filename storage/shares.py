@@ -54,11 +54,11 @@ class Shares(Connected):
         row = None
         with self.read() as connection:
             if _TOKEN.fullmatch(token) is not None:
-                shown = select(*_OBJECT.values()).outerjoin(
+                query = select(*_OBJECT.values()).outerjoin(
                     Comparison, Comparison.id == Link.comparison_id
                 )
                 row = connection.execute(
-                    shown.where(Link.token_hash == _hash(token), _LIVE)
+                    query.where(Link.token_hash == _hash(token), _LIVE)
                 ).one_or_none()
             kinds = [
                 kind
@@ -74,7 +74,7 @@ class Shares(Connected):
         it."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with self._write("Nothing was shared") as connection:
-            table, column = _place(connection, kind, object_id)
+            table, column = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
             owner = connection.execute(
                 select(table.owner).where(table.id == object_id)
@@ -91,13 +91,13 @@ class Shares(Connected):
     def unshare(self, kind: Shared, object_id: str) -> None:
         """Remove the link to an object, if any."""
         with self._write("Sharing was not ended") as connection:
-            _, column = _place(connection, kind, object_id)
+            _, column = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
 
     def shared(self, kind: Shared, object_id: str) -> bool:
         """Whether an object has a link."""
         with self.read() as connection:
-            _, column = _place(connection, kind, object_id)
+            _, column = _link_column(connection, kind, object_id)
             there = exists().where(column == object_id, *self.scope.of(Link))
             return connection.execute(select(there)).scalar_one()
 
@@ -130,7 +130,7 @@ class Shares(Connected):
             )
 
 
-def _place(
+def _link_column(
     connection: Connection, kind: Shared, object_id: str
 ) -> tuple[Table, InstrumentedAttribute[str | None]]:
     """The table of this object, and its column in a link. Raises StorageError for an unknown

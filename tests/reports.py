@@ -13,11 +13,11 @@ from evaluation.report.values import (
     Interval,
     McNemar,
     Measured,
-    Outcome,
     PromptRow,
+    RecoveryOutcome,
+    RecoveryVerdict,
     Report,
     Score,
-    Verdict,
     VoteRow,
 )
 from evaluation.study.plan import Lane, Models, Plan
@@ -224,13 +224,17 @@ def _mcnemar(loose: float) -> McNemar:
     )
 
 
-def _verdict(margin: float, recovery: Interval) -> Verdict:
+def _verdict(margin: float, recovery: Interval) -> RecoveryVerdict:
     words = f"recovery ≥ {100 * margin:g} %"
     if recovery.low >= margin:
-        return Verdict(margin, Outcome.SUPPORTED, None, f"{words}: supported")
+        return RecoveryVerdict(margin, RecoveryOutcome.SUPPORTED, None, f"{words}: supported")
     if recovery.high < margin:
-        return Verdict(margin, Outcome.NOT_SUPPORTED, None, f"{words}: not supported")
-    return Verdict(margin, Outcome.TOO_FEW, 240, f"{words}: too few prompts, need about 240")
+        return RecoveryVerdict(
+            margin, RecoveryOutcome.NOT_SUPPORTED, None, f"{words}: not supported"
+        )
+    return RecoveryVerdict(
+        margin, RecoveryOutcome.TOO_FEW, 240, f"{words}: too few prompts, need about 240"
+    )
 
 
 def _prompts(plan: Plan) -> tuple[PromptRow, ...]:

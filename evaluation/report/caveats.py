@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.report.grid import Grid
-from evaluation.report.values import Measured, Outcome
+from evaluation.report.values import Measured, RecoveryOutcome
 from evaluation.study.plan import Plan
 from mars_core.types import Cause, DraftMode
 
@@ -99,7 +99,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
             f"p < {ALPHA:g}. {plain} have it, and after Holm's correction {len(left)}{names}."
         )
     outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
-    supported = outcomes.count(Outcome.SUPPORTED)
+    supported = outcomes.count(RecoveryOutcome.SUPPORTED)
     if len(outcomes) > 1 and supported:
         yield (
             f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "

@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evaluation.report.document.blocks import Document
+from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
@@ -23,12 +23,12 @@ from evaluation.report.values import (
     McNemar,
     Measured,
     PromptRow,
+    RecoveryVerdict,
     Report,
     Score,
-    Verdict,
 )
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.result import Relative, Result, read_relative, read_result
+from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from storage import RunStore, StoredResult
 from storage.export import cell
 
@@ -55,9 +55,13 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in without)
 
 
-RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
+RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
-_TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
+_TEST, _VERDICT, _PROMPT = (
+    _names(McNemar),
+    _names(RecoveryVerdict, "sentence"),
+    _names(PromptRow, "worst"),
+)
 _INTERVALS = {*METRICS, *(each.name for each in fields(Score) if each.type == "Interval")}
 
 
@@ -194,12 +198,12 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
     Raises OSError where they cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    whole = document(report, worst_texts(store, report))
+    full = document(report, worst_texts(store, report))
     page = folder / "report.html"
-    page.write_text(html(whole), encoding="utf-8")
+    page.write_text(html(full), encoding="utf-8")
     for name, table in TABLES.items():
         (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
-    return page, *_write_markdown(whole, folder / "report.md"), *(folder / name for name in TABLES)
+    return page, *_write_markdown(full, folder / "report.md"), *(folder / name for name in TABLES)
 
 
 def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
@@ -214,14 +218,14 @@ def markdown_of(report: Report) -> str:
     return markdown(document(report, None, pictures=False))
 
 
-def _write_markdown(whole: Document, path: Path) -> tuple[Path, ...]:
+def _write_markdown(full: ReportDocument, path: Path) -> tuple[Path, ...]:
     """Removes charts of an earlier report with the same name, which may have had more charts."""
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
-    path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")
+    path.write_text(markdown(full, f"{path.stem}-"), encoding="utf-8")
     pictures = {
-        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures
+        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in full.pictures
     }
-    for place, picture in pictures.items():
-        place.write_text(svg(picture.drawing), encoding="utf-8")
+    for file, picture in pictures.items():
+        file.write_text(svg(picture.drawing), encoding="utf-8")
     return path, *pictures

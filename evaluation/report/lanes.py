@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.grid import Array, Grid, Group, Mask, Places
-from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, Share
+from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
 from evaluation.report.values import BLANK, METRICS, Interval, Measured, Score
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
@@ -39,7 +39,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GroupSample:
     """One group at one temperature: R done tasks of N prompts."""
 
     grid: Grid
@@ -50,15 +50,15 @@ class Cell:
 
     def number(self, name: str, lane: int) -> Array:
         """A field of ``Result`` or ``Relative``, [R]."""
-        found: Array = self.grid.numbers[name][self.rows, lane]
-        return found
+        numbers: Array = self.grid.numbers[name][self.rows, lane]
+        return numbers
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        found: Mask = np.logical_and.reduce(
+        mask: Mask = np.logical_and.reduce(
             self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1
         )
-        return found
+        return mask
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
@@ -83,15 +83,15 @@ def measured(
     """Every lane of the plan, in its order."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    cell = Cell(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
+    sample = GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
     estimates = {
         (lane, name): estimate
         for lane in range(len(grid.plan.lanes))
-        for name, estimate in _estimates(cell, lane).items()
+        for name, estimate in _estimates(sample, lane).items()
     }
     columns = [column for estimate in estimates.values() for column in estimate.columns]
-    by_prompt = np.zeros((cell.prompts, len(columns)))
-    np.add.at(by_prompt, cell.prompt, np.stack(columns, axis=1))
+    by_prompt = np.zeros((sample.prompts, len(columns)))
+    np.add.at(by_prompt, sample.prompt, np.stack(columns, axis=1))
     totals = np.vstack(
         [by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)]
     ).T  # [C, 1 + B], first of all runs
@@ -103,34 +103,34 @@ def measured(
             by_lane[lane][name] = estimate.value(*totals[start:end])
             start = end
     return tuple(
-        _lane(cell, group, temperature, lane, values) for lane, values in enumerate(by_lane)
+        _lane(sample, group, temperature, lane, values) for lane, values in enumerate(by_lane)
     )
 
 
 def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
     names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
-    found = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
+    scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
     others = (
         name
         for name in grid.scores
         if name not in names and np.isfinite(grid.scores[name][rows]).any()
     )
-    return found | {name: grid.scores[name][rows] for name in (*names, *others)}
+    return scores | {name: grid.scores[name][rows] for name in (*names, *others)}
 
 
-def _estimates(cell: Cell, lane: int) -> dict[str, Estimate]:
+def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
     """Every metric of a lane that has a bootstrap interval, and its scores."""
     estimates = {}
     for name, metric in METRICS.items():
         average = metric.average
-        if isinstance(average, Pooled) and (lanes := cell.lanes(lane, average.over)):
-            estimates[name] = _pooled(cell, lanes, average)
-        elif isinstance(average, Mean) and (lanes := cell.lanes(lane, average.over)):
-            estimates[name] = _mean(cell, lanes, average)
-    for score, scores in cell.scores.items():
-        scored = cell.scored(score, lane)
+        if isinstance(average, Pooled) and (lanes := sample.lanes(lane, average.over)):
+            estimates[name] = _pooled(sample, lanes, average)
+        elif isinstance(average, Mean) and (lanes := sample.lanes(lane, average.over)):
+            estimates[name] = _mean(sample, lanes, average)
+    for score, scores in sample.scores.items():
+        scored = sample.scored(score, lane)
         rule, baseline = (
-            np.where(scored, scores[:, each], 0.0) for each in (lane, cell.grid.baseline(lane))
+            np.where(scored, scores[:, each], 0.0) for each in (lane, sample.grid.baseline(lane))
         )
         runs = scored.astype(np.float64)
         estimates |= {
@@ -142,14 +142,14 @@ def _estimates(cell: Cell, lane: int) -> dict[str, Estimate]:
     return estimates
 
 
-def _pooled(cell: Cell, lanes: Sequence[int], average: Pooled) -> Estimate:
+def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estimate:
     """``lanes``: the lane itself first."""
-    used = cell.used(lanes[0])
+    used = sample.used(lanes[0])
     if average.known:
-        for each in (lanes[0], cell.grid.baseline(lanes[0])):
-            used = used & np.isfinite(cell.number(average.top, each))
+        for each in (lanes[0], sample.grid.baseline(lanes[0])):
+            used = used & np.isfinite(sample.number(average.top, each))
     columns = (
-        np.where(used, cell.quantity(name, each), 0.0)
+        np.where(used, sample.quantity(name, each), 0.0)
         for each in lanes
         for name in (average.top, average.bottom)
     )
@@ -158,72 +158,79 @@ def _pooled(cell: Cell, lanes: Sequence[int], average: Pooled) -> Estimate:
 
 def _compared(top: Array, bottom: Array, *other: Array, minus: bool) -> Array:
     """A ratio of sums; over that of another lane, or minus that, if there is one."""
-    own = top / bottom
+    ratio = top / bottom
     if not other:
-        return own
+        return ratio
     reference = other[0] / other[1]
-    return own - reference if minus else own / reference
+    return ratio - reference if minus else ratio / reference
 
 
-def _mean(cell: Cell, lanes: Sequence[int], average: Mean) -> Estimate:
+def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
     with np.errstate(divide="ignore", invalid="ignore"):
-        own, *other = (
-            cell.quantity(average.top, each) / cell.quantity(average.bottom, each) for each in lanes
+        ratio, *other = (
+            sample.quantity(average.top, each) / sample.quantity(average.bottom, each)
+            for each in lanes
         )
-        values = own / other[0] if other else own
-    counted = cell.used(lanes[0]) & np.isfinite(values)
+        values = ratio / other[0] if other else ratio
+    counted = sample.used(lanes[0]) & np.isfinite(values)
     return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)), np.divide)
 
 
 def _lane(
-    cell: Cell, group: Group, temperature: float, lane: int, resampled: Mapping[str, Array]
+    sample: GroupSample, group: Group, temperature: float, lane: int, resampled: Mapping[str, Array]
 ) -> Measured:
     """``resampled``: values by name, [1 + B], first of all runs."""
-    grid, used = cell.grid, cell.used(lane)
-    prompts = len(np.unique(cell.prompt[used]))
+    grid, used = sample.grid, sample.used(lane)
+    prompts = len(np.unique(sample.prompt[used]))
     every = np.stack(list(resampled.values()))
     intervals = percentile_intervals(every[:, 0], every[:, 1:], prompts)
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
-        if isinstance(metric.average, Share):
-            spread[name] = _share(cell, metric.average.field, lane, used)
+        if isinstance(metric.average, ShareOfRuns):
+            spread[name] = _share(sample, metric.average.field, lane, used)
         elif isinstance(metric.average, Quartiles):
-            values = cell.number(metric.average.field, lane)[used]
+            values = sample.number(metric.average.field, lane)[used]
             low, median, high = quartiles(values[~np.isnan(values)].tolist())
             spread[name] = Interval(median, low, high)
     drafted_at, kept_at = (
-        counts[cell.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
+        counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
     )
     return Measured(
         group=group.name,
         temperature=temperature,
         lane=lane,
         prompts=prompts,
-        seeds=len({grid.tasks[row].repeat for row in cell.rows[used]}),
+        seeds=len({grid.tasks[row].repeat for row in sample.rows[used]}),
         runs=int(used.sum()),
-        failed=int(grid.failed[cell.rows, lane].sum()),
+        failed=int(grid.failed[sample.rows, lane].sum()),
         acceptance_by_position=tuple(
-            float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
+            float(accepted / tried)
+            for accepted, tried in zip(kept_at, drafted_at, strict=True)
+            if tried
         ),
-        scores={metric: _score(cell, lane, metric, spread) for metric in cell.scores},
+        scores={metric: _score(sample, lane, metric, spread) for metric in sample.scores},
         **{name: spread.get(name, BLANK) for name in METRICS},
     )
 
 
-def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:
+def _share(sample: GroupSample, name: str, lane: int, used: Mask) -> Interval:
     """Share of runs with a value; Wilson interval."""
-    values = cell.number(name, lane)
+    values = sample.number(name, lane)
     known = used & np.isfinite(values)
-    return share_interval(values[known], cell.prompt[known])
+    return share_interval(values[known], sample.prompt[known])
 
 
-def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
+def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
     """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
-    plan, baseline, scored = cell.grid.plan, cell.grid.baseline(lane), cell.scored(metric, lane)
-    values, prompt = cell.scores[metric][scored], cell.prompt[scored]
+    plan, baseline, scored = (
+        sample.grid.plan,
+        sample.grid.baseline(lane),
+        sample.scored(metric, lane),
+    )
+    values, prompt = sample.scores[metric][scored], sample.prompt[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
-    every = cell.scores[metric][np.isfinite(cell.scores[metric])]
+    every = sample.scores[metric][np.isfinite(sample.scores[metric])]
     binary = (
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     )

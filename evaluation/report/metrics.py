@@ -40,7 +40,7 @@ class Mean(NamedTuple):
     over: Other = ""
 
 
-class Share(NamedTuple):
+class ShareOfRuns(NamedTuple):
     """The share of runs in which a field is true; Wilson's interval."""
 
     field: str
@@ -53,7 +53,7 @@ class Quartiles(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ReportMetric:
     """``average``: how it is read off the runs. ``write``: its format, with the unit. ``better``: 1
     where more is better, −1 where less is, else 0.
 
@@ -63,7 +63,7 @@ class Metric:
 
     title: str
     help: str
-    average: Pooled | Mean | Share | Quartiles
+    average: Pooled | Mean | ShareOfRuns | Quartiles
     write: Callable[[float], str] = number
     better: int = 0
     group: str = ""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple, get_type_hints
 
 from evaluation.format import percent, ratio, signed
-from evaluation.report.metrics import Mean, Metric, Pooled, Quartiles, Share
+from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
 from evaluation.study.plan import Plan
 
 NAN = math.nan
@@ -33,7 +33,7 @@ BLANK = Interval()
 TEXTS = "strict's text as reference, 0 to 1"
 
 
-class Outcome(StrEnum):
+class RecoveryOutcome(StrEnum):
     """The result of the test of recovery against the margin."""
 
     SUPPORTED = "supported"
@@ -42,12 +42,12 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecoveryVerdict:
     """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
     verdict; None if unknown."""
 
     margin: float
-    outcome: Outcome
+    outcome: RecoveryOutcome
     needed: int | None
     sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
@@ -83,14 +83,14 @@ class Score:
     recovery_none: Interval
     difference: Interval
     mcnemar: McNemar | None  # for binary metrics; None for a baseline
-    verdict: Verdict | None  # None for a baseline and for none
+    verdict: RecoveryVerdict | None  # None for a baseline and for none
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One lane at one temperature on one group of items: a suite, a category of a suite
-    (``suite/category``), or all. Every field with a ``Metric`` is computed, shown and exported as
+    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, shown and exported as
     that says."""
 
     group: str
@@ -102,13 +102,13 @@ class Measured:
     failed: int
     tokens_per_s: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "tokens/s", "all new tokens / all seconds", Pooled("new_tokens", "wall_s"), better=1
         ),
     ] = BLANK
     speedup: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "ratio of means",
             "all tokens / all seconds, over the same of none",
             Pooled("new_tokens", "wall_s", "none"),
@@ -119,7 +119,7 @@ class Measured:
     ] = BLANK
     speedup_mean: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "mean of ratios",
             "mean over runs of tokens/s over none's",
             Mean("new_tokens", "wall_s", "none"),
@@ -130,7 +130,7 @@ class Measured:
     ] = BLANK
     speedup_strict: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "ratio of means",
             "over strict with the same drafts",
             Pooled("new_tokens", "wall_s", "strict"),
@@ -141,7 +141,7 @@ class Measured:
     ] = BLANK
     speedup_strict_mean: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "mean of ratios",
             "over strict with the same drafts",
             Mean("new_tokens", "wall_s", "strict"),
@@ -152,19 +152,19 @@ class Measured:
     ] = BLANK
     tau: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
         ),
     ] = BLANK
     tau_ratio: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
         ),
     ] = BLANK
     acceptance_rate: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Accepted",
             "accepted and relaxed drafts / drafted",
             Pooled("kept", "drafted"),
@@ -174,7 +174,7 @@ class Measured:
     ] = BLANK
     relaxed_share: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Relaxed",
             "tokens accepted only because the rule is relaxed / new tokens",
             Pooled("relaxed", "new_tokens"),
@@ -184,7 +184,7 @@ class Measured:
     ] = BLANK
     length_ratio: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Length",
             "all new tokens over strict's: longer texts raise tokens/s",
             Pooled("new_tokens", over="strict"),
@@ -193,16 +193,16 @@ class Measured:
     ] = BLANK
     unended: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
         ),
     ] = BLANK
     same: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Same as strict",
             "share of runs with the same tokens; Wilson",
-            Share("same"),
+            ShareOfRuns("same"),
             percent,
             better=1,
             panel="Texts equal to strict's",
@@ -211,10 +211,10 @@ class Measured:
     ] = BLANK
     same_as_none: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "Same as none",
             "share of runs with the tokens of decoding without drafts; Wilson",
-            Share("same_as_none"),
+            ShareOfRuns("same_as_none"),
             percent,
             better=1,
             likeness=True,
@@ -222,21 +222,25 @@ class Measured:
     ] = BLANK
     divergence: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "First difference",
             "output position, from 0: median and quartiles over the runs that differ",
             Quartiles("divergence"),
             likeness=True,
         ),
     ] = BLANK
-    bleu: Annotated[Interval, Metric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True)] = BLANK
-    chrf: Annotated[Interval, Metric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True)] = BLANK
+    bleu: Annotated[
+        Interval, ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True)
+    ] = BLANK
+    chrf: Annotated[
+        Interval, ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True)
+    ] = BLANK
     rouge_l: Annotated[
-        Interval, Metric("ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True)
+        Interval, ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True)
     ] = BLANK
     tv: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "TV per run",
             "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
             Mean("tv_sum"),
@@ -247,7 +251,7 @@ class Measured:
     ] = BLANK
     tv_token: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "TV per token",
             "the same / new tokens",
             Pooled("tv_sum", "new_tokens"),
@@ -259,7 +263,7 @@ class Measured:
     ] = BLANK
     log_likelihood: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "ln p per token",
             "log-likelihood under the target, nats",
             Pooled("log_likelihood", "new_tokens", known=True),
@@ -269,7 +273,7 @@ class Measured:
     ] = BLANK
     log_likelihood_difference: Annotated[
         Interval,
-        Metric(
+        ReportMetric(
             "− strict's",
             "nats per token",
             Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
@@ -291,7 +295,7 @@ class Measured:
         return self.speedup_strict if plan.none is None else self.speedup
 
 
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, ReportMetric] = {
     name: hint.__metadata__[0]
     for name, hint in get_type_hints(Measured, include_extras=True).items()
     if hasattr(hint, "__metadata__")
@@ -376,8 +380,8 @@ class Report:
         return tuple(dict.fromkeys(lane.drafts for lane in self.plan.lanes if lane.drafts))
 
     @property
-    def whole_groups(self) -> tuple[str, ...]:
-        """Groups of whole suites, and of all suites; without categories."""
+    def suite_groups(self) -> tuple[str, ...]:
+        """Groups of complete suites, and of all suites; without categories."""
         names = {suite.name for suite in self.plan.suites} | {ALL}
         return tuple(
             group for group in dict.fromkeys(row.group for row in self.measured) if group in names

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.25  # between two reports of an accelerator
 
 
-class Engine(Protocol):
+class LaneEngine(Protocol):
     """Runs configurations, one after the other."""
 
     def warm_up(self, config: RunConfig) -> None: ...
@@ -118,9 +118,9 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
 
 
 def converse(
-    engine: Engine, first: RunConfig, turns: tuple[str, ...]
+    engine: LaneEngine, first: RunConfig, turns: tuple[str, ...]
 ) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``Engine.run`` and returns the traces of the turns that were started; stops after a
+    """Yields as ``LaneEngine.run`` and returns the traces of the turns that were started; stops after a
     turn that is not completed.
 
     Raises ValueError where a turn cannot be started.

@@ -120,9 +120,9 @@ class Served:
     def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
         """Groups of tasks that have the same requests in flight: the first task after each, and
         their number. ``tasks``: of a repeat."""
-        whole = len(self.concurrency) == 1
-        for repeat in range(1 if whole else repeats):
-            yield tasks * (repeats if whole else repeat + 1), self.load(repeat)
+        constant = len(self.concurrency) == 1
+        for repeat in range(1 if constant else repeats):
+            yield tasks * (repeats if constant else repeat + 1), self.load(repeat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class Backup(CommitScheduler):
                     seen = self._repository.look()
                     if seen.pushes:
                         with self._assembled(seen, folder) as store:
-                            follow(store, self._repository.name, fresh=True)
+                            follow(store, self._repository.name, copied=True)
                             count = store.count()
                         built.set_result((folder / "runs.db", count))
                         over.wait()

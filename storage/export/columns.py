@@ -32,7 +32,7 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
-class Column(NamedTuple):
+class ExportColumn(NamedTuple):
     """``kind``: a key of TYPES; ``unit``: empty for counts, ids, names and dimensionless
     numbers."""
 
@@ -42,9 +42,10 @@ class Column(NamedTuple):
     meaning: str
 
 
-def _columns(text: str) -> tuple[Column, ...]:
+def _columns(text: str) -> tuple[ExportColumn, ...]:
     return tuple(
-        Column(*(part.strip() for part in line.split("|"))) for line in text.strip().splitlines()
+        ExportColumn(*(part.strip() for part in line.split("|")))
+        for line in text.strip().splitlines()
     )
 
 
@@ -217,7 +218,7 @@ def described(*names: str, level: str = "###") -> str:
     """All columns as Markdown, one list per export (by default all); ``level``: of their headings.
     A column that a list before describes in the same words is only named."""
     lists = []
-    before: set[Column] = set()
+    before: set[ExportColumn] = set()
     exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
     for name in names or exports:
         lines = ""
@@ -234,7 +235,7 @@ def described(*names: str, level: str = "###") -> str:
     return "\n".join(lists)
 
 
-def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+def arrow_schema(columns: tuple[ExportColumn, ...]) -> pa.Schema:
     """The Arrow schema, with unit and meaning of each column and the encoding of texts."""
     about = {
         "schema_version": str(SCHEMA_VERSION),

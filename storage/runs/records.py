@@ -11,7 +11,7 @@ from sqlalchemy import RowMapping
 from mars_core.types import PromptConfig, Step, Trace
 from storage.errors import StorageError
 from storage.schema import Comparison
-from storage.schema.trace import CONFIG, FIELDS, OWN, PROMPT, SUMMARY
+from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
 from storage.traces.packing import VERSION, checked, pack, unpack
@@ -72,7 +72,7 @@ def read_flat(row: RowMapping) -> Flat:
 
 def read_trace(row: RowMapping) -> Trace:
     """The trace of a row of runs with OF_PROMPT and the columns of run_traces."""
-    values = {each.column: each.read(row) for each in OWN}
+    values = {each.column: each.read(row) for each in RUN_FIELDS}
     return Trace(
         config=CONFIG.read(row), steps=steps_of(read_flat(row)), summary=SUMMARY.read(row), **values
     )

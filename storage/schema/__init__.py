@@ -60,7 +60,7 @@ class Shared(StrEnum):
     STUDY = "study"
 
 
-_LISTED = ("created_at", "id", "source", "owner", "deleted_at")
+_IN_LISTS = ("created_at", "id", "source", "owner", "deleted_at")
 _DELETED = sa.text("deleted_at IS NOT NULL")
 
 
@@ -77,7 +77,7 @@ class Comparison(Base):
             "ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"
         ),  # of one owner
         *(
-            sa.Index(f"ix_comparisons_by_{key}", key, *_LISTED)
+            sa.Index(f"ix_comparisons_by_{key}", key, *_IN_LISTS)
             for key in ("tokens_per_s", "tau", "new_tokens", "name_key")
         ),
         sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),

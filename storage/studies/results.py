@@ -162,13 +162,13 @@ class Results(Connected):
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
-            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
+            statement = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
                 StudyTask, _TASK
             )
-            found = found.where(
+            statement = statement.where(
                 StudyResult.study_id == study_id, status == Status.FAILED.value, idle
             )
-            failed = connection.execute(found.with_for_update(of=StudyTask)).all()
+            failed = connection.execute(statement.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
                 of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
                 changed = connection.scalars(of_runs).all()
@@ -206,15 +206,15 @@ class Results(Connected):
         """
         with self._write("The judgement was not saved") as connection:
             row_of(connection, Study, study_id)
-            place = {"study_id": study_id, "task": task, "lane": lane}
-            judged = select(StudyResult.lane).filter_by(**place).with_for_update()
+            key = {"study_id": study_id, "task": task, "lane": lane}
+            judged = select(StudyResult.lane).filter_by(**key).with_for_update()
             if connection.execute(judged).first() is None:
                 raise StorageError(
                     f"The judgement was not saved: lane {lane} of task {task} of the study has no result."
                 )
-            place |= {"swapped": swapped}
-            connection.execute(delete(Judgement).filter_by(**place))
-            row = place | {
+            key |= {"swapped": swapped}
+            connection.execute(delete(Judgement).filter_by(**key))
+            row = key | {
                 "created_at": clock(connection),
                 "judge": judge,
                 "choice": choice,
@@ -242,8 +242,10 @@ class Results(Connected):
             StudyResult.relative,
             StudyTask.comparison_ids,
         )
-        own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
-        statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
+        identity = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
+        statement = select(*identity, *(cast(column, Text) for column in objects)).join(
+            StudyTask, _TASK
+        )
         statement = statement.where(StudyResult.study_id == study_id, *which)
         with self.read() as connection:
             row_of(connection, Study, study_id)
@@ -286,16 +288,16 @@ def _comparisons(
 ) -> list[str]:
     """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
     owner."""
-    found = list(known)
+    comparisons = list(known)
     for turn, prompt in enumerate(prompts):
-        there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))
+        there = select(Comparison.__table__).where(Comparison.id.in_(comparisons[turn : turn + 1]))
         row = connection.execute(there).mappings().one_or_none()
         if row is None:
             owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()
-            found[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
+            comparisons[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
         else:
             check_prompt(row, prompt)
-    return found
+    return comparisons
 
 
 def _parsed(texts: Sequence[str | None]) -> list[Any]:

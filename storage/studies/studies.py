@@ -103,9 +103,9 @@ class Studies(Connected):
 
     def study(self, study_id: str) -> StoredStudy:
         """A study with its plan."""
-        own = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
+        columns = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
         with self.read() as connection:
-            return StoredStudy(**row_of(connection, Study, study_id, *own))
+            return StoredStudy(**row_of(connection, Study, study_id, *columns))
 
     def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
         """The latest studies, latest first, without their plans."""
@@ -163,5 +163,7 @@ class Studies(Connected):
 
 def _done() -> ColumnElement[int]:
     """The number of done tasks: those that are not open, which are indexed."""
-    still = select(func.count()).where(StudyTask.study_id == Study.id, StudyTask.done_at.is_(None))
-    return (Study.tasks - still.correlate(Study).scalar_subquery()).label("done")
+    unfinished = select(func.count()).where(
+        StudyTask.study_id == Study.id, StudyTask.done_at.is_(None)
+    )
+    return (Study.tasks - unfinished.correlate(Study).scalar_subquery()).label("done")

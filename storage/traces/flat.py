@@ -28,7 +28,7 @@ from storage.schema.text import decode, encode
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 # Stored as their places here: a new one comes last.
 OUTCOMES = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS)
-_PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+_INDEX_OF = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 KINDS = {"int": np.int64, "float": np.float64}
 
 
@@ -106,7 +106,7 @@ def _token_columns(
     ids, pieces, outcomes = _values(map(attrgetter("id", "piece", "outcome"), rows), 3)
     return {
         f"{table}.token": known.indices(ids, pieces),
-        f"{table}.outcome": np.array(list(map(_PLACES.__getitem__, outcomes)), np.int64),
+        f"{table}.outcome": np.array(list(map(_INDEX_OF.__getitem__, outcomes)), np.int64),
     }
 
 
@@ -136,10 +136,10 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     alternatives = list(
         map(alternative, zip(*words("top.token"), flat["top.p"].tolist(), strict=True))
     )
-    own, own_piece = words("token.own")
+    own_id, own_piece = words("token.own")
     tops, number = _parts(alternatives, flat["token.top"]), numbered(flat["step.tokens"]).tolist()
     tokens = group(
-        Token, TOKEN, **texts("token"), own=own, own_piece=own_piece, step=number, top=tops
+        Token, TOKEN, **texts("token"), own=own_id, own_piece=own_piece, step=number, top=tops
     )
     nodes = group(DraftNode, NODE, **texts("node"))
     parts = {

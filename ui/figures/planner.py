@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.format import number, ratio
-from evaluation.planner import Planned
+from evaluation.planner import PlannedDraft
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.drawing import (
     FOOT,
@@ -24,7 +24,7 @@ AXES = {"K": "K, depth of the draft", "N": "N, tokens of the tree"}
 _DRAFTED = {"K": "depths that were drafted", "N": "smaller trees of the same drafts"}
 
 
-def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
+def planner_drawing(plan: Sequence[PlannedDraft], unit: str, colour: str) -> Drawing:
     """``unit``: of ``AXES``. Hollow marks are extrapolated."""
     tokens = _panel(plan, unit, 0, "Tokens a target pass", [each.tokens for each in plan], colour)
     speed = _panel(
@@ -44,7 +44,12 @@ def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
 
 
 def _panel(
-    plan: Sequence[Planned], unit: str, left: int, name: str, values: Sequence[float], colour: str
+    plan: Sequence[PlannedDraft],
+    unit: str,
+    left: int,
+    name: str,
+    values: Sequence[float],
+    colour: str,
 ) -> Panel:
     sizes = [each.size for each in plan]
     x: Axis = scaled_axis(

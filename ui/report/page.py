@@ -21,7 +21,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from evaluation.commands import comparison_commands
-from evaluation.report.document.blocks import Cell, Head, Paragraph, Section, Table
+from evaluation.report.document.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
@@ -199,11 +199,11 @@ def _settings(stored: StoredComparison) -> list[Section]:
 
 def _by_run(
     label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]
-) -> Table:
+) -> ReportTable:
     """Name, help and the value of every run; settings that no run has are left out."""
     some = [(name, help_, values) for name, help_, values in settings if any(values)]
     rows = tuple(
-        (Cell(name, help=help_), *(Cell(value or "–") for value in values))
+        (TableCell(name, help=help_), *(TableCell(value or "–") for value in values))
         for name, help_, values in some
     )
-    return Table(label, tuple(map(Head, ("", *run_names(configs)))), rows)
+    return ReportTable(label, tuple(map(Head, ("", *run_names(configs)))), rows)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from evaluation.commands import study_command
 from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Document, Listing, Paragraph, Picture, Section
+from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import Texts, prompt_section
@@ -27,7 +27,7 @@ NO_COMMAND = "The lanes of this study are not every rule with every drafter, so 
 
 def document(
     report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True
-) -> Document:
+) -> ReportDocument:
     """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
     leaves them out."""
     sections = (
@@ -44,7 +44,7 @@ def document(
         tables.vote_section(report),
         plan_section(report),
     )
-    return Document(
+    return ReportDocument(
         report.plan.name,
         facts(report),
         tuple(section for section in sections if section is not None),
@@ -81,7 +81,7 @@ def _drafters(plan: Plan) -> str:
 def warning_section(report: Report) -> Section | None:
     """None where there is no caveat."""
     return (
-        Section("warnings", "Caveats", (Listing(report.warnings, "warnings"),))
+        Section("warnings", "Caveats", (Bullets(report.warnings, "warnings"),))
         if report.warnings
         else None
     )
@@ -102,8 +102,8 @@ def plan_section(report: Report) -> Section:
     command = study_command(report.plan)
     blocks = (
         Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
-        Listing(tuple(map(_source, report.plan.suites)), "facts"),
-        Listing(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
+        Bullets(tuple(map(_source, report.plan.suites)), "facts"),
+        Bullets(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
     )
     lead = "The suites must be the same files; the environment of the runs is listed below."
     return Section("plan", "How to repeat it", blocks, lead)

@@ -37,12 +37,12 @@ COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9
 # by drafter; hollow from the second temperature on
 SHAPES = ("circle", "square", "diamond", "triangle")
 DODGE = 6.0  # pixels between the bars of series that have the same x
-STRICT = 64  # width of the place for strict at the right of a panel
+STRICT = 64  # width of the area for strict at the right of a panel
 LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
 HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
-class Quantity(NamedTuple):
+class ChartQuantity(NamedTuple):
     """What a panel shows of a lane. ``tick``: format on its axis; ``cost``: 1 where more is worse
     beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV."""
 
@@ -93,7 +93,7 @@ class Series(NamedTuple):
         return (*self.points, self.strict) if self.strict else self.points
 
     def mark(
-        self, point: Point, x: float, y: float, quantities: Sequence[Quantity], bars: str = ""
+        self, point: Point, x: float, y: float, quantities: Sequence[ChartQuantity], bars: str = ""
     ) -> Mark:
         """Its text has these values with their intervals."""
         values = (each.text(point) for each in quantities)
@@ -108,7 +108,7 @@ class Chart(NamedTuple):
     group: str
     margin: float
     amount: str  # prompts × seeds
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[ChartQuantity, ...]
     series: tuple[Series, ...]
 
     @property
@@ -119,7 +119,7 @@ class Chart(NamedTuple):
         return tuple(series for series in lines if series.parameter == most[0][0])
 
     @property
-    def costs(self) -> tuple[Quantity, ...]:
+    def costs(self) -> tuple[ChartQuantity, ...]:
         return tuple(each for each in self.quantities if each.cost)
 
     @property
@@ -155,23 +155,23 @@ class Chart(NamedTuple):
 
 def charts(report: Report) -> tuple[Chart, ...]:
     """Of every suite, and of all together, of which a lane has a speed-up."""
-    found = (_chart(report, group) for group in report.whole_groups)
-    return tuple(chart for chart in found if chart.series)
+    drawn = (_chart(report, group) for group in report.suite_groups)
+    return tuple(chart for chart in drawn if chart.series)
 
 
-def _quantities(plan: Plan) -> Iterable[Quantity]:
+def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
     def recovery(row: Measured) -> Interval:
         return row.main_score.recovery if row.main_score else BLANK
 
     speed = f"Speed-up over {BASELINE if plan.none is None else 'none'}"
-    yield Quantity("speedup", speed, ratio, times, lambda row: row.speedup_over(plan))
-    yield Quantity("recovery", "Recovery", percent, short_percent, recovery, cost=-1)
+    yield ChartQuantity("speedup", speed, ratio, times, lambda row: row.speedup_over(plan))
+    yield ChartQuantity("recovery", "Recovery", percent, short_percent, recovery, cost=-1)
     for name, metric in METRICS.items():
         if metric.panel:
             tick = short_percent if metric.write is percent else "{:g}".format
             cost = -metric.better if metric.likeness else 0
             read = attrgetter(name)
-            yield Quantity(name, metric.panel, metric.write, tick, read, cost, metric.shift)
+            yield ChartQuantity(name, metric.panel, metric.write, tick, read, cost, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:
@@ -277,7 +277,7 @@ def _parameter_drawing(chart: Chart) -> Drawing:
     return with_legend(title, panels, _keys(chart.varied))
 
 
-def _over_parameter(chart: Chart, number: int, quantity: Quantity) -> Panel:
+def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
     varied, (left, top) = chart.varied, corner(number)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     every = [quantity.read(point.measured) for series in varied for point in series.every]
@@ -314,7 +314,7 @@ def _tradeoff_drawing(chart: Chart) -> Drawing:
     return with_legend(title, panels, _keys(chart.series))
 
 
-def _tradeoff(chart: Chart, number: int, cost: Quantity) -> Panel:
+def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
     speed, (left, top) = chart.quantities[0], corner(number)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     points = [
@@ -341,15 +341,15 @@ def _tradeoff(chart: Chart, number: int, cost: Quantity) -> Panel:
     return Panel(left, right, x, y, (tuple(marks),), (best,), level=line)
 
 
-def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
+def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
     """Colours of rules, then shapes, then what is filled; the latter two only where there are
     several."""
     colours = [
         (Look(colour), rule)
-        for rule, colour in {series.rule: series.colour for series in shown}.items()
+        for rule, colour in {series.rule: series.colour for series in drawn}.items()
     ]
-    shapes = {series.drafts: Look(GREY, series.shape) for series in shown}
-    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in shown}
+    shapes = {series.drafts: Look(GREY, series.shape) for series in drawn}
+    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in drawn}
     return colours + [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]
@@ -357,5 +357,5 @@ def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
 
 def _ends(intervals: Iterable[Interval], margin: float | None = None) -> list[float]:
     """All values and ends of intervals that there are, and the margin."""
-    found = [end for interval in intervals for end in interval if not math.isnan(end)]
-    return found if margin is None else [*found, margin]
+    ends = [end for interval in intervals for end in interval if not math.isnan(end)]
+    return ends if margin is None else [*ends, margin]

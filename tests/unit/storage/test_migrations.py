@@ -47,7 +47,7 @@ def rows(url: str) -> Rows:
             for name in inspect(connection).get_table_names()
             if not name.startswith("comparison_")
         ]
-        found = {
+        by_table = {
             name: [
                 dict(row)
                 for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1").mappings()
@@ -55,7 +55,7 @@ def rows(url: str) -> Rows:
             for name in names
         }
     engine.dispose()
-    return found
+    return by_table
 
 
 def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
@@ -79,8 +79,8 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
     ]
     exact = [run["id"] for run in before["runs"] if run["pass_rows"] is not None]
     assert len(exact) == 1 < len(before["runs"]) and before.pop("alembic_version")
-    for found, known in ((before, True), (after, False)):
-        for row in (row for each in found.values() for row in each):
+    for tables, known in ((before, True), (after, False)):
+        for row in (row for each in tables.values() for row in each):
             gone = [row.pop(name, None) for name in GONE]
             assert row.pop("processors", "{}") in ("{}", {})
             if "environment" in row:

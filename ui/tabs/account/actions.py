@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from evaluation.format import count, plural, shorten
-from storage import Counts, RunStore, Share, StorageError, write_everything
+from storage import RunStore, Share, StorageError, StoreCounts, write_everything
 from ui.jobs.services import Services
 from ui.kit.panel import render
 from ui.kit.responses import written
@@ -143,7 +143,7 @@ def _signed_in(visitor: Visitor) -> bool:
     return (visitor.owner or "").startswith("account:")
 
 
-def _anything(counts: Counts) -> bool:
+def _anything(counts: StoreCounts) -> bool:
     return any(
         (
             counts.comparisons,
@@ -155,7 +155,7 @@ def _anything(counts: Counts) -> bool:
     )
 
 
-def amounts(counts: Counts, *, deleted: bool = False) -> str:
+def amounts(counts: StoreCounts, *, deleted: bool = False) -> str:
     """``12 comparisons with 24 runs, 1 study``; what there is none of is left out. ``deleted``:
     those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""

@@ -23,7 +23,7 @@ from evaluation.study.check import (
 from evaluation.study.engine import Accelerated
 from evaluation.study.plan import Models, Plan, read_plan
 from evaluation.study.processes import free_dead, own_name
-from evaluation.study.worker import Event, Saved, Stopped, Worker, Writing
+from evaluation.study.worker import Event, LaneProgress, LaneSaved, Stopped, Worker
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
@@ -46,7 +46,7 @@ class Progress(NamedTuple):
 
     strip: Strip
     worker: Worker | None = None
-    saved: Saved | None = None
+    saved: LaneSaved | None = None
     status: Status | None = None
     why: str = ""
 
@@ -84,7 +84,7 @@ def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
     return False
 
 
-def run_label(plan: Plan, event: Writing) -> str:
+def run_label(plan: Plan, event: LaneProgress) -> str:
     lane = plan.lanes[event.lane]
     return ", ".join(
         filter(None, (lane.name, lane.drafts, f"T = {plan.task(event.task).temperature:g}"))
@@ -167,7 +167,7 @@ def _follow(
     total = plan.runs
     status, why = Status.COMPLETED, ""
 
-    def line(event: Writing) -> Strip:
+    def line(event: LaneProgress) -> Strip:
         """Others are expected to go on at the pace of those that ended."""
         number, task = total - runs + done, plan.task(event.task)
         text = f"Run {count(min(number + 1, total))} of {count(total)}: {run_label(plan, event)}, prompt {count(task.item + 1)} of "
@@ -182,13 +182,13 @@ def _follow(
 
     try:
         for event in events:
-            if isinstance(event, Writing):
+            if isinstance(event, LaneProgress):
                 yield Progress(line(event), worker)
-            elif isinstance(event, Saved):
+            elif isinstance(event, LaneSaved):
                 for trace in event.traces:
                     services.observe(trace)
                 done += 1
-                yield Progress(line(Writing(event.task, event.lane, 0)), worker, event)
+                yield Progress(line(LaneProgress(event.task, event.lane, 0)), worker, event)
             elif stopped():  # others have the remaining tasks
                 status = Status.CANCELLED
                 break

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 from evaluation.commands import study_command
 from evaluation.report.document.chart import charts, drawings
-from evaluation.report.document.tables import LIKENESS, Row
+from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     csv_text,
     markdown_of,
@@ -78,17 +78,19 @@ def test_measured_csv_has_every_score_with_its_interval() -> None:
     rows = parsed(csv_text(measured_table(report)))
     assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
     wanted = ("gsm8k", "mars(theta=0.84)", EXACT)
-    found = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)
+    written = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)
     measured = next(row for row in report.measured if row.group == "gsm8k" and row.lane == 2)
     score = measured.scores[EXACT]
-    assert [float(found[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(score.recovery)
-    assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
+    assert [float(written[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(
+        score.recovery
+    )
+    assert [float(written[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
         measured.speedup_mean
     )
-    assert found["outcome"] == "not supported" and found["lost"] == str(
+    assert written["outcome"] == "not supported" and written["lost"] == str(
         score.mcnemar.lost if score.mcnemar else ""
     )
-    assert math.isclose(float(found["margin"]), 0.98)
+    assert math.isclose(float(written["margin"]), 0.98)
 
 
 def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
@@ -113,10 +115,10 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
             measured=tuple(rows),
             prompts=(replace(report.prompts[0], lane=2, temperature=1.0),),
         )
-        said = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
-        assert said == set(kinds)
+        written = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
+        assert written == set(kinds)
         cells = [
-            LIKENESS[head.index("TV per token")][1](Row(each, changed.plan.lanes[each.lane]))
+            LIKENESS[head.index("TV per token")][1](LaneRow(each, changed.plan.lanes[each.lane]))
             for each in rows
         ]
         assert [cell.text.startswith("≤") for cell in cells] == [
@@ -207,7 +209,7 @@ def test_the_command_has_the_typed_prompts() -> None:
     suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
     command = study_command(replace(make_plan(), suites=(suite,)))
     assert command is not None
-    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    options = parser().parse_args(shlex.split(command)[1:])
     assert options.suite == [] and typed_suite(options.prompt) == suite
 
 

@@ -73,11 +73,11 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
         "--threads",
         "1",
     )
-    plan, found = run(there, *LONG, *RULES, "--server", serving.url)
+    plan, actual = run(there, *LONG, *RULES, "--server", serving.url)
     assert plan.served == Served(serving.url, MODEL)
-    assert texts(there, found) == texts(here, wanted)
-    assert outcomes(found) == outcomes(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    assert texts(there, actual) == texts(here, wanted)
+    assert outcomes(actual) == outcomes(wanted)
+    for one, other in zip(actual, wanted, strict=True):
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
         assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
         assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
@@ -90,7 +90,7 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
         assert ours.main_score.verdict == theirs.main_score.verdict
         assert ours.main_score.recovery == theirs.main_score.recovery
         assert ours.length_ratio == theirs.length_ratio
-    assert any(not read_relative(one.relative).same for one in found)  # else nothing was compared
+    assert any(not read_relative(one.relative).same for one in actual)  # else nothing was compared
     assert {body.get("vllm_xargs", {}).get("mars_rule") for body in serving.requests} == {
         "strict",
         "mars",
@@ -104,9 +104,9 @@ def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_pa
     serving.alone = (
         len(serving.requests) + 4
     )  # the requests before the study: two lanes at two temperatures
-    _, found = run(four, *options, "--concurrency", "4")
-    assert texts(four, found) == texts(one, wanted)
-    assert outcomes(found) == outcomes(wanted)
+    _, actual = run(four, *options, "--concurrency", "4")
+    assert texts(four, actual) == texts(one, wanted)
+    assert outcomes(actual) == outcomes(wanted)
 
 
 def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None:
@@ -147,9 +147,9 @@ def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_n
         main(["eval", "report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
     )
     assert main(["eval", "resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
-    said = capsys.readouterr()
-    assert "1 tasks are open again" in said.err
-    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
+    printed = capsys.readouterr()
+    assert "1 tasks are open again" in printed.err
+    assert key not in json.dumps(plan.as_dict()) + printed.out + printed.err
     assert not any(
         key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
     )

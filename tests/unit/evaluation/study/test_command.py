@@ -21,12 +21,12 @@ from accelerate import PartialState
 from evaluation.study import launch
 from evaluation.study.launch import INTERRUPTED, further_workers
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.worker import Saved, Worker
+from evaluation.study.worker import LaneSaved, Worker
 from mars_core.session import Session
 from mars_playground.__main__ import main
 from storage import RunStore
 from tests.unit.children import FORK, Child
-from tests.unit.evaluation.study.working import check_whole
+from tests.unit.evaluation.study.working import check_complete
 
 GO_ON = (
     "--device",
@@ -41,7 +41,7 @@ SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "refer
 
 @pytest.fixture
 def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[str]:
-    """Of a small study; ``session`` is asked for so that the checkpoints are there."""
+    """Of a small study; ``session`` is requested so that the checkpoints are there."""
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
     suite.write_text(
@@ -68,21 +68,22 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
 
 
 @pytest.mark.parametrize(
-    ("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)]
+    ("threads_set", "launched", "share"),
+    [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)],
 )
 def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
     options: list[str],
-    given: str,
+    threads_set: str,
     launched: str,
     share: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found: list[int] = []
-    monkeypatch.setattr("torch.set_num_threads", found.append)
-    for name, value in (("OMP_NUM_THREADS", given), ("LOCAL_WORLD_SIZE", launched or "0")):
+    threads: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", threads.append)
+    for name, value in (("OMP_NUM_THREADS", threads_set), ("LOCAL_WORLD_SIZE", launched or "0")):
         monkeypatch.setenv(name, value)
     assert main(["eval", "run", *options[:-2], "--plan-only"]) == 0
-    assert found == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(given)]
+    assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(threads_set)]
 
 
 def planned(url: str) -> tuple[str, Plan]:
@@ -91,11 +92,11 @@ def planned(url: str) -> tuple[str, Plan]:
         return head.id, read_plan(store.study(head.id).plan)
 
 
-def whole(url: str) -> tuple[str, Plan]:
+def planned_and_run(url: str) -> tuple[str, Plan]:
     """The only study, which is done."""
     study, plan = planned(url)
     with RunStore(url) as store:
-        check_whole(store, study, plan)
+        check_complete(store, study, plan)
     return study, plan
 
 
@@ -114,15 +115,15 @@ def test_a_study_is_planned_and_run(
         main(["eval", "run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"])
         == 0
     )
-    said = capsys.readouterr()
-    study, plan = whole(url)
-    assert said.out.strip() == study
-    assert [said.err.count(f"On this pair θ = {theta} calls") for theta in (0.5, 0.9)] == [1, 1]
+    printed = capsys.readouterr()
+    study, plan = planned_and_run(url)
+    assert printed.out.strip() == study
+    assert [printed.err.count(f"On this pair θ = {theta} calls") for theta in (0.5, 0.9)] == [1, 1]
     names = [lane.name for lane in plan.lanes]
     assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
     assert all(name.startswith("typical(") for name in names[4:])
     assert main(["eval", "list", "--db", url]) == 0
-    assert f"{study}  " in (listed := capsys.readouterr().out) and "8/8 tasks  own" in listed
+    assert f"{study}  " in (table := capsys.readouterr().out) and "8/8 tasks  own" in table
     assert main(["eval", "delete", study[:8], "--db", url]) == 0
     with RunStore(url) as store:
         assert (store.studies(), store.count()) == ((), 0)
@@ -143,10 +144,10 @@ def test_a_plan_may_be_made_first_and_run_later(
     assert main(["eval", "list", "--db", url]) == 0
     assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
     assert main(["eval", "resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
-    said = capsys.readouterr().err
-    assert "0 tasks are open again" in said
-    assert "2/2 tasks: 100%" in said and "6/6 [" in said
-    whole(url)
+    printed = capsys.readouterr().err
+    assert "0 tasks are open again" in printed
+    assert "2/2 tasks: 100%" in printed and "6/6 [" in printed
+    planned_and_run(url)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +179,11 @@ def test_bad_options_are_one_sentence(
     words: str | None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = options if words is not None else options[:2]
-    assert main(["eval", "run", *given, *changed, "--db", url, "--quiet"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in said
-    assert "\n" not in said
+    first = options if words is not None else options[:2]
+    assert main(["eval", "run", *first, *changed, "--db", url, "--quiet"]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in printed
+    assert "\n" not in printed
     with RunStore(url) as store:
         assert store.studies() == ()
 
@@ -197,9 +198,9 @@ def test_a_study_is_reported_and_exported(
     assert main(["eval", "run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
     capsys.readouterr()
     assert main(["eval", "report", "latest", "--db", url]) == 0
-    said = capsys.readouterr().out
-    assert "mars(theta=0.9)" in said and "too few prompts" in said
-    assert "--limit=1" in said  # the command that makes it again
+    printed = capsys.readouterr().out
+    assert "mars(theta=0.9)" in printed and "too few prompts" in printed
+    assert "--limit=1" in printed  # the command that makes it again
     files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
     assert main(["eval", "report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
@@ -229,12 +230,12 @@ def test_other_models_than_those_planned_are_refused(
 ) -> None:
     assert main(["eval", "run", *options, "--plan-only"]) == 0
     weights = folder / "draft" / "model.safetensors"
-    kept = weights.read_bytes()
+    content = weights.read_bytes()
     try:
-        weights.write_bytes(kept[:-4] + b"\0\0\0\0")
+        weights.write_bytes(content[:-4] + b"\0\0\0\0")
         assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
     finally:
-        weights.write_bytes(kept)
+        weights.write_bytes(content)
     assert "The study was planned with" in capsys.readouterr().err
 
 
@@ -247,7 +248,7 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
             waiting = True
             for event in super().events():
                 yield event
-                if waiting and isinstance(event, Saved):
+                if waiting and isinstance(event, LaneSaved):
                     waiting = False
                     both.wait(240)
 
@@ -282,7 +283,7 @@ def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -
         for rank in (0, 1)
     ]
     assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
-    study, _ = whole(url)
+    study, _ = planned_and_run(url)
     with RunStore(url) as store:
         assert len(store.study_progress(study).workers) == 2
 
@@ -296,16 +297,16 @@ def test_further_workers_end_with_the_study(
 ) -> None:
     """What would be started is noted and run afterwards."""
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.asked"\n')
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.arguments"\n')
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     assert main(["eval", "run", *options, "--quiet", "--workers", "2"]) == 0
     assert "ended early" not in capfd.readouterr().err
-    asked = (tmp_path / "python.asked").read_text().splitlines()
-    assert asked[:3] == [url, "-m", "mars_playground"]
-    whole(url)
+    command = (tmp_path / "python.arguments").read_text().splitlines()
+    assert command[:3] == [url, "-m", "mars_playground"]
+    planned_and_run(url)
     monkeypatch.setenv("MARS_DATABASE_URL", url)
-    assert main(asked[3:]) == 0
+    assert main(command[3:]) == 0
 
 
 def test_a_worker_that_does_not_end_keeps_nobody(
@@ -317,10 +318,10 @@ def test_a_worker_that_does_not_end_keeps_nobody(
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     monkeypatch.setattr("evaluation.study.launch.TERMINATED_S", 0.2)
-    given = Namespace(
+    arguments = Namespace(
         db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False
     )
-    with pytest.raises(ZeroDivisionError), further_workers(given, "study"):
+    with pytest.raises(ZeroDivisionError), further_workers(arguments, "study"):
         while not (tmp_path / "python.runs").exists():
             time.sleep(0.01)
         _ = 1 / 0
@@ -355,7 +356,7 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     with RunStore(url) as store:
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
     assert main(["eval", "resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
-    whole(url)
+    planned_and_run(url)
 
 
 def test_a_study_of_another_sampler_is_not_gone_on_with(

@@ -31,7 +31,7 @@ def plan(**changed: Any) -> Plan:
         ),
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "try",
         "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")),
         "suites": suites,
@@ -39,7 +39,7 @@ def plan(**changed: Any) -> Plan:
         "temperatures": (0.0, 1.0),
         "repeats": 2,
     }
-    return Plan(**given | changed)
+    return Plan(**fields | changed)
 
 
 def test_a_plan_survives_json() -> None:

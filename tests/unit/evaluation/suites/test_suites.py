@@ -188,9 +188,9 @@ def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(
     assert suite.metrics == metrics
     for item in suite.items:
         assert metrics_of(suite, item) == metrics
-        found = scores(suite, item, item.references[-1:], execute_code=False)
-        found.pop("exact_match,custom-extract", None)  # wants a sentence
-        assert set(found.values()) == ({1.0} if metrics else set())
+        by_metric = scores(suite, item, item.references[-1:], execute_code=False)
+        by_metric.pop("exact_match,custom-extract", None)  # wants a sentence
+        assert set(by_metric.values()) == ({1.0} if metrics else set())
         wrong = scores(suite, item, ["I cannot say."], execute_code=False)
         assert all(value < 0.5 for value in wrong.values())
 
@@ -220,14 +220,18 @@ def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) ->
         row(481, f"{LONG}\nWhen?", ["Tuesday"], "rag"),
     ]
     suite = read_suite(write(tmp_path / "spec_bench" / "question.jsonl", rows))
-    found = {item.category: metrics_of(suite, item) for item in suite.items}
+    metrics_by_category = {item.category: metrics_of(suite, item) for item in suite.items}
     graded = {
         "translation": TRANSLATION,
         "summarization": SUMMARY,
         "math_reasoning": WORKED_UNASKED,
     }
-    assert found == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
-    assert {name for metrics in found.values() for name in metrics} == set(suite.metrics)
+    assert (
+        metrics_by_category == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
+    )
+    assert {name for metrics in metrics_by_category.values() for name in metrics} == set(
+        suite.metrics
+    )
 
 
 def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path: Path) -> None:
@@ -278,10 +282,10 @@ def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
 def test_limit_takes_the_first_items_and_changes_no_metric(tmp_path: Path) -> None:
     rows = [row(1, "x?", "4"), row(2, "y?", "\\frac{1}{2}"), row(3, "z?", "\\sqrt{2}")]
     path = write(tmp_path / "some.jsonl", rows)
-    whole, part = read_suite(path), read_suite(path, 1)
-    assert part.items == whole.items[:1]
-    assert part.metrics == whole.metrics == ("exact_match,boxed",)
-    assert read_suite(path, 99) == whole
+    full, part = read_suite(path), read_suite(path, 1)
+    assert part.items == full.items[:1]
+    assert part.metrics == full.metrics == ("exact_match,boxed",)
+    assert read_suite(path, 99) == full
 
 
 def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
@@ -299,7 +303,7 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "given",
+    "line",
     [
         {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    pass\n"},
         {
@@ -314,16 +318,16 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
         {"question_id": 1, "turns": ["a"], "reference": [1, 2.5, "c", None], "category": None},
     ],
 )
-def test_exports_of_the_field_are_read(tmp_path: Path, given: dict[str, object]) -> None:
-    suite = read_suite(write(tmp_path / "x.jsonl", [given]))
+def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) -> None:
+    suite = read_suite(write(tmp_path / "x.jsonl", [line]))
     assert suite.items[0].turns[0].strip() and suite.items[0].references
 
 
 def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
     test = "def check(candidate):\n    assert candidate() == 1\n"
-    given = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
+    first = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
     other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}
-    suite = read_suite(write(tmp_path / "x.jsonl", [given, other]))
+    suite = read_suite(write(tmp_path / "x.jsonl", [first, other]))
     assert suite.items[0].tests.endswith("check(f)\n")
     assert suite.items[1].tests == "assert g()\nassert 1"
     assert suite.metrics == ("pass@1,none",)
