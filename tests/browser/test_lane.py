@@ -41,12 +41,12 @@ MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict"
 TREE = make_tree_trace(new_tokens=90)
 
 
-class Shown(Protocol):
+class LanePage(Protocol):
     def __call__(self, *views: LaneView, continues: bool = False) -> Page: ...
 
 
 @pytest.fixture
-def shown(browser: Browser) -> Iterator[Shown]:
+def shown(browser: Browser) -> Iterator[LanePage]:
     """Opens pages of a test, which are closed at its end; no script of theirs failed."""
     opened: list[Page] = []
 
@@ -76,7 +76,7 @@ def whole_text(page: Page, lane: int) -> str:
     )
 
 
-def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) -> None:
+def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: LanePage) -> None:
     page = shown(LaneView("MARS", state="waiting", run="x/0"))
     place = page.locator("#lane-0").bounding_box()
     expect(page.locator(".mars-r-replay")).to_be_hidden()  # what has not ended is not replayed
@@ -90,7 +90,7 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
         send(
             page,
             0,
-            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False),
+            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, complete=False),
         )
     assert whole_text(page, 0) == displayable(MARS.text)
     page.evaluate(
@@ -107,12 +107,14 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
     assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
 
 
-def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(shown: Shown) -> None:
+def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
+    shown: LanePage,
+) -> None:
     trace = make_trace(rule="mars", new_tokens=600)
     end = ended_view(trace, "x/0")
     page = shown(LaneView("MARS", state="waiting", run="x/0"))
     page.set_viewport_size({"width": 390, "height": 844})
-    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
+    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], complete=False)
     send(page, 0, running)
     page.wait_for_function(
         "() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }"
@@ -132,7 +134,7 @@ def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(show
     assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 50
 
 
-def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
+def test_in_a_narrow_window_lanes_are_tabs(shown: LanePage) -> None:
     page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
     tabs = page.locator(".mars-r-lanes button")
     expect(tabs.first).to_be_hidden()
@@ -169,7 +171,7 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
 
 
-def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
+def test_hostile_text_is_shown_and_never_run(shown: LanePage) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
     page = shown(
         ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>")
@@ -181,7 +183,7 @@ def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
     assert page.evaluate("window.ran") is None and page.locator("#lane-0 img").count() == 0
 
 
-def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
+def test_the_counts_at_another_theta_are_those_of_python(shown: LanePage) -> None:
     traces = (MARS, STRICT, TREE)
     page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
@@ -219,7 +221,7 @@ def said(trace: Trace, theta: float) -> str:
     return f"{ended_view(trace, 'x').title} {kept} {changed}"
 
 
-def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown) -> None:
+def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: LanePage) -> None:
     page = shown(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     for quantity in QUANTITIES:
@@ -246,7 +248,7 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown
     assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
-def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -> None:
+def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: LanePage) -> None:
     """A near tie has another than a sure token, and a word has one."""
     page, style = (
         shown(ended_view(MARS, "x/0")),
@@ -281,7 +283,7 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -
             )
 
 
-def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) -> None:
+def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: LanePage) -> None:
     page = shown(ended_view(MARS, "x/0"), continues=True)
     at = next(token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED)
     page.focus("#lane-0 .mars-text")
@@ -313,7 +315,7 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) ->
     expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
 
 
-def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown: Shown) -> None:
+def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown: LanePage) -> None:
     page = shown(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
     box = page.locator("#lane-0 .mars-text").bounding_box()
     last = page.locator("#lane-0 .tok").last.bounding_box()
@@ -349,7 +351,7 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
     assert page.locator(".tok.later").count() == 0
 
 
-def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> None:
+def test_the_first_difference_is_framed_and_its_cause_is_named(shown: LanePage) -> None:
     page = shown(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     page.get_by_role("button", name="First difference, position 7").click()
@@ -359,7 +361,7 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> 
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
 
 
-def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None:
+def test_given_tokens_are_output_positions_without_numbers(shown: LanePage) -> None:
     page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()

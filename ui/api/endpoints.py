@@ -37,7 +37,7 @@ class Api:
     def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
         """The services of the request's visitor. Errors of a request become one sentence for its
         sender, without a traceback in the log."""
-        services = self._services.seen_by(request)
+        services = self._services.for_visitor(request)
         try:
             with job_errors(services):
                 yield services
@@ -169,7 +169,7 @@ class Api:
             frame = services.store.comparisons(
                 limit=int(page.limit), offset=int(page.offset), batches=page.batches
             )
-            return [documents.listed_document(row) for row in frame.to_dict("records")]
+            return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
@@ -243,7 +243,7 @@ def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event
 def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
     """Documents that say where a comparison stands; returns its id. Raises JobError where a run did
     not begin or was not saved."""
-    batch, comparison, place, tokens = Batch((), ()), "", 0, 0
+    batch, comparison, run_index, tokens = Batch((), ()), "", 0, 0
 
     def running(message: str, progress: float = 0.0) -> Document:
         return {
@@ -263,7 +263,7 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                 batch = event.batch
                 yield running("Warming up")
             case Started():
-                comparison, place, tokens = event.comparison, event.place, 0
+                comparison, run_index, tokens = event.comparison, event.turn, 0
             case Wrote():
                 tokens += sum(len(step.emitted) for step in event.steps)
                 config, runs = batch.configs[event.run], len(batch.order)
@@ -271,8 +271,8 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                     f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
                 )
                 yield running(
-                    f"Run {place + 1} of {runs}: {message}",
-                    (place + tokens / config.max_new_tokens) / runs,
+                    f"Run {run_index + 1} of {runs}: {message}",
+                    (run_index + tokens / config.max_new_tokens) / runs,
                 )
             case Saved(error=error) if error:
                 raise JobError(error)

@@ -20,14 +20,14 @@ function tell() {
     { opened = "", share = "" } = value?.dataset ?? {};
   if (opened && opened !== open)
     document.dispatchEvent(
-      new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }),
+      new CustomEvent("mars:address", { detail: { [CONSTANTS.address]: opened, share } }),
     );
   open = opened || open;
   if (value?.dataset.first && !first && !open && !asked)
     trigger("select", { id: (first = value.dataset.first) });
 }
 const query = new URLSearchParams(location.search),
-  asked = GIVEN.address && query.get(GIVEN.address);
+  asked = CONSTANTS.address && query.get(CONSTANTS.address);
 watch("value", () => {
   mark();
   tell();

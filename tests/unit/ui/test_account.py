@@ -59,11 +59,11 @@ def place(store: RunStore) -> Services:
 
 
 def keep(place: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    return places.keep(place.seen_by(request).store, prompt, new_tokens=4)
+    return places.keep(place.for_visitor(request).store, prompt, new_tokens=4)
 
 
 def prompts(place: Services, request: Asking) -> list[str]:
-    return list(place.seen_by(request).store.comparisons()["prompt"])
+    return list(place.for_visitor(request).store.comparisons()["prompt"])
 
 
 def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Services) -> None:
@@ -86,7 +86,7 @@ def test_who_one_is_here_is_told(place: Services) -> None:
 
 def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
     gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
+    place.for_visitor(Asking()).store.share(Shared.COMPARISON, gone)
     panel = read_panel(look(place, Asking()).html())
     (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
     asked = re.compile(field.attributes["pattern"])
@@ -113,7 +113,7 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Servi
 
 def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
     shared = keep(place, Asking(), "before")
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
+    place.for_visitor(Asking()).store.share(Shared.COMPARISON, shared)
     keep(place, Asking(TWO), "another's")
     signed = Asking(subject="7")
     for asking in (
@@ -140,7 +140,7 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
     place: Services, store: RunStore
 ) -> None:
     kept = keep(place, Asking())
-    mine = place.seen_by(Asking())
+    mine = place.for_visitor(Asking())
     share = {"action": "share"}
     for press in ({}, share, share | {"kind": "comparison", "id": "../x"}, {"id": [1], "kind": {}}):
         assert act_share(mine, press) == HIDDEN
@@ -163,7 +163,7 @@ def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.Mo
 
 def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
     kept = keep(place, Asking(subject=HOSTILE), HOSTILE)
-    place.seen_by(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, kept)
+    place.for_visitor(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, kept)
     shown = look(place, Asking(subject=HOSTILE)).html()
     assert_inert(shown)
     panel = read_panel(shown)
@@ -177,7 +177,7 @@ def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
 def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
     """By its owner alone: beside what is shared, or in the panel."""
     kept = keep(place, Asking(), HOSTILE)
-    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
+    mine, other = place.for_visitor(Asking()), place.for_visitor(Asking(TWO))
     press, end = (
         {"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare")
     )
@@ -239,10 +239,10 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr
     with page:
         wire_share(place, share_component("history"))
     (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, kept)
+    place.for_visitor(Asking()).store.share(Shared.COMPARISON, kept)
     known = {"kind": "comparison", "id": kept, "shared": True}
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
-    place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
+    place.for_visitor(Asking()).store.unshare(Shared.COMPARISON, kept)
     assert "Only you" in refresh(gr.EventData(None, known), Asking())
 
 

@@ -36,15 +36,15 @@ from tests.unit.ui.places import (
 )
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
-from ui.jobs.admission import unbroken
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.form import Form
-from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
+from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import Progress, started
 from ui.tabs.votes.round import Rounds, write_answers
@@ -66,7 +66,7 @@ PUBLIC = Limits(
 
 def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[Progress]:
     """A study of the page, as its tab shows it."""
-    return unbroken(started(services, visitor, form), Progress, "study")
+    return errors_as_frames(started(services, visitor, form), Progress, "study")
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def works(place: Services) -> bool:
     return last(place)[0] == "done" and (place.queue.running, place.queue.waiting) == (0, 0)
 
 
-def shown_by(frames: Iterator[Frame]) -> Shown:
+def shown_by(frames: Iterator[Frame]) -> DisplayedComparison:
     """What a whole comparison shows."""
-    return [frame.shown for frame in frames if frame.shown][-1]
+    return [frame.displayed for frame in frames if frame.displayed][-1]
 
 
 def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Services) -> None:
@@ -263,7 +263,7 @@ def test_every_saved_run_is_observed_once(place: Services) -> None:
     watched = replace(place, observers=(seen.append,))
     shown = shown_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
-    list(run_one_more(watched, shown, Wish(0, 3, 7), "visitor"))
+    list(run_one_more(watched, shown, ContinuationRequest(0, 3, 7), "visitor"))
     list(swept(watched, replace(SWEEP, values="0.9")))
     list(write_answers(watched, Rounds(9), FORM, "visitor"))
     list(Api(watched).compare(prompt="Once", max_new_tokens=8))
@@ -311,7 +311,10 @@ def test_a_public_page_bounds_studies_continuations_and_programs(
     ).startswith("This page runs")
     shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(shown, pair=replace(spec, key="custom", title="Own"))
-    assert "of its list only" in said(list(run_one_more(public, closed, Wish(0, 3, 7), "v"))[-1])[1]
+    assert (
+        "of its list only"
+        in said(list(run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v"))[-1])[1]
+    )
     for ask in (
         {"max_new_tokens": 65},
         {"prefix": [5] * 60, "max_new_tokens": 8},
@@ -475,8 +478,8 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
 
 
 def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
-    *_, shown = [frame.shown for frame in run_comparison(zero, FORM, "visitor") if frame.shown]
-    ended = list(run_one_more(zero, shown, Wish(0, 3, 7), "visitor"))[-1]
+    *_, shown = [frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed]
+    ended = list(run_one_more(zero, shown, ContinuationRequest(0, 3, 7), "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(zero, Rounds(9), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3

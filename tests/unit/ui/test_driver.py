@@ -26,8 +26,8 @@ from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 from ui.settings.form import read_configs
-from ui.tabs.compare.frames import Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
+from ui.tabs.compare.frames import DisplayedComparison
+from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = replace(WHOLE, max_new_tokens=8)
@@ -66,7 +66,9 @@ def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
     return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
 
 
-def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) -> str:
+def sentence(
+    way: str, services: Services, shown: DisplayedComparison, *, valid: bool = True
+) -> str:
     """How the job ends that is begun in this way."""
     form = FORM if valid else replace(FORM, k=0)
     strip: Strip | None
@@ -80,7 +82,9 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
         strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
     elif way == "continue":
         strip = list(
-            run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key)
+            run_one_more(
+                services, shown, ContinuationRequest(0, 3, 7 if valid else NO_TOKEN), services.key
+            )
         )[-1].strip
     else:
         strip = list(run_comparison(services, form, services.key))[-1].strip
@@ -93,7 +97,7 @@ def began(job: Job, traces: tuple[Trace, ...], run: int) -> Began:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
-    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+    services: Services, shown: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a
     stop."""
@@ -119,7 +123,11 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
-    services: Services, shown: Shown, traces: tuple[Trace, ...], way: str, status: Status
+    services: Services,
+    shown: DisplayedComparison,
+    traces: tuple[Trace, ...],
+    way: str,
+    status: Status,
 ) -> None:
     def script(job: Job) -> Iterator[Event]:
         yield began(job, traces, 0)
@@ -150,7 +158,7 @@ def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
 
 @pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
 def test_what_cannot_be_saved_is_told(
-    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+    services: Services, shown: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "new_comparison", failing("The disk is full."))

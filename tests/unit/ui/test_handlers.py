@@ -29,13 +29,18 @@ from ui.kit.values import plain
 from ui.result import stored_runs
 from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
-from ui.result.stored_runs import ShownRuns, StoredRuns
+from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare import handlers
-from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
+from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.handlers import (
+    ContinuationRequest,
+    continuation_config,
+    run_comparison,
+    run_one_more,
+)
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.list import listing
@@ -282,17 +287,19 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
         )
 
 
-def runs_of(services: Services, shown: Shown) -> list[Trace]:
+def runs_of(services: Services, shown: DisplayedComparison) -> list[Trace]:
     return [run.trace for run in services.store.load(shown.comparison).runs]
 
 
-def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
-    return list(run_one_more(services, shown, Wish(column, index, token), "visitor"))
+def go_on(
+    services: Services, shown: DisplayedComparison, column: int, index: int, token: int
+) -> list[Frame]:
+    return list(run_one_more(services, shown, ContinuationRequest(column, index, token), "visitor"))
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
 def test_strict_continued_from_its_own_token_writes_its_own_text(
-    services: Services, shown: Shown, index: int
+    services: Services, shown: DisplayedComparison, index: int
 ) -> None:
     strict = runs_of(services, shown)[0]
     frames = go_on(services, shown, 0, index, strict.token_ids[index])
@@ -306,7 +313,7 @@ def test_strict_continued_from_its_own_token_writes_its_own_text(
 
 
 def test_another_token_opens_a_lane_that_is_saved_with_the_others(
-    services: Services, shown: Shown
+    services: Services, shown: DisplayedComparison
 ) -> None:
     mars = runs_of(services, shown)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
@@ -318,13 +325,13 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
     assert new.tokens[0].position == 6 and len(new.given) == 6
     parting = divergence(mars, new)
     assert parting is not None and (parting.position, parting.cause) == (5, Cause.CHOSEN)
-    now = [frame.shown for frame in frames if frame.shown][-1]
+    now = [frame.displayed for frame in frames if frame.displayed][-1]
     assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
     # another theta is one more run, which leaves the others and keeps its given beginning
     before = [trace.token_ids for trace in runs_of(services, shown)]
-    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
+    list(run_one_more(services, now, ContinuationRequest(theta=0.4), "visitor"))
     *others, last_one = runs_of(services, shown)
     config = last_one.config
     assert [trace.token_ids for trace in others] == before and config.prefix == new.config.prefix
@@ -344,7 +351,7 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
     ],
 )
 def test_what_cannot_be_continued_is_said_and_changes_nothing(
-    services: Services, shown: Shown, column: int, index: int, words: str
+    services: Services, shown: DisplayedComparison, column: int, index: int, words: str
 ) -> None:
     frames = go_on(services, shown, column, index, 5)
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
@@ -354,8 +361,8 @@ def test_what_cannot_be_continued_is_said_and_changes_nothing(
 
 def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:
     with pytest.raises(ValueError, match="All 4 lanes are in use"):
-        wished_config([make_trace()] * 4, Wish(0, 3, 1))
-    config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
+        continuation_config([make_trace()] * 4, ContinuationRequest(0, 3, 1))
+    config = continuation_config([make_trace(rule="strict")], ContinuationRequest(theta=0.7))
     assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})
 
 
@@ -468,7 +475,7 @@ MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
 
 def visitors(store: RunStore) -> StoredRuns:
     """A request is the name of an owner."""
-    stub: Any = SimpleNamespace(seen_by=lambda owner: SimpleNamespace(store=store.of(owner)))
+    stub: Any = SimpleNamespace(for_visitor=lambda owner: SimpleNamespace(store=store.of(owner)))
     return StoredRuns(stub)
 
 
@@ -500,11 +507,11 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     tab = CompareTab(services)
     view, tree = tab.view, tab.view.tree
     frames = list(run_comparison(services, FORM, "visitor"))
-    shown = next(frame.shown for frame in reversed(frames) if frame.shown)
+    shown = next(frame.displayed for frame in reversed(frames) if frame.displayed)
     assert b"Trace" not in pickle.dumps(shown)
     running, wish, none = (
-        Running(services, tab.ask, gr.State(), view),
-        Wish(0, 5, 7),
+        Running(services, tab.prompt_panel, gr.State(), view),
+        ContinuationRequest(0, 5, 7),
         cast(Any, None),
     )
     once, again = (list(running.run(wish, shown, "", None, none)) for _ in range(2))
@@ -516,15 +523,17 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     assert details.ids == ids and len(ids) == 3
     updates = view.show(details)
     assert_small(updates)
-    assert updates[tree.shown] == ShownRuns(ids)
-    step = tree._mover(1)(updates[tree.shown], 1, 0, request=None)
+    assert updates[tree.displayed] == DisplayedRuns(ids)
+    step = tree._mover(1)(updates[tree.displayed], 1, 0, request=None)
     assert tree.plot in step and step[tree.step]["value"] == 1
-    assert_small(step | {tree.shown: updates[tree.shown]})
+    assert_small(step | {tree.displayed: updates[tree.displayed]})
     history = History(services, address_component())
     comparison, saved_ids = save(services.store, range(4))
     updates = history.detail.opened(services.store.load(comparison), share="token")
     assert_small(updates)
-    assert updates[history.detail.view.tree.shown] == ShownRuns(dict(enumerate(saved_ids)), "token")
+    assert updates[history.detail.view.tree.displayed] == DisplayedRuns(
+        dict(enumerate(saved_ids)), "token"
+    )
 
 
 @pytest.mark.usefixtures("page")
@@ -540,17 +549,17 @@ def test_run_that_was_not_saved_is_shown_all_the_same(
     tree = view.tree
     updates = view.show(details)
     assert_small(updates)
-    assert tree.plot in tree._mover(1)(updates[tree.shown], 0, 0, request=None)
+    assert tree.plot in tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
     for seed in range(stored_runs.MOST):
         view.show(ended_result({0: make_trace(seed=seed)}, "other", [""]).details)
-    later = tree._mover(1)(updates[tree.shown], 0, 0, request=None)
+    later = tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
     assert later == {tree.empty: GONE}
 
 
 def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> None:
     anna = services.store.of("anna")
     _, (run_id,) = save(anna, range(1))
-    runs, shown = visitors(services.store), ShownRuns({2: run_id})
+    runs, shown = visitors(services.store), DisplayedRuns({2: run_id})
     assert runs.read("bob", shown, 2) is None
     found = runs.read("anna", shown, 2)
     assert found is not None and same(found, make_trace(seed=0, new_tokens=12))

@@ -81,9 +81,9 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
 def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert empty_text(history.listed(Address()), history) == NOTHING
+    assert empty_text(history.list_updates(Address()), history) == NOTHING
     keep(store)
-    updates = history.listed(Address(text="no such words"))
+    updates = history.list_updates(Address(text="no such words"))
     rows = panel(updates, history.rows)
     empty = rows.one(".mars-history-empty")
     assert (
@@ -91,7 +91,7 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     )
     assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
-    assert empty_text(history.listed(Address()), history) == "The database could not be read."
+    assert empty_text(history.list_updates(Address()), history) == "The database could not be read."
 
 
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
@@ -129,7 +129,7 @@ def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
 ) -> None:
     kept = keep(store)
     offered = {}
-    for select in panel(history.listed(Address(tag="gone")), history.search).all("select"):
+    for select in panel(history.list_updates(Address(tag="gone")), history.search).all("select"):
         offered[select.attributes["name"]] = [
             option.attributes["value"] for option in select.all("option")
         ]
@@ -277,7 +277,7 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
     assert notice.one("button").value == {"action": "undo", "id": kept}
     view = updates[history.session]
     assert view.comparison == "" and view.runs == () and store.count() == 0
-    assert panel(history.listed(view), history.rows).one(".mars-history-notice").hidden
+    assert panel(history.list_updates(view), history.rows).one(".mars-history-notice").hidden
     back = history.act(view, {"action": "undo", "id": kept})
     assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
 

@@ -37,7 +37,7 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
-from ui.kit.assets import share_scripts, with_given
+from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
@@ -57,7 +57,13 @@ def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) ->
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
     with page:
-        scripts = ("first()", "second()", "first()", None, with_given("first()", name="</script>"))
+        scripts = (
+            "first()",
+            "second()",
+            "first()",
+            None,
+            with_constants("first()", name="</script>"),
+        )
         drawn = [gr.HTML(js_on_load=code) for code in scripts]
     sent = share_scripts(page)
     assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2

@@ -44,7 +44,7 @@ from ui.settings.form import (
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
-from ui.tabs.compare.ask import Ask
+from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.study.form import estimated, read_study
 from ui.tabs.study.tab import QualityTab
 
@@ -63,7 +63,7 @@ PROCESSED = Processors(0.1, 0.9, 1.3, 0.5, -0.5, 3, ((" a=b", -2.5), ("[42, 7]",
 @pytest.fixture
 def panel(place: Services) -> SettingsPanel:
     """That of Compare."""
-    return Ask(place).panel
+    return PromptPanel(place).panel
 
 
 def redrawn(panel: SettingsPanel, values: Values, **changed: Any) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
 ) -> None:
     place = place_of(store, catalog=SPECS)
     panels = [
-        (Ask(place).panel, {"lanes": [{}, {"rule": "mars"}]}),
+        (PromptPanel(place).panel, {"lanes": [{}, {"rule": "mars"}]}),
         (QualityTab(place).panel, {}),
     ]
     for panel, values in panels:
@@ -216,7 +216,7 @@ def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click
     store: RunStore,
 ) -> None:
     place = place_of(store, catalog=SPECS)
-    ask, study, own = Ask(place).panel, QualityTab(place).panel, SPECS[1].key
+    ask, study, own = PromptPanel(place).panel, QualityTab(place).panel, SPECS[1].key
     mars = [{"rule": "strict"}, {"rule": "mars", "theta": 0.9}, {"rule": "mars", "theta": 0.5}]
     after = redrawn(ask, {"pair": own, "lanes": mars}, changed="pair")
     assert [lane.get("theta") for lane in lanes_of(after)] == [
@@ -278,7 +278,7 @@ def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> No
     assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, PROCESSED)
 
 
-@pytest.mark.parametrize("tab", [Ask, QualityTab])
+@pytest.mark.parametrize("tab", [PromptPanel, QualityTab])
 def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
     place: Services, tab: Any
 ) -> None:
@@ -323,7 +323,7 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
 
 
 def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services) -> None:
-    panel = Ask(replace(place, public=True)).panel
+    panel = PromptPanel(replace(place, public=True)).panel
     html = fields_of(panel, {"pair": CUSTOM})
     assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
     assert panel.spec({"pair": CUSTOM}) == place.catalog[0] and not {"own_target"} & shown(html)
@@ -441,7 +441,7 @@ def test_the_papers_setting_is_the_papers() -> None:
 def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_one_click(
     place: Services,
 ) -> None:
-    ask = Ask(replace(place, catalog=CATALOG))
+    ask = PromptPanel(replace(place, catalog=CATALOG))
     bundled, first = (ask.panel.value({"pair": pair.key}) for pair in (BUNDLED_PAIR, CATALOG[0]))
     for given, prompt, said in (
         (
@@ -465,8 +465,8 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
         "suffix",
         0,
     )
-    assert Ask(place).about("capital", bundled)[1]["visible"] is True
+    assert PromptPanel(place).about("capital", bundled)[1]["visible"] is True
     assert (
-        Ask(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"]
+        PromptPanel(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"]
         is False
     )

@@ -27,7 +27,7 @@ from ui.jobs.services import Services
 from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
-from ui.public.origin import OwnPages, VisitorCookie, new_cookie, own_origin, root_path
+from ui.public.origin import OwnPages, VisitorCookie, new_cookie, page_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -511,10 +511,10 @@ def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
 
 def test_the_origin_of_a_request() -> None:
     scope = {"type": "http", "scheme": "http", "headers": [(b"host", b"lab.example:81")]}
-    assert own_origin(scope) == ("http", "lab.example", 81)
-    assert own_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
+    assert page_origin(scope) == ("http", "lab.example", 81)
+    assert page_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
         "https",
         "lab.example",
         81,
     )
-    assert own_origin(scope | {"headers": []}) is None
+    assert page_origin(scope | {"headers": []}) is None

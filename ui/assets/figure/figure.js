@@ -1,4 +1,4 @@
-// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; GIVEN is what is fixed about it.
+// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; CONSTANTS is what is fixed about it.
 // The value is one JSON string: {figure, csv, title}, or null. Everything here is written with textContent; what Plotly would read as
 // markup was escaped by the server.
 const box = element.querySelector(".mars-figure"),
@@ -47,7 +47,7 @@ function painted(part, colours) {
 
 const themed = () =>
   Object.fromEntries(
-    Object.entries(GIVEN.themed).map(([colour, name]) => [colour, variable(name) || colour]),
+    Object.entries(CONSTANTS.themed).map(([colour, name]) => [colour, variable(name) || colour]),
   );
 
 function figure(family, ground) {
@@ -76,7 +76,7 @@ function tell(name, points) {
   const position = point && parseInt(point.customdata[point.data.meta.position], 10);
   if (!(position >= 0)) return;
   document.dispatchEvent(
-    new CustomEvent(name, { detail: { scope: GIVEN.scope, lane: point.data.meta.lane, position } }),
+    new CustomEvent(name, { detail: { scope: CONSTANTS.scope, lane: point.data.meta.lane, position } }),
   );
 }
 
@@ -85,7 +85,7 @@ function spot({ detail: { scope, lane, position } }) {
   const map = value?.figure.data[0];
   if (
     box.dataset.state !== "drawn" ||
-    scope !== GIVEN.scope ||
+    scope !== CONSTANTS.scope ||
     map?.type !== "heatmap" ||
     map.meta?.lane !== lane
   )
@@ -120,7 +120,7 @@ async function paint(Plotly) {
     plot.on("plotly_click", ({ points }) => tell("mars:show", points));
     plot.on("plotly_hover", ({ points }) => tell("mars:point", points));
     plot.on("plotly_unhover", () =>
-      document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: GIVEN.scope } })),
+      document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: CONSTANTS.scope } })),
     );
   }
   box.dataset.state = "drawn";
@@ -173,7 +173,7 @@ async function image(format) {
   const Plotly = await library();
   const width = Math.max(plot.clientWidth, 640),
     { data, layout, config } = figure(SYSTEM, variable("--background-fill-primary"));
-  const title = wrapped(GIVEN.label + ". " + value.title, width / 6.6),
+  const title = wrapped(CONSTANTS.label + ". " + value.title, width / 6.6),
     above = 17 * title.length + 8;
   layout.height += above;
   layout.margin = { ...layout.margin, t: layout.margin.t + above };
@@ -202,15 +202,15 @@ async function save(format) {
       : await image(format);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);
-  link.download = "mars-" + GIVEN.name + "." + format;
+  link.download = "mars-" + CONSTANTS.name + "." + format;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-tools.setAttribute("aria-label", "Download " + GIVEN.label);
+tools.setAttribute("aria-label", "Download " + CONSTANTS.label);
 for (const button of tools.children) {
   const { format } = button.dataset;
-  button.setAttribute("aria-label", "Download " + GIVEN.label + " as " + format.toUpperCase());
+  button.setAttribute("aria-label", "Download " + CONSTANTS.label + " as " + format.toUpperCase());
   button.addEventListener("click", () =>
     save(format).catch((error) => {
       console.error(error);
@@ -224,12 +224,12 @@ function update() {
   version += 1;
   if (plot.firstChild) window.Plotly?.purge(plot);
   box.dataset.state = value ? "waiting" : "empty";
-  box.hidden = !value && !GIVEN.empty;
+  box.hidden = !value && !CONSTANTS.empty;
   plot.hidden = tools.hidden = !value;
   plot.style.minHeight = value ? value.figure.layout.height + "px" : "";
-  plot.setAttribute("aria-label", GIVEN.label + (value ? ". " + value.title : ""));
+  plot.setAttribute("aria-label", CONSTANTS.label + (value ? ". " + value.title : ""));
   caption.textContent = value ? value.title : "";
-  note.textContent = value ? "" : GIVEN.empty;
+  note.textContent = value ? "" : CONSTANTS.empty;
   draw();
 }
 const sizes = new ResizeObserver(draw),

@@ -14,15 +14,15 @@ function drawTiles(list) {
 }
 
 function mark(position, cause) {
-  parting.hidden = position === null;
+  divergence.hidden = position === null;
   if (position === null && !text.querySelector(".diverges")) return; // as in every frame of a run
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("after", position !== null && index > position);
   });
   if (position === null) return;
-  parting.firstElementChild.textContent = `First difference, position ${position}`;
-  parting.lastElementChild.textContent = cause;
+  divergence.firstElementChild.textContent = `First difference, position ${position}`;
+  divergence.lastElementChild.textContent = cause;
 }
 
 // What stands in place of a text that is not there yet, or never came.
@@ -46,7 +46,7 @@ function draw(value) {
   drawTiles(value.tiles);
   if (value.run !== state.run) clear();
   state.run = value.run;
-  if (value.whole) reconcile(value.rows);
+  if (value.complete) reconcile(value.rows);
   else if (value.start <= state.rows.length)
     append(value.rows.slice(state.rows.length - value.start));
   mark(value.diverges, value.cause);

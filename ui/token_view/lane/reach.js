@@ -127,7 +127,7 @@ text.addEventListener("scroll", () => {
 pop.addEventListener("keydown", (event) => {
   if (event.key === "Escape") leave();
 });
-parting.firstElementChild.addEventListener("click", () =>
+divergence.firstElementChild.addEventListener("click", () =>
   jump({ lane: props.lane, position: state.latest.diverges }),
 );
 listen("mars:show", jump);
