@@ -240,7 +240,9 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
     ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
     database = database_file(chosen.database)
-    backup = backup_of(chosen.backup_repo, chosen.backup_token, database, chosen.backup_minutes, log)
+    backup = backup_of(
+        chosen.backup_repo, chosen.backup_token, database, chosen.backup_minutes, log
+    )
     if backup and (restored := backup.restore()):
         log.info(restored)
     store, notice = open_or_set_aside(chosen.database)

@@ -27,11 +27,11 @@ from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages, VisitorCookie
 from ui.routes import page_routes
-from ui.tabs.about import build_about_tab
+from ui.tabs.about import build_about
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.detail import open_form
-from ui.tabs.history.tab import History, HistorySession
+from ui.tabs.history.tab import HistorySession, HistoryTab
 from ui.tabs.study.tab import QualityTab
 from ui.tabs.votes.tab import VotesTab
 
@@ -70,16 +70,17 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
             with each["compare"]:
                 compare_tab = CompareTab(services)
+                compare_tab.wire()
             with each["quality"] as tab:
-                QualityTab(services).wire_all(tab)
+                QualityTab(services).wire(tab)
             with each["history"] as tab:
                 build_account(services, tab)
-                history = History(services, address)
+                history = HistoryTab(services, address)
                 history.wire(tab)
             with each["votes"] as tab:
                 VotesTab(services).wire(tab)
             with each["about"]:
-                build_about_tab(services)
+                build_about(services)
         wire_tabs(address, tabs, each)
         _wire_reopening(services, history, compare_tab, tabs)
         report_progress_on(page, compare_tab.view.strip)
@@ -87,7 +88,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
 
 
 def _wire_reopening(
-    services: Services, history: History, compare: CompareTab, tabs: gr.Tabs
+    services: Services, history: HistoryTab, compare: CompareTab, tabs: gr.Tabs
 ) -> None:
     """From History back to Compare: the settings of the open comparison fill the fields there, to
     be run again or changed."""

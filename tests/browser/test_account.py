@@ -107,7 +107,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     expect(sure).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
-    expect(page.locator(".mars-account-said")).to_contain_text(
+    expect(page.locator(".mars-account-message")).to_contain_text(
         "Deleted for good: 1 comparison with 2 runs."
     )
     expect(page.locator(".mars-history-row")).to_have_count(0)

@@ -138,7 +138,9 @@ def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     """Every token of a run, given ones first, refused ones before the one that replaced them.
     Raises ValueError."""
     trace = trace_of(stored, lane)
-    prefix = [{"position": at, **_token(prefix, trace.text)} for at, prefix in enumerate(trace.given)]
+    prefix = [
+        {"position": at, **_token(prefix, trace.text)} for at, prefix in enumerate(trace.given)
+    ]
     return [*prefix, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
 
 

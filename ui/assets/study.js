@@ -23,14 +23,15 @@ function tell() {
       new CustomEvent("mars:address", { detail: { [CONSTANTS.address]: opened, share } }),
     );
   open = opened || open;
-  if (value?.dataset.first && !first && !open && !asked)
+  if (value?.dataset.first && !first && !open && !requested)
     trigger("select", { id: (first = value.dataset.first) });
 }
 const query = new URLSearchParams(location.search),
-  asked = CONSTANTS.address && query.get(CONSTANTS.address);
+  requested = CONSTANTS.address && query.get(CONSTANTS.address);
 watch("value", () => {
   mark();
   tell();
 });
 tell();
-if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });
+if (requested && requested !== open)
+  trigger("select", { id: requested, share: query.get("share") || "" });

@@ -60,7 +60,9 @@ def _depths(run: PlottedRun) -> list[tuple[int, int, float, float]]:
     ]
 
 
-def _bars(run: PlottedRun, depths: Sequence[tuple[int, int, float, float]], index: int) -> Iterator[Part]:
+def _bars(
+    run: PlottedRun, depths: Sequence[tuple[int, int, float, float]], index: int
+) -> Iterator[Part]:
     label, where = escape(run.label), [str(depth) for depth, *_ in depths]
     steps, accepted, relaxed = ([depth[column] for depth in depths] for column in (1, 2, 3))
     for name, y, base, marker in (

@@ -8,7 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.format import number, plural, share
 from mars_core.types import Outcome, Token
-from ui.figures.plot import INK, ROW, Data, Part, Plot, PlottedRun, Scale, axis, drawn, margin, plotly_text
+from ui.figures.plot import (
+    INK,
+    ROW,
+    Data,
+    Part,
+    Plot,
+    PlottedRun,
+    Scale,
+    axis,
+    drawn,
+    margin,
+    plotly_text,
+)
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
 CELL_PX = 18
@@ -69,7 +81,9 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
         yaxis=axis(
             range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain
         ),
-        shapes=_frame(*scale.grid_cell(diverges)) if diverges in cells and diverges is not None else [],
+        shapes=_frame(*scale.grid_cell(diverges))
+        if diverges in cells and diverges is not None
+        else [],
     )
     numbers = [
         (t.position, t.step, t.outcome.value, t.id, t.piece, t.r, t.gap, t.rank, t.p, t.q, t.tv)

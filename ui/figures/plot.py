@@ -64,7 +64,9 @@ class Data:
     rows: Sequence[tuple[Value, ...]]
 
 
-def by_run(heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[Value]]]]) -> Data:
+def by_run(
+    heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[Value]]]]
+) -> Data:
     """The rows of every run, each after its lane and rule."""
     return Data(
         ("lane", "rule", *heads),

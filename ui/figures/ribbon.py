@@ -11,8 +11,8 @@ from mars_core.types import Outcome, Step, Token
 from ui.figures.plot import (
     Part,
     Plot,
-    SubplotRow,
     PlottedRun,
+    SubplotRow,
     Value,
     bars,
     by_run,

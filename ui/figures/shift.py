@@ -13,8 +13,8 @@ from mars_core.types import ShiftKind
 from ui.figures.plot import (
     Part,
     Plot,
-    SubplotRow,
     PlottedRun,
+    SubplotRow,
     axis,
     bars,
     by_run,
@@ -43,7 +43,10 @@ def shift_plot(runs: Sequence[PlottedRun]) -> Plot:
     top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
     across = {"title": "position", "range": [min(positions) - 0.6, max(positions) + 0.6]}
     figure = drawn_rows(
-        [SubplotRow(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)]) for run in runs],
+        [
+            SubplotRow(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)])
+            for run in runs
+        ],
         row_px=ROW_PX,
         room_px=52,
         x=across | {"showgrid": False, "zeroline": False, "fixedrange": False},

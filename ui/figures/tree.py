@@ -88,7 +88,9 @@ def _rows(nodes: Sequence[Node]) -> dict[int, float]:
     while stack:
         node = stack.pop()
         order.append(node)
-        stack += sorted(children[node.number], key=lambda child: child.accepted)  # the last one is next
+        stack += sorted(
+            children[node.number], key=lambda child: child.accepted
+        )  # the last one is next
         if not children[node.number]:
             rows[node.number] = float(len(rows))
     for node in reversed(order):

@@ -180,15 +180,15 @@ def _checked(
 
 
 def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[Event, None, None]:
-    comparison, turn_ = batch.comparison, 0
+    comparison, position = batch.comparison, 0
     with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
         for event in events:
             if isinstance(event, Began):
                 comparison = comparison or services.store.new_comparison(
                     job.configs[event.run].prompt, source=batch.source
                 )
-                yield from _run(services, batch, comparison, event, events, turn_)
-                turn_ += 1
+                yield from _run(services, batch, comparison, event, events, position)
+                position += 1
 
 
 def _run(
@@ -197,13 +197,13 @@ def _run(
     comparison: str,
     began: Began,
     events: Iterator[RunEvent],
-    turn: int,
+    position: int,
 ) -> Iterator[Event]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
     record = Record(began)
     unsaved, run_id, broken = "", "", None
     try:
-        yield Started(began.run, turn_, comparison, began.given, began.text)
+        yield Started(began.run, position, comparison, began.given, began.text)
         for event in events:
             assert isinstance(event, Wrote | Ended)
             record.follow(event)
@@ -216,7 +216,7 @@ def _run(
         trace = record.trace()
         try:
             run_id = services.store.save_run(
-                comparison, trace, lane=batch.lane + began.run, order=batch.before + turn_
+                comparison, trace, lane=batch.lane + began.run, order=batch.before + position
             )
             services.observe(trace)
         except StorageError as error:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from evaluation.format import displayable, shorten
 from ui.kit.panel import panel_component, render, static_component
-from ui.kit.values import Check, SentencePart, Sentence, ValueTable
+from ui.kit.values import Check, Sentence, SentencePart, ValueTable
 
 RUN_FILES = (
     "runs.csv",

@@ -101,9 +101,7 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
             if text
         ],
         "reader": components.add(reader, reader.value) if stored.runs else "",
-        "lanes": [components.add(lane, view.json()) for lane, view in lanes]
-        if stored.runs
-        else [],
+        "lanes": [components.add(lane, view.json()) for lane, view in lanes] if stored.runs else [],
         "legend": Markup(legend_html()),
         "numbers": _numbers(details) if details else [],
         "figures": [

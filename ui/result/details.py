@@ -160,7 +160,8 @@ def details_of(
     ended = list(written.values())
     names = run_names([trace.config for trace in ended])
     runs = tuple(
-        PlottedRun(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True)
+        PlottedRun(trace, lane, name)
+        for (lane, trace), name in zip(written.items(), names, strict=True)
     )
     plotted = PlottedRuns(runs, margin_scale(ended), divergences)
     all_completed = len(ended) == len(labels) and all(

@@ -22,7 +22,7 @@ from ui.kit.labels import (
     run_names,
     setting,
 )
-from ui.kit.values import ValueCell, Check, Row, ValueTable
+from ui.kit.values import Check, Row, ValueCell, ValueTable
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
@@ -118,7 +118,9 @@ def comparison_table(traces: Sequence[Trace]) -> ValueTable:
     labels = [lane_label(trace.config) for trace in traces]
     ratio_head = "right / left" if len(traces) == 2 else "/ left"
     heads = [head for label in labels[1:] for head in (label, ratio_head)]
-    return ValueTable(("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES))
+    return ValueTable(
+        ("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES)
+    )
 
 
 def _row(quantity: RunQuantity, traces: Sequence[Trace]) -> Row:

@@ -150,7 +150,11 @@ class PlannerPanel:
     @staticmethod
     def _draw(event: gr.EventData) -> Any:
         """What the browser sends is hostile: what cannot be drawn changes nothing."""
-        sent = {name: value for name, value in event_data(event).items() if name in PlannerFields._fields}
+        sent = {
+            name: value
+            for name, value in event_data(event).items()
+            if name in PlannerFields._fields
+        }
         try:
             return planner_html(FIELDS.validate_json(json.dumps(sent)))
         except (ValueError, ArithmeticError, IndexError):

@@ -15,7 +15,7 @@ from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
 from ui.kit.labels import run_names
-from ui.kit.values import BREAK, SentencePart, Sentence, plain
+from ui.kit.values import BREAK, Sentence, SentencePart, plain
 
 SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
 
@@ -232,7 +232,13 @@ def _cause(difference: Divergence, here: Token, theirs: Token, greedy: bool) -> 
         )
     if difference.cause is Cause.NUMERIC:
         why = f" (gap {number(difference.gap)}): rounding of the logits, not the rule."
-        return SentencePart("a numeric tie, "), ours, SentencePart(" for "), other, SentencePart(why)
+        return (
+            SentencePart("a numeric tie, "),
+            ours,
+            SentencePart(" for "),
+            other,
+            SentencePart(why),
+        )
     if difference.cause is Cause.UNKNOWN:
         return (
             ours,
@@ -246,7 +252,13 @@ def _cause(difference: Divergence, here: Token, theirs: Token, greedy: bool) -> 
         if tightened
         else "corrected a rejection to "
     )
-    return SentencePart(verb), ours, SentencePart(" where the other has "), other, SentencePart(f" ({chances}).")
+    return (
+        SentencePart(verb),
+        ours,
+        SentencePart(" where the other has "),
+        other,
+        SentencePart(f" ({chances})."),
+    )
 
 
 def _piece(text: str) -> SentencePart:

@@ -82,7 +82,9 @@ class TreePanel:
         gr.on([each.select for each in lanes], self.choose, self.displayed, self.outputs, **PRIVATE)
 
     def _mover(self, by: int) -> Any:
-        def move(displayed: DisplayedRuns | None, lane: Any, step: Any, request: gr.Request) -> Updates:
+        def move(
+            displayed: DisplayedRuns | None, lane: Any, step: Any, request: gr.Request
+        ) -> Updates:
             return self._read(request, displayed, lane, lambda _: step + by)
 
         return move
@@ -93,7 +95,9 @@ class TreePanel:
         lane, index = map(event_data(event).get, ("lane", "index"))
         if not isinstance(lane, int) or not isinstance(index, int):
             return {self.box: gr.update()}
-        return self._read(request, displayed, lane, lambda trace: step_of({lane: trace}, lane, index))
+        return self._read(
+            request, displayed, lane, lambda trace: step_of({lane: trace}, lane, index)
+        )
 
     def _read(
         self,

@@ -13,7 +13,7 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.panel import render, static_component
-from ui.result.details import FIGURES, MARGINS, TABS, Details, DetailFigure
+from ui.result.details import FIGURES, MARGINS, TABS, DetailFigure, Details
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns

@@ -178,7 +178,9 @@ class Fields:
         )
         for name in FIELDS:
             field = "ks" if "ks" in self.by_name and name == "k" else name
-            self.by_name[field] = replace(self.by_name[field], visible=name in taken(drafter, shape))
+            self.by_name[field] = replace(
+                self.by_name[field], visible=name in taken(drafter, shape)
+            )
 
     def sampling(self) -> None:
         """Everything but the temperature."""

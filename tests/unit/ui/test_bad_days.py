@@ -478,7 +478,9 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
 
 
 def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
-    *_, shown = [frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed]
+    *_, shown = [
+        frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed
+    ]
     ended = list(run_one_more(zero, shown, ContinuationRequest(0, 3, 7), "visitor"))[-1]
     assert said(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(zero, Rounds(9), FORM, "visitor"))

@@ -237,7 +237,9 @@ def test_ratios_are_only_where_every_lane_ended_and_nothing_is_judged_without_dr
 @pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
 def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
     *bars, reach = (
-        part for part in ribbon_plot([PlottedRun(trace, 0, "a")]).figure.data if part.x[0] is not None
+        part
+        for part in ribbon_plot([PlottedRun(trace, 0, "a")]).figure.data
+        if part.x[0] is not None
     )
     stacked = sorted(
         (step, below, texts[2], length)
@@ -270,7 +272,8 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
     )
     trace = replace(trace, steps=steps)
     segments = [
-        (kind, start, end) for *_, kind, start, end in timeline_plot([PlottedRun(trace, 0, "a")]).data.rows
+        (kind, start, end)
+        for *_, kind, start, end in timeline_plot([PlottedRun(trace, 0, "a")]).data.rows
     ]
     assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
     assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))

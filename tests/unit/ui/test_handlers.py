@@ -44,7 +44,7 @@ from ui.tabs.compare.handlers import (
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.list import listing
-from ui.tabs.history.tab import History
+from ui.tabs.history.tab import HistoryTab
 from ui.token_view.view import LaneView
 
 EAGLE: dict[str, Any] = {"drafter": "eagle3"}
@@ -527,7 +527,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     step = tree._mover(1)(updates[tree.displayed], 1, 0, request=None)
     assert tree.plot in step and step[tree.step]["value"] == 1
     assert_small(step | {tree.displayed: updates[tree.displayed]})
-    history = History(services, address_component())
+    history = HistoryTab(services, address_component())
     comparison, saved_ids = save(services.store, range(4))
     updates = history.detail.opened(services.store.load(comparison), share="token")
     assert_small(updates)

@@ -43,13 +43,13 @@ from ui.tabs.history.runs import (
     signed,
     with_run,
 )
-from ui.tabs.history.tab import History
+from ui.tabs.history.tab import HistoryTab
 from ui.token_view.tiles import lane_check
 
 
 @pytest.fixture
-def history(store: RunStore, page: gr.Blocks) -> History:  # noqa: ARG001
-    return History(place_of(store), address_component())
+def history(store: RunStore, page: gr.Blocks) -> HistoryTab:  # noqa: ARG001
+    return HistoryTab(place_of(store), address_component())
 
 
 def shown(updates: dict[Any, Any], component: Any) -> Any:
@@ -60,7 +60,7 @@ def panel(updates: dict[Any, Any], component: Any) -> Element:
     return read_panel(updates[component])
 
 
-def columns(updates: dict[Any, Any], history: History) -> list[str]:
+def columns(updates: dict[Any, Any], history: HistoryTab) -> list[str]:
     """The runs that stand side by side."""
     heads = panel(updates, history.runs).one("thead")
     return [
@@ -70,7 +70,7 @@ def columns(updates: dict[Any, Any], history: History) -> list[str]:
     ]
 
 
-def empty_text(updates: dict[Any, Any], history: History) -> str:
+def empty_text(updates: dict[Any, Any], history: HistoryTab) -> str:
     return panel(updates, history.rows).one(".mars-history-empty").one("span").text
 
 
@@ -79,7 +79,7 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
 
 
 def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
-    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert empty_text(history.list_updates(Address()), history) == NOTHING
     keep(store)
@@ -125,7 +125,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 
 
 def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
-    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = keep(store)
     offered = {}
@@ -159,7 +159,7 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
 
 
 def test_what_is_not_there_is_told_and_leaves_the_address(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
@@ -173,7 +173,7 @@ def test_what_is_not_there_is_told_and_leaves_the_address(
     assert updates[history.session].runs == (run,) and "no longer there" in message
 
 
-def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
+def test_an_address_opens_everything_it_names(store: RunStore, history: HistoryTab) -> None:
     kept = keep(store, "a lantern")
     runs = runs_of(store, kept)
     updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
@@ -201,7 +201,7 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
 
 
 def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     view = Address()
     chosen = [runs_of(store, keep(store, f"prompt {number}"))[0] for number in range(3)]
@@ -229,7 +229,7 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
     assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
 
 
-def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
+def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: HistoryTab) -> None:
     runs = [run for number in range(6) for run in runs_of(store, keep(store, f"prompt {number}"))]
     view = Address(runs=tuple(runs[:MOST_RUNS]))
     updates = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
@@ -247,7 +247,7 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     )
 
 
-def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
+def test_name_tags_and_comment_are_kept(store: RunStore, history: HistoryTab) -> None:
     kept = keep(store)
     updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
     stored = store.load(kept)
@@ -262,7 +262,7 @@ def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> No
 
 
 def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     kept = keep(store, "a lantern")
     view = Address(comparison=kept, runs=tuple(runs_of(store, kept)))
@@ -283,7 +283,7 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     kept = keep(store, HOSTILE)
     store.annotate(kept, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
@@ -362,7 +362,7 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
         assert (document["thinking"], document["exact"]) == (thinking, said)
 
 
-def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: History) -> None:
+def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: HistoryTab) -> None:
     """A study compares more runs than the page has lanes."""
     comparison = keep(store, rules=("none", *("strict", "mars") * 3))
     runs = [run.id for run in store.load(comparison).runs]

@@ -22,7 +22,7 @@ const ROUNDS = 5; // a scrollbar that comes and goes must not keep it busy for e
 let value = null,
   version = 0,
   under = false;
-let shown = { version: -1, dark: false, width: 0 };
+let drawn = { version: -1, dark: false, width: 0 };
 
 // One figure a task, so that no chart keeps the page from answering for long.
 function turn() {
@@ -53,14 +53,14 @@ const themed = () =>
 function figure(family, ground) {
   const colours = themed(),
     layout = painted(value.figure.layout, colours);
-  const edge = {
+  const frame = {
     bgcolor: variable("--background-fill-primary"),
     bordercolor: variable("--border-color-accent"),
   };
   layout.font = { ...layout.font, family };
   layout.hoverlabel = {
     ...layout.hoverlabel,
-    ...edge,
+    ...frame,
     font: { family, color: variable("--body-text-color") },
   };
   Object.assign(layout, { paper_bgcolor: ground, plot_bgcolor: "rgba(0,0,0,0)", autosize: true });
@@ -76,7 +76,9 @@ function tell(name, points) {
   const position = point && parseInt(point.customdata[point.data.meta.position], 10);
   if (!(position >= 0)) return;
   document.dispatchEvent(
-    new CustomEvent(name, { detail: { scope: CONSTANTS.scope, lane: point.data.meta.lane, position } }),
+    new CustomEvent(name, {
+      detail: { scope: CONSTANTS.scope, lane: point.data.meta.lane, position },
+    }),
   );
 }
 
@@ -91,10 +93,10 @@ function spot({ detail: { scope, lane, position } }) {
   )
     return;
   const shapes = painted(value.figure.layout.shapes ?? [], themed()),
-    place = map.meta.position;
+    column = map.meta.position;
   map.customdata.forEach((row, y) =>
     row.forEach((cell, x) => {
-      if (position === null || cell[place] !== String(position)) return;
+      if (position === null || cell[column] !== String(position)) return;
       const line = { color: variable("--body-text-color"), width: 2 };
       shapes.push({ type: "rect", x0: x - 0.5, x1: x + 0.5, y0: y - 0.5, y1: y + 0.5, line });
     }),
@@ -105,18 +107,18 @@ function spot({ detail: { scope, lane, position } }) {
 async function paint(Plotly) {
   const width = plot.clientWidth,
     dark = isDark(),
-    fresh = shown.version !== version;
+    renewed = drawn.version !== version;
   if (!value || !width) return;
-  if (!fresh && shown.dark === dark) {
-    if (shown.width !== width) Plotly.Plots.resize(plot);
-    shown.width = width;
+  if (!renewed && drawn.dark === dark) {
+    if (drawn.width !== width) Plotly.Plots.resize(plot);
+    drawn.width = width;
     return;
   }
-  if (fresh) Plotly.purge(plot);
-  shown = { version, dark, width };
+  if (renewed) Plotly.purge(plot);
+  drawn = { version, dark, width };
   const { data, layout, config } = figure(variable("--font") || SYSTEM, "rgba(0,0,0,0)");
-  await (fresh ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
-  if (fresh) {
+  await (renewed ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
+  if (renewed) {
     plot.on("plotly_click", ({ points }) => tell("mars:show", points));
     plot.on("plotly_hover", ({ points }) => tell("mars:point", points));
     plot.on("plotly_unhover", () =>
@@ -129,7 +131,7 @@ async function paint(Plotly) {
 const behind = () =>
   value &&
   plot.clientWidth &&
-  (shown.version !== version || shown.dark !== isDark() || shown.width !== plot.clientWidth);
+  (drawn.version !== version || drawn.dark !== isDark() || drawn.width !== plot.clientWidth);
 
 // Whatever changed: at most one drawing is under way, for a second one would break the first; it goes on until it shows what is newest.
 async function draw() {

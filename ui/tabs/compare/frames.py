@@ -161,7 +161,9 @@ class Lanes:
             self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
         )
         self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
-        return Frame(message_strip(WARMING, "running"), tuple(lanes), displayed=displayed, opens=True)
+        return Frame(
+            message_strip(WARMING, "running"), tuple(lanes), displayed=displayed, opens=True
+        )
 
     def _start(self, event: Started) -> None:
         self.writing = WritingLane(

@@ -82,7 +82,9 @@ def _one_more(
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
         runs = {run.lane: run for run in stored.runs}
-        runs_by_column = {column: runs[lane] for column, lane in enumerate(displayed.lanes) if lane in runs}
+        runs_by_column = {
+            column: runs[lane] for column, lane in enumerate(displayed.lanes) if lane in runs
+        }
         traces = {column: run.trace for column, run in runs_by_column.items()}
         config = continuation_config(
             [traces.get(column) for column in range(len(displayed.lanes))], continuation
@@ -98,7 +100,9 @@ def _one_more(
     ids = {column: run.id for column, run in runs_by_column.items()}
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
     measured = run_speeds(stored)
-    speeds = {column: measured[run.lane] for column, run in runs_by_column.items() if run.lane in measured}
+    speeds = {
+        column: measured[run.lane] for column, run in runs_by_column.items() if run.lane in measured
+    }
     jobs = drive(
         services,
         visitor,

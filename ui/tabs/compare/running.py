@@ -104,7 +104,9 @@ class Running:
         self, request: gr.Request, prompt: str | None, value: str | None
     ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
-        yield from self.frames(request, lambda services: run_comparison(services, form, services.key))
+        yield from self.frames(
+            request, lambda services: run_comparison(services, form, services.key)
+        )
 
     def new_seed(self, value: str | None) -> str:
         return self.prompt_panel.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
@@ -185,7 +187,9 @@ class Running:
         be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
-        if not lanes or (displayed is not None and (None in displayed.lanes or len(lanes) >= MOST_LANES)):
+        if not lanes or (
+            displayed is not None and (None in displayed.lanes or len(lanes) >= MOST_LANES)
+        ):
             return {}
         if wanted.theta is None:
             added = lanes[min(wanted.column, len(lanes) - 1)]

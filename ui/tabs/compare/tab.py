@@ -33,7 +33,7 @@ class CompareTab:
     """``outputs``: what ``fill`` changes."""
 
     def __init__(self, services: Services) -> None:
-        self.prompt_panel = PromptPanel(services)
+        self.services, self.prompt_panel = services, PromptPanel(services)
         traces = dict(enumerate(example.stored()))
         keys = {lane: f"example-{lane}" for lane in traces}
         stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
@@ -46,14 +46,17 @@ class CompareTab:
         )
         self.view.begin_with(example_result(traces, keys))
         self.outputs: list[Any] = [*self.prompt_panel.inputs, *self.view.cards]
-        displayed, panel = gr.State(None), self.prompt_panel.panel
+        self.displayed = gr.State(None)
+
+    def wire(self) -> None:
+        displayed, panel = self.displayed, self.prompt_panel.panel
         self.prompt_panel.wire()
-        wire_lanes(services, panel, displayed, self.view)
+        wire_lanes(self.services, panel, displayed, self.view)
         preset = [self.prompt_panel.preset, panel.component]
         self.prompt_panel.preset.input(
             self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
         )
-        Running(services, self.prompt_panel, displayed, self.view).wire()
+        Running(self.services, self.prompt_panel, displayed, self.view).wire()
 
     def fill(self, form: Form) -> Updates:
         return self.prompt_panel.fill(form) | self.view.show_lanes(len(form.lanes))

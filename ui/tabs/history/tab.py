@@ -52,7 +52,7 @@ class HistorySession:
         return HistorySession()
 
 
-class History:
+class HistoryTab:
     """The components of the tab, and what they become. The updates of every method hold the view at
     ``session``; ``address`` is the page's keeper of the view, ``services`` what the visitor may
     see."""
@@ -65,7 +65,9 @@ class History:
             self.search = panel_component(
                 search_html(Address(), NO_CHOICES), elem_id="history-search"
             )
-            self.rows = panel_component(ComparisonPage(message=NOTHING).html(), elem_id="history-list")
+            self.rows = panel_component(
+                ComparisonPage(message=NOTHING).html(), elem_id="history-list"
+            )
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component that has
@@ -74,13 +76,15 @@ class History:
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
-    def of(self, request: gr.Request) -> History:
+    def of(self, request: gr.Request) -> HistoryTab:
         """The same components for whoever asks."""
         visited = copy(self)
         visited.services = self.services.for_visitor(request)
         return visited
 
-    def list_updates(self, view: Address, notice: Notice = SILENT, *, search: bool = True) -> Updates:
+    def list_updates(
+        self, view: Address, notice: Notice = SILENT, *, search: bool = True
+    ) -> Updates:
         """List and address for this view, and ``search``: its fields with what they offer now."""
         choices = NO_CHOICES
         try:
@@ -128,7 +132,10 @@ class History:
         works = message = ""  # the link, where it is one
         for share in dict.fromkeys(("", view.share)):
             try:
-                store, works = self.services.store.through(share) if share else self.services.store, share
+                store, works = (
+                    self.services.store.through(share) if share else self.services.store,
+                    share,
+                )
                 updates = self.detail.opened(store.load(view.comparison), view.runs, share)
                 return replace(view, share=share), updates
             except StorageError as error:
@@ -155,7 +162,9 @@ class History:
         if changed.runs != view.runs or message:
             changed, table = self.compared(changed, message)
             updates |= table
-        return updates | self.list_updates(changed, notice, search=data.get("action") in ("clear", "undo"))
+        return updates | self.list_updates(
+            changed, notice, search=data.get("action") in ("clear", "undo")
+        )
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
         if view.share:
@@ -200,10 +209,13 @@ class History:
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)
         self.address.input(
-            on("go", lambda history, _, data: history.go(read_address(data))), session, outputs, **PRIVATE
+            on("go", lambda history, _, data: history.go(read_address(data))),
+            session,
+            outputs,
+            **PRIVATE,
         )
-        self.search.select(on("search", History.searched), session, outputs, **PRIVATE)
-        acted = on("act", History.act)
+        self.search.select(on("search", HistoryTab.searched), session, outputs, **PRIVATE)
+        acted = on("act", HistoryTab.act)
         gr.on(
             [self.rows.select, self.runs.select],
             acted,
@@ -215,7 +227,10 @@ class History:
         noted = [detail.save.click, detail.name.submit, detail.tags.submit]
         gr.on(noted, self.save, [session, *detail.notes], outputs, **PRIVATE)
         detail.delete.click(
-            on("delete", lambda history, view, _: history.deleted(view)), session, outputs, **PRIVATE
+            on("delete", lambda history, view, _: history.deleted(view)),
+            session,
+            outputs,
+            **PRIVATE,
         )
         detail.close.click(
             on("close", lambda history, view, _: history.closed(view)), session, outputs, **PRIVATE
@@ -223,7 +238,7 @@ class History:
         wire_share(self.services, detail.sharing)
 
     def _handler(
-        self, name: str, change: Callable[[History, Address, Mapping[str, Any]], Updates]
+        self, name: str, change: Callable[[HistoryTab, Address, Mapping[str, Any]], Updates]
     ) -> Callable[..., Updates]:
         """``name``: of the event, in the log."""
 

@@ -49,7 +49,11 @@ def charts_html(report: Report) -> str:
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
-    return _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows) if chart_rows else ""
+    return (
+        _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)
+        if chart_rows
+        else ""
+    )
 
 
 def rest_html(report: Report) -> str:

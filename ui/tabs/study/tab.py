@@ -57,7 +57,7 @@ class QualityTab(QualityLayout):
         super().__init__(services)
         self.reports = Reports(services.store)
 
-    def wire_all(self, tab: gr.Tab) -> None:
+    def wire(self, tab: gr.Tab) -> None:
         """The list is read whenever ``tab`` is chosen."""
         form, filters = self.panel.component, [*self.opened, *self.filters]
         self._wire_job(self.run, self.start, form)

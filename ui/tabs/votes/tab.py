@@ -111,7 +111,9 @@ class VotesTab:
         self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
         voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
         self.round.select(self.on_vote, self.name, voted, **PRIVATE)
-        self.keep.click(self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE)
+        self.keep.click(
+            self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE
+        )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
     def _follow(self, changed: str, values: Values) -> tuple[Any]:

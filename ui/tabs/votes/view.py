@@ -12,7 +12,7 @@ from storage import Choice
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
-from ui.kit.values import SentencePart, Sentence
+from ui.kit.values import Sentence, SentencePart
 from ui.result.pair import pair_views
 from ui.result.sentence import verdict
 from ui.token_view.view import LaneView
@@ -103,7 +103,12 @@ def same_strip(round_: Round) -> Strip:
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
         return Strip(
-            (SentencePart("Nothing to vote on.", "strong"), SentencePart(" "), *_comparison(round_)), "done"
+            (
+                SentencePart("Nothing to vote on.", "strong"),
+                SentencePart(" "),
+                *_comparison(round_),
+            ),
+            "done",
         )
     reason = SentencePart(": both rules wrote the same text with different tokens.")
     return Strip((SentencePart("Nothing to vote on", "strong"), reason), "done")

@@ -22,5 +22,5 @@ let active = -1,
   pinned = false,
   rested = 0; // rested: where the arrow keys go on
 let follows = true; // the end of the text stays in sight while it grows, its beginning once it has ended
-let shown = Infinity; // tokens that the replay has reached
-const length = () => Math.min(shown, state.rows.length);
+let reachedTokens = Infinity; // tokens that the replay has reached
+const length = () => Math.min(reachedTokens, state.rows.length);
