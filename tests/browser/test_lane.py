@@ -46,7 +46,7 @@ class LanePage(Protocol):
 
 
 @pytest.fixture
-def shown(browser: Browser) -> Iterator[LanePage]:
+def lane_page(browser: Browser) -> Iterator[LanePage]:
     """Opens pages of a test, which are closed at its end; no script of theirs failed."""
     opened: list[Page] = []
 
@@ -76,8 +76,8 @@ def whole_text(page: Page, lane: int) -> str:
     )
 
 
-def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: LanePage) -> None:
-    page = shown(LaneView("MARS", state="waiting", run="x/0"))
+def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
+    page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     place = page.locator("#lane-0").bounding_box()
     expect(page.locator(".mars-r-replay")).to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
@@ -90,7 +90,7 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: LanePage)
         send(
             page,
             0,
-            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, complete=False),
+            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False),
         )
     assert whole_text(page, 0) == displayable(MARS.text)
     page.evaluate(
@@ -108,13 +108,13 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: LanePage)
 
 
 def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
-    shown: LanePage,
+    lane_page: LanePage,
 ) -> None:
     trace = make_trace(rule="mars", new_tokens=600)
     end = ended_view(trace, "x/0")
-    page = shown(LaneView("MARS", state="waiting", run="x/0"))
+    page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     page.set_viewport_size({"width": 390, "height": 844})
-    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], complete=False)
+    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
     send(page, 0, running)
     page.wait_for_function(
         "() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }"
@@ -134,8 +134,8 @@ def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
     assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 50
 
 
-def test_in_a_narrow_window_lanes_are_tabs(shown: LanePage) -> None:
-    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
+def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
+    page = lane_page(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
     tabs = page.locator(".mars-r-lanes button")
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
@@ -171,9 +171,9 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: LanePage) -> None:
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
 
 
-def test_hostile_text_is_shown_and_never_run(shown: LanePage) -> None:
+def test_hostile_text_is_shown_and_never_run(lane_page: LanePage) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
-    page = shown(
+    page = lane_page(
         ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>")
     )
     assert whole_text(page, 0) == displayable(trace.text)
@@ -183,14 +183,14 @@ def test_hostile_text_is_shown_and_never_run(shown: LanePage) -> None:
     assert page.evaluate("window.ran") is None and page.locator("#lane-0 img").count() == 0
 
 
-def test_the_counts_at_another_theta_are_those_of_python(shown: LanePage) -> None:
+def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) -> None:
     traces = (MARS, STRICT, TREE)
-    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
+    page = lane_page(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
         page.locator(".mars-r-theta").fill(theta)
-        found = page.locator(".mars-r-count").all_inner_texts()
-        assert [re.sub(r"\s+", " ", text) for text in found] == [
-            said(trace, float(theta)) for trace in traces
+        counts = page.locator(".mars-r-count").all_inner_texts()
+        assert [re.sub(r"\s+", " ", text) for text in counts] == [
+            count_text(trace, float(theta)) for trace in traces
         ]
         margins = finite((token.z1, token.z2) for trace in traces for token in trace.tokens)
         means = sentence(RuleConfig("mars", {"theta": float(theta)}), margins, "In these runs")
@@ -212,7 +212,7 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: LanePage) -> Non
     expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
 
 
-def said(trace: Trace, theta: float) -> str:
+def count_text(trace: Trace, theta: float) -> str:
     drafts = judged(trace)
     more = sum(draft.kept_at(theta) and not draft.kept for draft in drafts)
     fewer = sum(draft.kept and not draft.kept_at(theta) for draft in drafts)
@@ -221,8 +221,8 @@ def said(trace: Trace, theta: float) -> str:
     return f"{ended_view(trace, 'x').title} {kept} {changed}"
 
 
-def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: LanePage) -> None:
-    page = shown(ended_view(MARS, "x/0"))
+def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     for quantity in QUANTITIES:
         page.select_option(".mars-r-quantity", quantity.key)
@@ -248,10 +248,10 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: LaneP
     assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
-def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: LanePage) -> None:
+def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(lane_page: LanePage) -> None:
     """A near tie has another than a sure token, and a word has one."""
     page, style = (
-        shown(ended_view(MARS, "x/0")),
+        lane_page(ended_view(MARS, "x/0")),
         "(all) => all.map((tok) => tok.getAttribute('style') || '')",
     )
     page.select_option(".mars-r-quantity", "r")
@@ -275,16 +275,16 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: LanePage
     }
     for granularity, pooled in (("word", max), ("sentence", fmean)):
         page.select_option(".mars-r-granularity", granularity)
-        found = page.eval_on_selector_all("#lane-0 .tok", read)
+        colours = page.eval_on_selector_all("#lane-0 .tok", read)
         borders = sorted({0, *ends[granularity], len(alone)})
         for first, after in pairwise(borders):
-            assert found[first:after] == pytest.approx(
+            assert colours[first:after] == pytest.approx(
                 [pooled(alone[first:after])] * (after - first), abs=0.2
             )
 
 
-def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: LanePage) -> None:
-    page = shown(ended_view(MARS, "x/0"), continues=True)
+def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0"), continues=True)
     at = next(token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED)
     page.focus("#lane-0 .mars-text")
     for _ in range(at + 1):
@@ -307,7 +307,7 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: LanePage)
         {"lane": 0, "index": at, "token": MARS.tokens[at].own},
     ]
     expect(popover).to_be_hidden()
-    page = shown(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
+    page = lane_page(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
     expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
@@ -315,8 +315,10 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: LanePage)
     expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
 
 
-def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown: LanePage) -> None:
-    page = shown(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
+    lane_page: LanePage,
+) -> None:
+    page = lane_page(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
     box = page.locator("#lane-0 .mars-text").bounding_box()
     last = page.locator("#lane-0 .tok").last.bounding_box()
     for seconds in (0.0, 0.05, 0.2, 0.31):
@@ -351,8 +353,8 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
     assert page.locator(".tok.later").count() == 0
 
 
-def test_the_first_difference_is_framed_and_its_cause_is_named(shown: LanePage) -> None:
-    page = shown(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
+def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     page.get_by_role("button", name="First difference, position 7").click()
     expect(page.locator("#lane-0 .mars-pop")).to_contain_text(
@@ -361,8 +363,8 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(shown: LanePage) 
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
 
 
-def test_given_tokens_are_output_positions_without_numbers(shown: LanePage) -> None:
-    page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
+def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()
     assert (
@@ -427,10 +429,10 @@ def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None
     ]  # ties among them
     page = browser.new_page()
     write = "v.map((x) => [number(x), number(x, 4), share(x), duration(x), count(Math.trunc(x))])"
-    found = page.evaluate(
+    written = page.evaluate(
         f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values
     )
     page.close()
-    for value, texts in zip(values, found, strict=True):
+    for value, texts in zip(values, written, strict=True):
         assert texts[:4] == [number(value), number(value, 4), share(value), duration(value)], value
         assert not abs(value) < 1e15 or texts[4] == count(int(value)), value

@@ -15,7 +15,7 @@ from gradio.events import api as endpoint
 from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
-from ui.api.values import AUTO, Comparison, Lookup, Page
+from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
@@ -99,7 +99,7 @@ class Api:
             first divergence from the first run
         """
         with self._seen_by(request) as services:
-            values = Comparison.read(
+            values = ComparisonRequest.read(
                 prompt=prompt,
                 rules=rules,
                 pair=pair,
@@ -221,7 +221,9 @@ class Api:
             return documents.token_documents(services.store.load(values.id), int(values.lane))
 
 
-def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
+def _jobs(
+    services: Services, form: Form, values: ComparisonRequest
+) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(
             replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)

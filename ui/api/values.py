@@ -170,7 +170,7 @@ class Lookup(Values):
     baseline: Annotated[float, integer(0, 10**6)] = 0
 
 
-class Comparison(Values):
+class ComparisonRequest(Values):
     """What ``/compare`` takes. Ranges are the session's to judge, once the models are there."""
 
     prompt: Annotated[Text, AfterValidator(_not_blank)]

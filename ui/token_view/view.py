@@ -118,7 +118,7 @@ class LaneView:
     run: str = ""
     start: int = 0
     rows: tuple[Row, ...] = ()
-    complete: bool = True
+    whole: bool = True
     tiles: tuple[Tile, ...] = ()
     progress: float = 0.0
     diverges: int | None = None

@@ -54,7 +54,7 @@ def services(pool: ModelPool, spec: PairSpec, store: RunStore) -> Services:
 
 
 @pytest.fixture
-def place(services: Services) -> Services:
+def ordered_services(services: Services) -> Services:
     """The first lane runs first."""
     return replace(services, order=lambda lanes: list(range(lanes)))
 
@@ -79,7 +79,7 @@ def traces(
 
 
 @pytest.fixture
-def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> DisplayedComparison:
+def displayed(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> DisplayedComparison:
     """A saved comparison of ``traces`` that can be continued."""
     comparison = services.store.new_comparison(traces[0].config.prompt)
     for lane, trace in enumerate(traces):

@@ -158,14 +158,14 @@ DRAWN = set(
 
 
 def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
-    own = [name for name in THEMED.values() if name.startswith("--mars-")]
-    assert len(own) == 5 and all(f"{name}:" in page_css() for name in own)
+    variables = [name for name in THEMED.values() if name.startswith("--mars-")]
+    assert len(variables) == 5 and all(f"{name}:" in page_css() for name in variables)
 
 
 def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
     answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", plotly_file)])).get(f"/{SOURCE}")
-    whole = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    version = re.search(r"v[\d.]+", whole.read_text(encoding="utf-8")[:200])
+    complete = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    version = re.search(r"v[\d.]+", complete.read_text(encoding="utf-8")[:200])
     assert version and f"plotly.js (cartesian - minified) {version[0]}\n" in answer.text[:200]
     assert answer.text == LIBRARY_CODE
     assert "immutable" in answer.headers["cache-control"] and answer.headers[
@@ -205,12 +205,12 @@ def moved(trace: Trace, by: int) -> Trace:
 
 
 def details(traces: dict[int, Trace]) -> Details:
-    found = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
-    return found
+    result = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
+    return result
 
 
-def plots(shown: Details) -> list[Plot]:
-    return [plot for plot in shown.plots.values() if plot]
+def plots(drawn_details: Details) -> list[Plot]:
+    return [plot for plot in drawn_details.plots.values() if plot]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -290,10 +290,10 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
     plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
     without = re.search(r"; (\d+) places? without", plot.title)
-    kept = sum(token.outcome in KEPT for token in trace.tokens)
+    accepted = sum(token.outcome in KEPT for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
-    assert counted + (int(without[1]) if without else 0) == kept + refused
+    assert counted + (int(without[1]) if without else 0) == accepted + refused
 
 
 def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
@@ -322,8 +322,8 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
     assert margin_scale([late]).first == 1
     assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
     assert shift_plot([PlottedRun(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
-    shown = details({0: moved(STRICT, 40), 1: late})
-    margins = shown.plots["margins-2"]
+    drawn_details = details({0: moved(STRICT, 40), 1: late})
+    margins = drawn_details.plots["margins-2"]
     assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))
 
 
@@ -347,20 +347,20 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
 @pytest.mark.parametrize("trace", [TREE, MARS])
 def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
-        places = tree_nodes(trace, step.index)
-        own = [token for token in step.emitted if token.outcome in OWN]
-        assert len(places) == 1 + len(step.nodes) + len(own)
-        assert len({(place.x, place.y) for place in places}) == len(places)
-        by_number = {place.number: place for place in places}
-        assert all(place.x == by_number[place.parent].x + 1 for place in places[1:])
+        nodes = tree_nodes(trace, step.index)
+        drawn = [token for token in step.emitted if token.outcome in OWN]
+        assert len(nodes) == 1 + len(step.nodes) + len(drawn)
+        assert len({(node.x, node.y) for node in nodes}) == len(nodes)
+        by_number = {node.number: node for node in nodes}
+        assert all(node.x == by_number[node.parent].x + 1 for node in nodes[1:])
         plot = tree_plot(trace, step.index)
         go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
         assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
         # the kept path spells the emitted tokens in one straight line
-        path = sorted((place for place in places if place.kept), key=lambda place: place.x)
-        assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
-        assert {place.y for place in path} == {0.0}
-        spans = [_rows_under(places, place) for place in places]  # branches never cross
+        path = sorted((node for node in nodes if node.accepted), key=lambda node: node.x)
+        assert [node.outcome for node in path[1:]] == [token.outcome for token in step.emitted]
+        assert {node.y for node in path} == {0.0}
+        spans = [_rows_under(nodes, node) for node in nodes]  # branches never cross
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 

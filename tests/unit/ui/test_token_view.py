@@ -142,7 +142,7 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
 
 def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_steps() -> None:
     trace = make_trace(new_tokens=30)
-    for said, shown in (
+    for cause, expected in (
         (
             "first differs at position 3: kept a where the target drew b.",
             "kept a where the target drew b.",
@@ -156,7 +156,7 @@ def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_ste
             "MARS goes on where Strict ends, at position 3.",
         ),
     ):
-        assert ended_view(trace, "run", diverges=3, cause=said).cause == shown
+        assert ended_view(trace, "run", diverges=3, cause=cause).cause == expected
     assert ended_view(trace, "run").times == pytest.approx(
         [step.elapsed_s for step in trace.steps], abs=1e-6
     )
@@ -335,15 +335,15 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
     changes."""
     changed = 0
     for seed in range(3):
-        stored, fresh = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
+        stored, rerun = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
         first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
         if first is None:
-            assert stored.token_ids == fresh.token_ids
+            assert stored.token_ids == rerun.token_ids
             continue
         changed += 1
-        assert stored.token_ids[: first.token.position] == fresh.token_ids[: first.token.position]
-        assert stored.token_ids[first.token.position] != fresh.token_ids[first.token.position]
-        assert fresh.tokens[first.token.position].outcome is Outcome.RELAXED
+        assert stored.token_ids[: first.token.position] == rerun.token_ids[: first.token.position]
+        assert stored.token_ids[first.token.position] != rerun.token_ids[first.token.position]
+        assert rerun.tokens[first.token.position].outcome is Outcome.RELAXED
     assert changed
 
 
@@ -359,8 +359,8 @@ def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ra
     None
 ):
     drafts = judged(make_tree_trace(new_tokens=120))
-    kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
-    assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
+    counts = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
+    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.token.r)]
     assert without and all(draft.kept_at(0.0) == bool(draft.code & HIGH) for draft in without)

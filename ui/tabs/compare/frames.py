@@ -195,7 +195,7 @@ class Lanes:
             run=self._name(now.column),
             start=now.repeated,
             rows=tuple(now.rows[now.repeated :]),
-            complete=False,
+            whole=False,
             tiles=stat_tiles(now.counts, _shift_kind(config)),
             progress=now.counts.tokens / config.max_new_tokens,
             check=lane_check(config, now.counts.tv_max, now.counts.tokens),
