@@ -77,7 +77,7 @@ def _answer(
 
     def answer(request: Request) -> Response:
         try:
-            with under_way.one_of(services.seen_by(request).visitor) as free:
+            with under_way.one_of(services.for_visitor(request).visitor) as free:
                 return handler(services, request) if free else PlainTextResponse(BUSY, 429)
         except (StorageError, ValueError) as error:
             sentence = services.sentence(error)

@@ -68,7 +68,7 @@ def examples(name: str) -> list[dict[str, object]]:
 
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = examples("contributing.md")[2]["DRAFTED"]
-    assert isinstance(figure, details.Figure)
+    assert isinstance(figure, details.DetailFigure)
     assert (
         view.FIGURES is page.FIGURES is details.FIGURES
     )  # all that shows figures shows those of this table

@@ -15,7 +15,7 @@ from gradio.events import api as endpoint
 from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
-from ui.api.values import AUTO, Comparison, Lookup, Page
+from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
@@ -37,7 +37,7 @@ class Api:
     def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
         """The services of the request's visitor. Errors of a request become one sentence for its
         sender, without a traceback in the log."""
-        services = self._services.seen_by(request)
+        services = self._services.for_visitor(request)
         try:
             with job_errors(services):
                 yield services
@@ -99,7 +99,7 @@ class Api:
             first divergence from the first run
         """
         with self._seen_by(request) as services:
-            values = Comparison.read(
+            values = ComparisonRequest.read(
                 prompt=prompt,
                 rules=rules,
                 pair=pair,
@@ -169,7 +169,7 @@ class Api:
             frame = services.store.comparisons(
                 limit=int(page.limit), offset=int(page.offset), batches=page.batches
             )
-            return [documents.listed_document(row) for row in frame.to_dict("records")]
+            return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
@@ -221,7 +221,9 @@ class Api:
             return documents.token_documents(services.store.load(values.id), int(values.lane))
 
 
-def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
+def _jobs(
+    services: Services, form: Form, values: ComparisonRequest
+) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(
             replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
@@ -243,7 +245,7 @@ def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event
 def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
     """Documents that say where a comparison stands; returns its id. Raises JobError where a run did
     not begin or was not saved."""
-    batch, comparison, place, tokens = Batch((), ()), "", 0, 0
+    batch, comparison, run_index, tokens = Batch((), ()), "", 0, 0
 
     def running(message: str, progress: float = 0.0) -> Document:
         return {
@@ -263,7 +265,7 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                 batch = event.batch
                 yield running("Warming up")
             case Started():
-                comparison, place, tokens = event.comparison, event.place, 0
+                comparison, run_index, tokens = event.comparison, event.turn, 0
             case Wrote():
                 tokens += sum(len(step.emitted) for step in event.steps)
                 config, runs = batch.configs[event.run], len(batch.order)
@@ -271,8 +273,8 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                     f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
                 )
                 yield running(
-                    f"Run {place + 1} of {runs}: {message}",
-                    (place + tokens / config.max_new_tokens) / runs,
+                    f"Run {run_index + 1} of {runs}: {message}",
+                    (run_index + tokens / config.max_new_tokens) / runs,
                 )
             case Saved(error=error) if error:
                 raise JobError(error)

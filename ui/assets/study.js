@@ -20,17 +20,18 @@ function tell() {
     { opened = "", share = "" } = value?.dataset ?? {};
   if (opened && opened !== open)
     document.dispatchEvent(
-      new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }),
+      new CustomEvent("mars:address", { detail: { [CONSTANTS.address]: opened, share } }),
     );
   open = opened || open;
-  if (value?.dataset.first && !first && !open && !asked)
+  if (value?.dataset.first && !first && !open && !requested)
     trigger("select", { id: (first = value.dataset.first) });
 }
 const query = new URLSearchParams(location.search),
-  asked = GIVEN.address && query.get(GIVEN.address);
+  requested = CONSTANTS.address && query.get(CONSTANTS.address);
 watch("value", () => {
   mark();
   tell();
 });
 tell();
-if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });
+if (requested && requested !== open)
+  trigger("select", { id: requested, share: query.get("share") || "" });

@@ -37,9 +37,9 @@ def planner_drawing(plan: Sequence[PlannedDraft], unit: str, colour: str) -> Dra
     )
     speed = speed._replace(level=("y", speed.y.at(1.0), "without drafts"))
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
-    shown = keys if plan[-1].extrapolated else keys[:1]
+    legend = keys if plan[-1].extrapolated else keys[:1]
     return with_legend(
-        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown
+        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), legend
     )
 
 

@@ -71,7 +71,7 @@ def _date(text: str) -> str:
         return ""
 
 
-def _whole(text: str, default: int, low: int, high: int) -> int:
+def _integer(text: str, default: int, low: int, high: int) -> int:
     return min(high, max(low, int(text))) if re.fullmatch(r"-?[0-9]{1,6}", text) else default
 
 
@@ -100,20 +100,20 @@ class Address:
     since: str = _read_by(_date)
     until: str = _read_by(_date)
     sort: str = _read_by(_among(SORTS))
-    page: int = _read_by(lambda text: _whole(text, 1, 1, 10**6), 1)
+    page: int = _read_by(lambda text: _integer(text, 1, 1, 10**6), 1)
     share: str = _read_by(_matching(TOKEN))
-    zone: int = _read_by(lambda text: _whole(text, 0, -900, 900), 0)
+    zone: int = _read_by(lambda text: _integer(text, 0, -900, 900), 0)
 
     @property
     def searching(self) -> bool:
         return any(getattr(self, name) for name in SEARCH)
 
 
-def read_address(given: Mapping[str, object]) -> Address:
+def read_address(parameters: Mapping[str, object]) -> Address:
     """Reads an address from untrusted strings; invalid values are replaced by the defaults."""
     return Address(
         **{
-            f.name: f.metadata["read"](str(given.get(f.name) or "").strip())
+            f.name: f.metadata["read"](str(parameters.get(f.name) or "").strip())
             for f in fields(Address)
         }
     )

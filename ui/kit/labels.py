@@ -68,10 +68,10 @@ def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """The rules of the runs of one comparison with what else sets them apart: drafts of their own,
     a given beginning."""
     differ = len({config.drafter for config in configs if config.drafter.kind != PLAIN}) > 1
-    given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
+    extras = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
-        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *own])
-        for config, own in zip(configs, given, strict=True)
+        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *extra])
+        for config, extra in zip(configs, extras, strict=True)
     )
 
 

@@ -115,8 +115,8 @@ def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
         for lane in form.lanes
     ]
     lanes = " | ".join(
-        f"{rule_title(lane.rule)} {own}".strip()
-        for lane, own in zip(form.lanes, values, strict=True)
+        f"{rule_title(lane.rule)} {parameters}".strip()
+        for lane, parameters in zip(form.lanes, values, strict=True)
     )
     kind, fields = described(form.drafter), taken(form.drafter, form.shape)
     length = ["tree"] if TREE_NUMBERS[0] in fields else [f"K = {_words(form.k)}"] * ("k" in fields)
@@ -131,7 +131,7 @@ def _words(value: object) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
-def own_pair(target: str, draft: str, head: str) -> PairSpec:
+def read_custom_pair(target: str, draft: str, head: str) -> PairSpec:
     """Raises ValueError."""
     if not target.strip():
         raise ValueError(
@@ -168,7 +168,7 @@ def read_prompt(form: Form) -> PromptConfig:
 
 def read_repeats(form: Form) -> int:
     """0: as many as are quick. Raises ValueError."""
-    repeats = read_whole(form.repeats, "runs per lane")
+    repeats = read_integer(form.repeats, "runs per lane")
     if not 0 <= repeats <= MOST_REPEATS:
         raise ValueError(f"runs per lane is {repeats}; it must be 0 (automatic) to {MOST_REPEATS}.")
     return repeats
@@ -182,7 +182,7 @@ def read_processors(form: RunForm) -> Processors:
     """Raises ValueError."""
     numbers: dict[str, Any] = {}
     for name in PROCESSORS:
-        reader = read_whole if isinstance(getattr(Processors(), name), int) else read_number
+        reader = read_integer if isinstance(getattr(Processors(), name), int) else read_number
         numbers[name] = reader(getattr(form, name), name)
     try:
         pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
@@ -224,12 +224,12 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         )
     sampling = Sampling(
         temperature=read_number(form.temperature, "temperature"),
-        top_k=read_whole(form.top_k, "top-k"),
+        top_k=read_integer(form.top_k, "top-k"),
         top_p=read_number(form.top_p, "top-p"),
         processors=read_processors(form),
     )
-    prompt, seed = read_prompt(form), read_whole(form.seed, "seed")
-    longest = read_whole(form.max_new_tokens, "max new tokens")
+    prompt, seed = read_prompt(form), read_integer(form.seed, "seed")
+    longest = read_integer(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
             pair,
@@ -257,14 +257,14 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     if kind.trees and form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
     if "k" in fields:
-        return DrafterConfig(kind=kind.name, k=read_whole(form.k, "K"), mode=mode)
+        return DrafterConfig(kind=kind.name, k=read_integer(form.k, "K"), mode=mode)
     return DrafterConfig(
         kind=kind.name,
         mode=mode,
         tree=TreeShape(
-            tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),
-            depth=read_whole(form.tree_depth, "the depth of the tree"),
-            top_k=read_whole(form.tree_top_k, "the tree's top-k"),
+            tokens=read_integer(form.tree_tokens, "the number of drafted tokens"),
+            depth=read_integer(form.tree_depth, "the depth of the tree"),
+            top_k=read_integer(form.tree_top_k, "the tree's top-k"),
         ),
     )
 
@@ -293,7 +293,7 @@ def read_number(value: float | None, name: str) -> float:
     return float(value)
 
 
-def read_whole(value: float | None, name: str) -> int:
+def read_integer(value: float | None, name: str) -> int:
     """The whole number of a field, exact in the browser too. Raises ValueError with one
     sentence."""
     number = read_number(value, name)

@@ -59,7 +59,7 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         **processor_values(sampling.processors),
         repeats=1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0,
         **asdict(draft),
-        **(_own([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
+        **(_custom_models([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
     )
 
 
@@ -82,14 +82,14 @@ def _draft(drafter: DrafterConfig) -> DraftForm:
 
 def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
     """A lane with its own drafter where that is not the one of the form."""
-    own = _draft(config.drafter)
-    shares = own == shared or config.rule.name == PLAIN
-    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else own)
+    values = _draft(config.drafter)
+    shares = values == shared or config.rule.name == PLAIN
+    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else values)
 
 
-def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    own: dict[str, Any] = {"own_target": model_name(configs[0].target)}
+def _custom_models(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    values: dict[str, Any] = {"own_target": model_name(configs[0].target)}
     for drafter in (config.drafter for config in configs):
         if drafter.model is not None:
-            own[f"own_{described(drafter.kind).part}"] = model_name(drafter.model)
-    return own
+            values[f"own_{described(drafter.kind).part}"] = model_name(drafter.model)
+    return values

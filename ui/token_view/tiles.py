@@ -17,7 +17,7 @@ Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class LaneCounts:
     """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the
     run. ``tau``: where a server reports it without the steps."""
 
@@ -30,7 +30,7 @@ class Counts:
     tv_max: float = 0.0
     tau: float = math.nan
 
-    def after(self, step: Step) -> Counts:
+    def after(self, step: Step) -> LaneCounts:
         emitted = step.emitted
         return replace(
             self,
@@ -56,14 +56,14 @@ def relaxed_bound(relaxed: int, tokens: int) -> str:
     return f"≤ {count(relaxed)} ({number(low * tokens)}–{number(high * tokens)})"
 
 
-def counts_of(trace: Trace) -> Counts:
+def counts_of(trace: Trace) -> LaneCounts:
     """The same numbers of a run that ended."""
     s = trace.summary
     tv_max, tau = s.tv_max if s.new_tokens else 0.0, s.tau if s.steps == UNKNOWN else math.nan
-    return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
+    return LaneCounts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
 
 
-def stat_tiles(counts: Counts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
+def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
     """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of
     the TV."""
     began = counts.steps != 0

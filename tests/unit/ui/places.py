@@ -56,7 +56,7 @@ LONG = replace(
 )  # the random model does not end by itself
 
 
-def place_of(store: RunStore, **more: Any) -> Services:
+def services_of(store: RunStore, **more: Any) -> Services:
     """For tests that load no model. Without the catalog's first pair, a page begins with the
     bundled one."""
     return Services(
@@ -167,7 +167,7 @@ def judged(trace: Trace) -> list[Judged]:
     )
 
 
-def said(frame: Any) -> tuple[str, str]:
+def strip_text(frame: Any) -> tuple[str, str]:
     """State and words of a frame's strip."""
     return frame.strip.state, plain(frame.strip.parts)
 

@@ -25,7 +25,7 @@ from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import PanicException, client_of, contrast, keep, place_of, raising
+from tests.unit.ui.places import PanicException, client_of, contrast, keep, raising, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import (
@@ -37,7 +37,7 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
-from ui.kit.assets import share_scripts, with_given
+from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
@@ -51,24 +51,30 @@ from ui.token_view.view import OUTCOMES
 def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
-    options = launch_options(page, place_of(store))
+    options = launch_options(page, services_of(store))
     assert options["show_error"] is False and "http" not in options["head"]
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
     with page:
-        scripts = ("first()", "second()", "first()", None, with_given("first()", name="</script>"))
+        scripts = (
+            "first()",
+            "second()",
+            "first()",
+            None,
+            with_constants("first()", name="</script>"),
+        )
         drawn = [gr.HTML(js_on_load=code) for code in scripts]
     sent = share_scripts(page)
     assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2
     call = "marsScripts[0](element, trigger, props, server, upload, watch%s);"
-    given = call % ', {"name":"\\u003c/script>"}'
+    with_constants_ = call % ', {"name":"\\u003c/script>"}'
     assert [component.js_on_load for component in drawn] == [
         call % "",
         "second()",
         call % "",
         None,
-        given,
+        with_constants_,
     ]
 
 
@@ -102,7 +108,7 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return client_of(place_of(store))
+    return client_of(services_of(store))
 
 
 def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
@@ -131,11 +137,11 @@ def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
 def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(
     store: RunStore, client: TestClient
 ) -> None:
-    kept = keep(store, "a lantern")
-    answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
+    comparison = keep(store, "a lantern")
+    answer = client.get(f"/downloads/{REPORT}?comparison={comparison}")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
     assert (
-        f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+        f'filename="mars-{comparison[:8]}.html"' in answer.headers["content-disposition"]
         and "a lantern" in answer.text
     )
     for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
@@ -288,9 +294,9 @@ def test_the_default_pair_is_there_or_missed_and_the_collector_on(
     assert gc.isenabled()  # importing the app left it on
     lost = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
     for pair, loaded in ((spec, (spec,)), (lost, ())):
-        pool = (place := place_of(store, catalog=(pair,))).pool
+        pool = (services := services_of(store, catalog=(pair,))).pool
         gc.disable()
-        preload(place)
+        preload(services)
         assert pool.loaded() == loaded and pool.ran == set(loaded)  # its first run was a rehearsal
         assert gc.isenabled() and gc.get_freeze_count() > 0
     assert "The pair 'Lost' is not available" in caplog.text
@@ -302,7 +308,7 @@ def test_whatever_ends_the_first_loading_is_known(
 ) -> None:
     monkeypatch.setattr("mars_core.models.loading.plan", raising(error))
     failed: list[bool] = []
-    preload(place_of(store, catalog=(spec,)), lambda: failed.append(True))
+    preload(services_of(store, catalog=(spec,)), lambda: failed.append(True))
     assert failed == [True]
 
 
@@ -329,7 +335,7 @@ def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_say
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for pairs, said in (
+    for pairs, notice in (
         ((), "SmolLM2 135M could not be fetched, so"),
         (("bundled", CATALOG[0].key), ""),
     ):
@@ -337,8 +343,8 @@ def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_say
         application = app.Application.open(chosen, CATALOG)
         try:
             services = application.services
-            assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(said)
-            assert ("`.venv/bin/mars fetch`" in services.notice) is bool(said)
+            assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(notice)
+            assert ("`.venv/bin/mars fetch`" in services.notice) is bool(notice)
             assert sorted(each.key for each in services.catalog) == sorted(
                 pairs or (each.key for each in CATALOG)
             )

@@ -22,7 +22,7 @@ from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.tabs.study.form import SUITES, StudyForm, estimated
-from ui.tabs.study.running import TIME_IS_UP, Progress, resumable, resumed, started
+from ui.tabs.study.running import TIME_IS_UP, StudyProgress, resumable, resumed, started
 
 FORM = StudyForm(
     suite="demo_arithmetic",
@@ -37,7 +37,7 @@ FORM = StudyForm(
 )
 
 
-def until(events: Iterator[Progress], results: int) -> str:
+def until(events: Iterator[StudyProgress], results: int) -> str:
     """The study, once so many results were stored."""
     for event in events:
         results -= event.saved is not None
@@ -70,8 +70,8 @@ SWEEP = replace(
 
 def drawn(services: Services, study: str) -> dict[str, list[float]]:
     """What a report draws over the varied parameter: its values by rule."""
-    found = charts(measure(services.store, study, resamples=100))
-    series = found[0].varied if found else ()
+    drawings = charts(measure(services.store, study, resamples=100))
+    series = drawings[0].varied if drawings else ()
     return {each.rule: [point.x for point in each.points] for each in series}
 
 
@@ -124,11 +124,13 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(
         ks="no matter",
         mode="greedy",
     )
-    own = replace(services, catalog=(head,))
-    assert list(started(own, "visitor", tree))[-1].status is Status.COMPLETED
+    with_head = replace(services, catalog=(head,))
+    assert list(started(with_head, "visitor", tree))[-1].status is Status.COMPLETED
     chain = replace(tree, shape="chain", ks="3", rules=["block"], values="")
-    assert list(started(own, "visitor", chain))[-1].status is Status.COMPLETED
-    block, mars = (read_plan(own.store.study(each.id).plan) for each in own.store.studies())
+    assert list(started(with_head, "visitor", chain))[-1].status is Status.COMPLETED
+    block, mars = (
+        read_plan(with_head.store.study(each.id).plan) for each in with_head.store.studies()
+    )
     assert [lane.drafts for lane in mars.lanes] == ["eagle3 6/3/2 greedy"] * 3
     assert [lane.name for lane in block.lanes] == ["strict", "block"]
 

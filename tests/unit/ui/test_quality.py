@@ -36,7 +36,7 @@ from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import client_of, failing, one_loop, place_of
+from tests.unit.ui.places import client_of, failing, one_loop, services_of
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
@@ -70,7 +70,7 @@ def open_study(store: RunStore) -> str:
 def view(store: RunStore) -> Iterator[QualityTab]:
     """Of a page that is never served."""
     with one_loop(), gr.Blocks(analytics_enabled=False):
-        yield QualityTab(place_of(store))
+        yield QualityTab(services_of(store))
 
 
 class Clock:
@@ -108,10 +108,10 @@ def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> Wo
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
-    shown = studies_html(place_of(store), study)
-    assert f'data-opened="{study}"' in shown and "mars eval run" in shown
-    assert "<img" not in shown and "<script" not in shown
-    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
+    html = studies_html(services_of(store), study)
+    assert f'data-opened="{study}"' in html and "mars eval run" in html
+    assert "<img" not in html and "<script" not in html
+    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in html.split("<li>")[1:]}
     assert (
         "4 of 4 tasks" in rows[study]
         and 'badge done">done' in rows[study]
@@ -122,12 +122,10 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
 
 def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
-        shown = studies_html(place_of(empty), "")
-        public = studies_html(place_of(empty, public=True), "")
-        chosen = studies_html(place_of(empty), EXAMPLE)
-    assert (
-        f'data-first="{EXAMPLE}"' in shown and shown.count("<li>") == 1 and "mars eval run" in shown
-    )
+        html = studies_html(services_of(empty), "")
+        public = studies_html(services_of(empty, public=True), "")
+        chosen = studies_html(services_of(empty), EXAMPLE)
+    assert f'data-first="{EXAMPLE}"' in html and html.count("<li>") == 1 and "mars eval run" in html
     assert f'data-first="{EXAMPLE}"' in public and "mars eval" not in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
@@ -237,11 +235,11 @@ def test_a_study_that_is_opened_shows_everything(
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
     store: RunStore, reports: Reports, view: QualityTab, study: str
 ) -> None:
-    for asked in (ABSENT, "../x", ""):
+    for study_id in (ABSENT, "../x", ""):
         with pytest.raises(
             (ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"
         ):
-            view.open(reports, asked)
+            view.open(reports, study_id)
     with pytest.raises(ValueError, match="another version"):
         view.open(Reports(store, failing("It was saved by another version.", ValueError)), study)
 
@@ -295,13 +293,13 @@ def test_a_prompt_opens_both_runs_token_by_token(
 def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
     report = make_report()
     panels = [part(report) for part in (first_html, rest_html, prompts_html, charts_html)]
-    for shown in map(
+    for panel in map(
         str, [*panels, *(part(bare(report)) for part in (first_html, rest_html, charts_html))]
     ):
         assert (
-            not set("\u202e\x00\ud800") & set(shown)
-            and "<script" not in shown
-            and "<img" not in shown
+            not set("\u202e\x00\ud800") & set(panel)
+            and "<script" not in panel
+            and "<img" not in panel
         )
     assert escape(HOSTILE[:8]) in prompts_html(report)
     read_panel(rest_html(report))  # tags nest
@@ -324,8 +322,8 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
 
 def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     report = make_report()
-    shown = read_panel(charts_html(report))
-    found = shown.all(".mars-quality-chart")
+    panel = read_panel(charts_html(report))
+    found = panel.all(".mars-quality-chart")
     assert [each.attributes["data-name"] for each in found] == [
         "parameter",
         "tradeoff",
@@ -351,7 +349,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
         "mars(theta=0.84)",
         "typical(epsilon=0.3, delta=0.09)",
     }
-    assert [button.attributes["data-format"] for button in shown.all("button")] == [
+    assert [button.attributes["data-format"] for button in panel.all("button")] == [
         "png",
         "svg",
         "csv",
@@ -371,7 +369,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
 
 def _sent(reports: Reports, name: str, study: str) -> Any:
     with patch("ui.routes.Reports", return_value=reports):
-        return client_of(place_of(reports.store)).get(f"/downloads/{name}?study={study}")
+        return client_of(services_of(reports.store)).get(f"/downloads/{name}?study={study}")
 
 
 @pytest.mark.parametrize("name", FILES)

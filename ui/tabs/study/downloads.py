@@ -52,4 +52,4 @@ def study_file(reports: Reports, name: str, services: Services, request: Request
     store = store_for(services, request)
     if not ID.fullmatch(study):
         return PlainTextResponse("study must be an id of 32 hexadecimal digits.\n", 400)
-    return attachment(name, _content(name, store, reports.of(store).fresh(study)))
+    return attachment(name, _content(name, store, reports.of(store).measured_again(study)))

@@ -24,11 +24,11 @@ from ui.settings.fields import Fields, Values, default_theta, parse, read, sugge
 from ui.settings.form import (
     RunForm,
     read_drafter,
+    read_integer,
     read_number,
     read_processors,
     read_stop,
     read_thinking,
-    read_whole,
 )
 from ui.tabs.study.lists import named_numbers, numbers
 
@@ -80,12 +80,12 @@ class StudyForm(RunForm):
             (suite,),
             (*none, *lanes),
             temperatures=numbers(self.temperatures, "temperature"),
-            repeats=read_whole(self.repeats, "repeats"),
-            seed=read_whole(self.seed, "seed"),
-            top_k=read_whole(self.top_k, "top-k"),
+            repeats=read_integer(self.repeats, "repeats"),
+            seed=read_integer(self.seed, "seed"),
+            top_k=read_integer(self.top_k, "top-k"),
             top_p=read_number(self.top_p, "top-p"),
             processors=read_processors(self),
-            max_new_tokens=read_whole(self.max_new_tokens, "max new tokens"),
+            max_new_tokens=read_integer(self.max_new_tokens, "max new tokens"),
             system=self.system,
             chat=bool(self.chat),
             thinking=read_thinking(self.thinking),
@@ -105,13 +105,13 @@ class StudyForm(RunForm):
             raise ValueError(
                 f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}."
             )
-        return read_suite(self.suite, read_whole(self.problems, "the number of problems"))
+        return read_suite(self.suite, read_integer(self.problems, "the number of problems"))
 
     def _ks(self) -> tuple[int, ...]:
         """Empty for a tree."""
         if "k" not in taken(self.drafter, self.shape):
             return ()
-        return tuple(read_whole(k, "K") for k in numbers(self.ks, "K"))
+        return tuple(read_integer(k, "K") for k in numbers(self.ks, "K"))
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items
@@ -184,7 +184,7 @@ def describe(fields: Fields) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     fields.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    fields.number("problems", "Problems", 10, shown=not typed)
+    fields.number("problems", "Problems", 10, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",
@@ -192,7 +192,7 @@ def describe(fields: Fields) -> None:
         "\n".join(examples),
         kind="lines",
         width=600,
-        shown=typed,
+        visible=typed,
         help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
     )
     fields.many(
@@ -206,8 +206,8 @@ def describe(fields: Fields) -> None:
     choices = [(parameter_title(name), name) for name in known]
     fields.choice("parameter", "Parameter", choices, "theta", redraws=True)
     varied = fields.by_name["parameter"].value
-    if fields.given.get("parameter", varied) != varied:  # the values are those of another one
-        fields.given = {name: each for name, each in fields.given.items() if name != "values"}
+    if fields.values.get("parameter", varied) != varied:  # the values are those of another one
+        fields.values = {name: each for name, each in fields.values.items() if name != "values"}
     fields.text(
         "values",
         "Values",

@@ -45,7 +45,7 @@ class QualityLayout:
         ):
             text_panel("mars-page", LEAD)
             self.panel = SettingsPanel(services, "study", describe, thresholds=thresholds)
-            with gr.Row(elem_classes=["mars-ask-line"]):
+            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.note = text_panel("mars-page mars-study-estimate")
                 self.run = self._button("Start", "study-run", variant="primary")
         self.studies = list_component("study")

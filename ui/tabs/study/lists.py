@@ -27,12 +27,12 @@ def numbers(text: str, name: str) -> tuple[float, ...]:
     """``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises
     ValueError."""
     parts = [part for part in re.split(r"[\s,;]+", re.sub(r"\s*:\s*", ":", text)) if part]
-    found = [value for part in parts for value in _range(part, name)]
-    if len(found) > LONGEST_LIST:
+    values = [value for part in parts for value in _range(part, name)]
+    if len(values) > LONGEST_LIST:
         raise ValueError(
-            f"The list of {name} has {len(found)} numbers; it must have at most {LONGEST_LIST}."
+            f"The list of {name} has {len(values)} numbers; it must have at most {LONGEST_LIST}."
         )
-    return tuple(map(float, found))
+    return tuple(map(float, values))
 
 
 def _range(part: str, name: str) -> list[Decimal]:
@@ -55,4 +55,4 @@ def _range(part: str, name: str) -> list[Decimal]:
         raise ValueError(
             f"The range {part[:40]} of {name} must rise from first to last in 1 to {LONGEST_LIST} steps above 0."
         )
-    return [first + place * step for place in range(int((last - first) / step) + 1)]
+    return [first + index * step for index in range(int((last - first) / step) + 1)]

@@ -44,12 +44,16 @@ def first_html(report: Report) -> str:
 
 def charts_html(report: Report) -> str:
     """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
-    shown = [
+    chart_rows = [
         (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
     ]
-    return _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=shown) if shown else ""
+    return (
+        _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)
+        if chart_rows
+        else ""
+    )
 
 
 def rest_html(report: Report) -> str:
@@ -81,7 +85,7 @@ def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
     """A prompt in full; both runs are shown below as token views."""
     return _render(
         part="texts",
-        shown=replace(opened(report.plan, row, texts), sides=()),
+        prompt=replace(opened(report.plan, row, texts), sides=()),
         run=row.worst[1],
         comparison=texts.comparison if texts else "",
         runs=texts.runs if texts else (),

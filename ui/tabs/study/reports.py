@@ -51,18 +51,18 @@ class Reports:
         other.store = store
         return other
 
-    def fresh(self, study_id: str) -> Report:
+    def measured_again(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study
         of another version."""
         return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
-        """The last one that was measured, else a fresh one. Raises as ``fresh``."""
+        """The last one that was measured, else a new one. Raises as ``measured_again``."""
         return self._report(study_id, lambda _: True)[0]
 
     def newer(self, study_id: str, progress: StudyProgress) -> Report | None:
         """A new one where more runs have ended than it knows, but not too often; else None. Raises
-        as ``fresh``."""
+        as ``measured_again``."""
 
         def recent(cached: Cached) -> bool:
             early = progress.done < progress.tasks and self._clock() < cached.until

@@ -20,7 +20,7 @@ COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,
 BADGES = {"done": "done", "stopped": "unfinished"}
 
 
-class Row(NamedTuple):
+class StudyRow(NamedTuple):
     """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its
     tasks, 0 to 1."""
 
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     share: float
 
 
-EXAMPLE_ROW = Row(
+EXAMPLE_ROW = StudyRow(
     EXAMPLE,
     "2026-11-21T08:25:00+00:00",
     "Example: the bundled pair on 300 problems",
@@ -53,7 +53,9 @@ def list_component(name: str) -> gr.HTML:
 def study_panel(html: str, element: str, *, address: str = "") -> gr.HTML:
     """A panel with study.js. ``address``: the word of the page's address for what is open here; a
     trusted string."""
-    return panel_component(html, elem_id=element, scripts=("study.js",), given={"address": address})
+    return panel_component(
+        html, elem_id=element, scripts=("study.js",), constants={"address": address}
+    )
 
 
 def studies_html(services: Services, selected: str, share: str = "") -> str:
@@ -81,12 +83,12 @@ def studies_html(services: Services, selected: str, share: str = "") -> str:
     )
 
 
-def _row(head: StudyHead, active: int = 0) -> Row:
+def _row(head: StudyHead, active: int = 0) -> StudyRow:
     """``active``: how many workers it has."""
     state = "done" if head.done == head.tasks else "running" if active else "stopped"
     badge = plural(active, "worker") if active else BADGES[state]
     done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
-    return Row(
+    return StudyRow(
         head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks
     )
 

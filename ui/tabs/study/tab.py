@@ -15,7 +15,7 @@ from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
 from storage import Shared, StorageError
-from ui.jobs.admission import unbroken
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.address import ID
@@ -35,7 +35,7 @@ from ui.tabs.study.panels import (
     texts_html,
 )
 from ui.tabs.study.reports import Reports
-from ui.tabs.study.running import Progress, resumable, resumed, started
+from ui.tabs.study.running import StudyProgress, resumable, resumed, started
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.token_view.view import LaneView
 
@@ -57,12 +57,12 @@ class QualityTab(QualityLayout):
         super().__init__(services)
         self.reports = Reports(services.store)
 
-    def wire_all(self, tab: gr.Tab) -> None:
+    def wire(self, tab: gr.Tab) -> None:
         """The list is read whenever ``tab`` is chosen."""
         form, filters = self.panel.component, [*self.opened, *self.filters]
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
-        self.stop.click(self.ask_stop, None, self.stop, **PRIVATE)
+        self.stop.click(self.request_stop, None, self.stop, **PRIVATE)
         tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
         form.change(
             lambda value: estimated(self.services, read_study(value)),
@@ -92,7 +92,7 @@ class QualityTab(QualityLayout):
 
     def visitor(self, request: gr.Request) -> str:
         """Who may stop the job: apart from the same visitor's comparison."""
-        return f"{self.services.seen_by(request).key}/{SCOPE}"
+        return f"{self.services.for_visitor(request).key}/{SCOPE}"
 
     def begin(self, request: gr.Request) -> Updates:
         self.services.stops.begin(self.visitor(request))
@@ -103,7 +103,7 @@ class QualityTab(QualityLayout):
         changed |= dict.fromkeys((self.run, self.resume), gr.update(visible=False))
         return changed | dict.fromkeys(self.filters, gr.update(interactive=False))
 
-    def ask_stop(self, request: gr.Request) -> Any:
+    def request_stop(self, request: gr.Request) -> Any:
         self.services.stops.request(self.visitor(request))
         return gr.update(value="Stopping …", interactive=False)
 
@@ -115,7 +115,7 @@ class QualityTab(QualityLayout):
     def enter(
         self, request: gr.Request, study: str, share: str, value: str | None
     ) -> tuple[str, str]:
-        services = self.services.seen_by(request)
+        services = self.services.for_visitor(request)
         return studies_html(services, study, share), estimated(services, read_study(value))
 
     def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
@@ -126,12 +126,12 @@ class QualityTab(QualityLayout):
         yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
 
     def follow(
-        self, request: gr.Request, job: Callable[[Services, str], Iterator[Progress]]
+        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyProgress]]
     ) -> Iterator[Updates]:
         """The updates of a job for whoever asks."""
-        services = self.services.seen_by(request)
+        services = self.services.for_visitor(request)
         updates = self.progress(services, job(services, self.visitor(request)))
-        yield from unbroken(updates, self.say, Shared.STUDY)
+        yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.html()}
@@ -141,7 +141,7 @@ class QualityTab(QualityLayout):
 
     def surroundings(self, request: gr.Request, study: str, share: str) -> Updates:
         """The list, the link of the study that is open, and whether it can be resumed."""
-        services = self.services.seen_by(request)
+        services = self.services.for_visitor(request)
         return {
             self.studies: studies_html(services, study, share),
             self.sharing: share_of(services, Shared.STUDY, study).html(),
@@ -161,7 +161,7 @@ class QualityTab(QualityLayout):
             reports, share = self.readable(request, study, wanted.get("share"))
             return self.open(reports, study, share) | self.surroundings(request, study, share)
         except FAILURES as error:
-            services = self.services.seen_by(request)
+            services = self.services.for_visitor(request)
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
@@ -184,7 +184,9 @@ class QualityTab(QualityLayout):
             changed = self.news(self.readable(request, study, share)[0], study, filters)
         except FAILURES as error:
             return self.failed(error) | self.timer_off
-        return changed | {self.studies: studies_html(self.services.seen_by(request), study, share)}
+        return changed | {
+            self.studies: studies_html(self.services.for_visitor(request), study, share)
+        }
 
     def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""
@@ -205,7 +207,7 @@ class QualityTab(QualityLayout):
             )
         return self.opened_prompt()
 
-    def progress(self, services: Services, events: Iterator[Progress]) -> Iterator[Updates]:
+    def progress(self, services: Services, events: Iterator[StudyProgress]) -> Iterator[Updates]:
         """A study that runs from here: the line always, the report where enough is new. Raises as
         ``open``."""
         store, study, reports = services.store, "", self.reports.of(services.store)
@@ -254,7 +256,7 @@ class QualityTab(QualityLayout):
         ValueError for what is not an id or a study of another version."""
         if not ID.fullmatch(study):
             raise ValueError("study must be an id of 32 hexadecimal digits.")
-        report, strip, active = reports.fresh(study), ABOUT_EXAMPLE, False
+        report, strip, active = reports.measured_again(study), ABOUT_EXAMPLE, False
         if study != EXAMPLE:
             progress, plan = reports.store.study_progress(study), report.plan
             public = self.services.public or bool(share)

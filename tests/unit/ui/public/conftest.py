@@ -43,41 +43,41 @@ class Stranger:
         return self.http.get(path, params=query)
 
     def join(
-        self, event: int, values: Sequence[Any], said: Any = None, session: str | None = None
+        self, event: int, values: Sequence[Any], event_data: Any = None, session: str | None = None
     ) -> httpx.Response:
         """Put one event into the queue."""
         body = {
             "fn_index": event,
             "data": list(values),
-            "event_data": said,
+            "event_data": event_data,
             "session_hash": session or self.session,
         }
         return self.http.post("/gradio_api/queue/join", json=body)
 
-    def direct(self, event: int, values: Sequence[Any], said: Any = None) -> httpx.Response:
+    def direct(self, event: int, values: Sequence[Any], event_data: Any = None) -> httpx.Response:
         """One event that does not queue, as the page sends it."""
         body = {
             "fn_index": event,
             "data": list(values),
-            "event_data": said,
+            "event_data": event_data,
             "session_hash": self.session,
         }
         return self.http.post("/gradio_api/run/predict", json=body)
 
     def heard(self, session: str | None = None) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
-        found = []
+        messages = []
         with self.http.stream(
             "GET", "/gradio_api/queue/data", params={"session_hash": session or self.session}
         ) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
-                    found.append(json.loads(line[6:]))
-        return found
+                    messages.append(json.loads(line[6:]))
+        return messages
 
-    def ask(self, *asked: Asked) -> list[dict[str, Any]]:
+    def ask(self, *events: Asked) -> list[dict[str, Any]]:
         """The ends of these events."""
-        joined = [self.join(*each) for each in asked]
+        joined = [self.join(*each) for each in events]
         assert all(answer.status_code == 200 for answer in joined), [
             answer.text for answer in joined
         ]
@@ -138,7 +138,7 @@ def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
 
 
 @pytest.fixture(scope="session")
-def kept(served: Served) -> Kept:
+def owned(served: Served) -> Kept:
     """All that a visitor can have."""
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)

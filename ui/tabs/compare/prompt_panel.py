@@ -37,19 +37,19 @@ COUNTED = (
 )  # what it depends on
 
 
-def _describe(own: Fields) -> None:
-    own.bar(LONGEST)
-    own.number("repeats", "Runs per lane (0: auto)", 0)
-    own.advanced()
+def _describe(fields: Fields) -> None:
+    fields.bar(LONGEST)
+    fields.number("repeats", "Runs per lane (0: auto)", 0)
+    fields.advanced()
 
 
-class Ask:
+class PromptPanel:
     """The components, in their panel. ``inputs``: what ``read_form`` reads."""
 
     def __init__(self, services: Services) -> None:
         self.services, first = services, services.catalog[0]
-        with gr.Column(elem_classes=["mars-panel", "mars-ask"]):
-            with gr.Row(elem_classes=["mars-ask-line"]):
+        with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel"]):
+            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.prompt = prompt_field(services, "prompt", "What should the models write?")
                 self.run = gr.Button(
                     "Compare", variant="primary", elem_id="compare", min_width=130, scale=0
@@ -62,7 +62,7 @@ class Ask:
                     presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
                 )
                 self.again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
-            with gr.Row(elem_classes=["mars-ask-line"]):
+            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
             self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
@@ -132,9 +132,9 @@ class Ask:
     def switch(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
         """To the other pair; the prompt stays."""
         other, values = self._other(), parse(value)
-        given = to_json({"values": values | ({"pair": other.key} if other else {})})
-        shown, values = self.panel.changed(given, {"changed": "pair"})
-        return shown, *self._follow("pair", values, prompt)
+        changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
+        panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
+        return panel_value, *self._follow("pair", values, prompt)
 
 
 def prompt_length(services: Services, form: Form) -> str:
