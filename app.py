@@ -239,8 +239,8 @@ def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
     """The store, its backup restored first where the disk is empty, and the notice about it. Raises
     ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
-    place = database_file(chosen.database)
-    backup = backup_of(chosen.backup_repo, chosen.backup_token, place, chosen.backup_minutes, log)
+    file = database_file(chosen.database)
+    backup = backup_of(chosen.backup_repo, chosen.backup_token, file, chosen.backup_minutes, log)
     if backup and (restored := backup.restore()):
         log.info(restored)
     store, notice = open_or_set_aside(chosen.database)
@@ -306,13 +306,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", help="address to listen on, instead of HOST")
     parser.add_argument("--port", help="port to listen on, instead of PORT")
     parser.add_argument("--version", action="version", version=__version__)
-    given = {
+    options = {
         name.upper(): value
         for name, value in vars(parser.parse_args(arguments)).items()
         if value is not None
     }
     try:
-        return serve(read_settings(os.environ | given))
+        return serve(read_settings(os.environ | options))
     except ValueError as error:
         set_up(json=json_log(os.environ), public=False)
         LOG.error(str(error))

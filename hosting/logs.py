@@ -216,11 +216,11 @@ def _catch() -> None:
         file: Any = None,
         chain: bool = True,
     ) -> None:
-        found = value if tb is not None or isinstance(value, BaseException) else error
+        caught = value if tb is not None or isinstance(value, BaseException) else error
         if file is not None:
-            printed(found, limit=limit, file=file, chain=chain)
-        elif isinstance(found, BaseException):
-            record(found, "printed")
+            printed(caught, limit=limit, file=file, chain=chain)
+        elif isinstance(caught, BaseException):
+            record(caught, "printed")
 
     def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
         if isinstance(error, Exception):

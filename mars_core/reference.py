@@ -46,11 +46,11 @@ def decode(
         # 3. A drafted token is kept if it is the one that the target chooses itself, or if the rule relaxes it.
         for proposed, z in zip_longest(drafted[len(ids) :], rows):
             own = choose(z, temperature, seed, len(ids) - len(prompt))
-            kept = proposed == own or (proposed is not None and relaxes(z, proposed, theta))
-            ids.append(proposed if kept else own)
+            accepted = proposed == own or (proposed is not None and relaxes(z, proposed, theta))
+            ids.append(proposed if accepted else own)
             if ids[-1] in ends:
                 return ids[len(prompt) :]
-            if not kept:
+            if not accepted:
                 break
     return ids[len(prompt) :]
 

@@ -81,8 +81,8 @@ def _sum(values: Sequence[float]) -> float:
     return math.fsum(values) if values else math.nan
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
+def _ratio(part: float, total: float) -> float:
+    return part / total if total else math.nan
 
 
 def _exp(x: float) -> float:
@@ -103,7 +103,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
         a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id
         for a, b in zip(one, two, strict=False)
     )
-    position = next((at for at, found in enumerate(differ) if found), None)
+    position = next((at for at, differs in enumerate(differ) if differs), None)
     if position is None:
         return (
             None

@@ -134,8 +134,8 @@ class ShiftKind(StrEnum):
     @classmethod
     def recorded(cls, environment: Mapping[str, str]) -> ShiftKind:
         """Of a run with this environment."""
-        found = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
-        return cls(found) if found in list(cls) else cls.UNKNOWN
+        kind = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
+        return cls(kind) if kind in list(cls) else cls.UNKNOWN
 
 
 class Exchange(NamedTuple):

@@ -42,12 +42,12 @@ def validate(config: RunConfig, pair: Pair) -> None:
     )
     _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
     for position, token in enumerate(config.prefix):
-        place = f"Token {position} of the given beginning"
+        token_name = f"Token {position} of the given beginning"
         _require(
-            0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}."
+            0 <= token < rows, f"{token_name} has id {token}; this target's ids are 0 to {rows - 1}."
         )
         _require(
-            token not in pair.eos_ids, f"{place}, id {token}, ends the text; nothing can follow it."
+            token not in pair.eos_ids, f"{token_name}, id {token}, ends the text; nothing can follow it."
         )
 
 

@@ -149,11 +149,11 @@ def _shift(trace: Trace, value: float) -> str:
 def _ending(baseline: Trace, trace: Trace) -> str:
     if trace.status is Status.FAILED:
         return f"[failed: {trace.error}]"
-    found = first_divergence(baseline, trace)
-    if found is None:
+    divergence = first_divergence(baseline, trace)
+    if divergence is None:
         return f"[{trace.stop_reason}]"
-    cause = f", a tie of {found.gap:.2g}" if found.cause is Cause.NUMERIC else ""
-    return f"[{trace.stop_reason}; first differs from {baseline.config.rule.name} at token {found.position}: {found.cause}{cause}]"
+    cause = f", a tie of {divergence.gap:.2g}" if divergence.cause is Cause.NUMERIC else ""
+    return f"[{trace.stop_reason}; first differs from {baseline.config.rule.name} at token {divergence.position}: {divergence.cause}{cause}]"
 
 
 def _label(config: RunConfig) -> str:
@@ -167,12 +167,12 @@ def _models_table(pool: ModelPool) -> str:
     for spec in CATALOG:
         fit = pool.fits(spec)
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
-        place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
+        memory = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
         refs = [ref for ref in (spec.target, spec.draft, spec.head) if ref]
         names = " ← ".join(
             f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs
         )
-        need = f"{size}; {'fits' if fit.fits else 'too large'}: {place}"
+        need = f"{size}; {'fits' if fit.fits else 'too large'}: {memory}"
         rows.append(f"\n{'':20}".join([f"{spec.key:20}{spec.title}", names, need, spec.note]))
     return "\n".join(rows)
 

@@ -73,8 +73,8 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
         *settings, sum(right) / len(right), len(tokens) / steps, low, relaxed / len(tokens)
     )
     drafted = [step for trace in traces for step in trace.steps if step.nodes]
-    kept = [sum(step.kept >= place for step in drafted) / len(drafted) for place in range(1, K + 1)]
-    log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in kept))
+    rates = [sum(step.kept >= depth for step in drafted) / len(drafted) for depth in range(1, K + 1)]
+    log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in rates))
     return result
 
 

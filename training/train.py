@@ -89,10 +89,10 @@ def texts(
 
 
 def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> Text:
-    given, written = (
+    request, written = (
         tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
     )
-    return given, written
+    return request, written
 
 
 def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -100,9 +100,9 @@ def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor
     ids: list[int] = []
     weights: list[float] = []
     size = recipe.batch * (recipe.window + 1)
-    for given, written in texts:
-        ids += given + written
-        weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
+    for request, written in texts:
+        ids += request + written
+        weights += [_REQUEST_WEIGHT] * len(request) + [1.0] * len(written)
         if len(ids) >= size:
             shape = (recipe.batch, recipe.window + 1)
             yield (
@@ -218,8 +218,8 @@ def distil_draft(
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
         wanted = target(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
-        given = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
-        return _weighted((wanted.exp() * (wanted - given)).sum(-1), weights)
+        drafted = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
+        return _weighted((wanted.exp() * (wanted - drafted)).sum(-1), weights)
 
     train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1, compiled)
     return draft

@@ -57,14 +57,14 @@ class Repository:
             raise BackupError(
                 f"{self.place} holds other files than backups; use a separate repository for backups."
             )
-        found = (
+        matches = (
             (match, path)
             for path in files
             if path.startswith("data/") and (match := _FILE.fullmatch(path))
         )
         pushes = [
             (int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path)
-            for match, path in found
+            for match, path in matches
         ]
         pushes.sort(key=lambda each: (each[0], "/deleted/" in each[2]))
         return Snapshot(str(info.sha), files, pushes)
@@ -108,9 +108,9 @@ class Repository:
     def forget(self, *, squash: bool) -> None:
         """Free the storage of committed files (named) outside the newest commit. Squashes history
         if there are any, or with ``squash``."""
-        kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
+        needed, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
         gone = [
-            each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
+            each for each in stored if each.filename and needed.isdisjoint((each.oid, each.file_oid))
         ]
         if gone or squash:
             self.api.super_squash_history(**self.where, commit_message="Backup")

@@ -71,22 +71,22 @@ class Backup(CommitScheduler):
         one touches the database's files.
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        place, built, over = (
+        file, built, over = (
             self._repository.place,
             Future[tuple[Path, int] | None](),
             threading.Event(),
         )
         if self._database.exists():
-            return f"The existing database is used; it is backed up to {place}."
+            return f"The existing database is used; it is backed up to {file}."
         thread = _in_thread(partial(self._build, built, over))
-        message = f"There is no backup at {place} yet."
+        message = f"There is no backup at {file} yet."
         try:
             with self._reported("The backup was not restored"):
                 if not wait([built], seconds).done:
-                    raise BackupError(f"{place} took too long.")
+                    raise BackupError(f"{file} took too long.")
                 if (restored := built.result()) is not None:
                     self._put_in_place(restored[0])
-                    message = f"Restored from {place}; comparisons: {restored[1]:,}."
+                    message = f"Restored from {file}; comparisons: {restored[1]:,}."
         finally:
             over.set()
         thread.join(CLEAN_S if built.done() else 0.0)

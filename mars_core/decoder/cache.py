@@ -78,11 +78,11 @@ class ModelCache(ABC):
     def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their
         features [n, taps · H]."""
-        found = [self.features[:0]]
+        features = [self.features[:0]]
         for chunk in self._chunks(ids, start, rows, whole=False):
-            found.append(self._chain(chunk, start, 1, whole=False)[1])
+            features.append(self._chain(chunk, start, 1, whole=False)[1])
             start += len(chunk)
-        return torch.cat(found)
+        return torch.cat(features)
 
     def reread(self, ids: Tensor, start: int) -> Tensor:
         """As ``read``, with as few rows a pass as ``forward`` may have."""
@@ -91,14 +91,14 @@ class ModelCache(ABC):
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after
         the last of them (0: after all)."""
-        found, at, size = [], 0, self._size
+        parts, at, size = [], 0, self._size
         for chunk in self._chunks(ids, start, size.shapes.most_rows, whole=size.whole):
             rows, features = self._chain(chunk, start + at, logits, whole=size.whole)
             if self._taps:
                 self.features[at : at + len(chunk)].copy_(features)
-            found.append(rows)
+            parts.append(rows)
             at += len(chunk)
-        return (torch.cat(found) if len(found) > 1 else found[0])[-logits:]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0])[-logits:]
 
     def _chunks(self, ids: Tensor, start: Start, rows: int, *, whole: bool) -> Sequence[Tensor]:
         """The ids of each pass."""
@@ -134,10 +134,10 @@ class ModelCache(ABC):
             padded[:count, :count] = sees
             ids, depths, sees = _padded(ids, rows), _padded(depths, rows), padded
         place = self._index.tree(start, depths, sees, whole=self._size.whole)
-        found, features = self._pass(ids, place, 0)
+        logits, features = self._pass(ids, place, 0)
         if self._taps:
             self.features[:count].copy_(features[:count])
-        return found[:count]
+        return logits[:count]
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies the entries at positions ``rows`` [n] to ``slots`` [n]."""

@@ -210,8 +210,8 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     """One layer that computes what ``layers``, all of them plain, compute of the same input, side
     by side."""
     bias = None
-    if given := [layer.bias for layer in layers if layer.bias is not None]:
-        zeros = given[0].new_zeros
+    if biases := [layer.bias for layer in layers if layer.bias is not None]:
+        zeros = biases[0].new_zeros
         bias = torch.cat(
             [
                 zeros(each.out_features) if each.bias is None else each.bias.detach()

@@ -46,7 +46,7 @@ class ModulesCache(ModelCache):
                 {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
             )
             options = {"attention_mask": mask, "position_ids": place.positions[None]}
-        with self._tapped() as found:
+        with self._tapped() as inputs:
             output = self._model(
                 input_ids=ids[None],
                 past_key_values=self._store,
@@ -55,19 +55,19 @@ class ModulesCache(ModelCache):
                 logits_to_keep=logits,
                 **options,
             )
-        features = [found[tap].to(self.device) for tap in self._taps]
+        features = [inputs[tap].to(self.device) for tap in self._taps]
         return output.logits[0].float(), torch.cat(features, -1) if self._taps else self.features
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:
         """Records the inputs of the tapped layers; the hooks are removed after the pass, because
         runs share the model."""
-        found: dict[int, Tensor] = {}
+        inputs: dict[int, Tensor] = {}
         layers: Any = self._model.get_decoder().layers if self._taps else ()
 
         def hook(tap: int) -> Any:
             def take(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                found[tap] = (args[0] if args else kwargs["hidden_states"])[0]
+                inputs[tap] = (args[0] if args else kwargs["hidden_states"])[0]
 
             return take
 
@@ -75,7 +75,7 @@ class ModulesCache(ModelCache):
             layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True) for tap in self._taps
         ]
         try:
-            yield found
+            yield inputs
         finally:
             for handle in handles:
                 handle.remove()

@@ -81,9 +81,9 @@ def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
         wanted: Tensor = layer(
             hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary
         )
-        found = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
+        computed = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
         added = wanted.double() - hidden.double()
-        error = (found.double() - wanted.double()).square().mean().sqrt()
+        error = (computed.double() - wanted.double()).square().mean().sqrt()
         if not error <= _TOLERANCE[rounded] * added.square().mean().sqrt():
             return
         decoder.layers[at] = stand_in

@@ -53,12 +53,12 @@ def held_out(count: int = HELD_OUT) -> tuple[Problem, ...]:
     """The first distinct problems that ``documents`` never yields, without bare sums. Their single
     equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
-    found: dict[str, Problem] = {}
-    while len(found) < count:
+    problems: dict[str, Problem] = {}
+    while len(problems) < count:
         item = problem(rng)
         if item.question.count(" ") > 6:
-            found.setdefault(item.question, item)
-    return tuple(found.values())
+            problems.setdefault(item.question, item)
+    return tuple(problems.values())
 
 
 def held_out_requests(count: int) -> tuple[str, ...]:

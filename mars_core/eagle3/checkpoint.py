@@ -157,14 +157,14 @@ class _Weights(NamedTuple):
 
 
 def _placed(
-    found: Mapping[str, Tensor], head: Eagle3Head, name: str
+    tensors: Mapping[str, Tensor], head: Eagle3Head, name: str
 ) -> dict[str, tuple[str, Tensor]]:
     """Tensors by place, from the names of either family, with or without ``model.``; unknown and
     repeated ones are refused."""
     known = {alias: place for place in head.state_dict() for alias in aliases(place)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
     placed: dict[str, tuple[str, Tensor]] = {}
-    for alias, tensor in found.items():
+    for alias, tensor in tensors.items():
         plain = alias.removeprefix("model.")
         if plain.rpartition(".")[2] == "inv_freq":
             continue  # rotary frequencies, which follow from the configuration

@@ -253,18 +253,18 @@ def _rotary(keys: _Keys) -> dict[str, Any]:
     """``rope_parameters`` of current transformers, from themselves or from the older
     ``rope_scaling`` and ``rope_theta``."""
     key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
-    given = _Keys(keys.mapping(key), keys.name)
-    if any(isinstance(value, Mapping) for value in given.values.values()):
+    rope = _Keys(keys.mapping(key), keys.name)
+    if any(isinstance(value, Mapping) for value in rope.values.values()):
         raise keys.refusal(key, "one setting for the only layer is needed")
-    for place in (keys, given):
-        if place.number("partial_rotary_factor", 1.0) != 1:
-            raise place.refusal("partial_rotary_factor", "only 1.0 can be run")
-    kind = given.get("rope_type") or given.get("type") or "default"
+    for keys_of in (keys, rope):
+        if keys_of.number("partial_rotary_factor", 1.0) != 1:
+            raise keys_of.refusal("partial_rotary_factor", "only 1.0 can be run")
+    kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind not in _ROTARY:
         raise keys.refusal(key, f"one of the kinds {', '.join(_ROTARY)} is needed")
-    theta = given.number("rope_theta", keys.number("rope_theta", _THETA))
+    theta = rope.number("rope_theta", keys.number("rope_theta", _THETA))
     parameters = {
-        name: value for name, value in given.values.items() if name != "type" and value is not None
+        name: value for name, value in rope.values.items() if name != "type" and value is not None
     }
     original = keys.get("original_max_position_embeddings")  # Phi-3 writes it beside rope_scaling
     if original is not None and kind in ("llama3", "yarn", "longrope"):

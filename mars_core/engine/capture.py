@@ -75,10 +75,10 @@ class PinnedBuffer:
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
         """The values [n] on the device, copied asynchronously. Call it only after the previous copy
         is complete."""
-        given = torch.as_tensor(values, dtype=self._host.dtype)
-        there = self._device[: len(given)]
-        self._host[: len(given)] = given
-        return there.copy_(self._host[: len(given)], non_blocking=True) if self._on_cuda else there
+        values_in = torch.as_tensor(values, dtype=self._host.dtype)
+        there = self._device[: len(values_in)]
+        self._host[: len(values_in)] = values_in
+        return there.copy_(self._host[: len(values_in)], non_blocking=True) if self._on_cuda else there
 
 
 def received(values: Tensor) -> Tensor:

@@ -173,8 +173,8 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
             return (folder / single,)
         if index.is_file():
             return shard_files(index, name)
-        if found := tuple(sorted(folder.glob(pattern))):
-            return found
+        if files := tuple(sorted(folder.glob(pattern))):
+            return files
     foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
     raise ModelError(

@@ -48,8 +48,8 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
     """Every id that ends an answer: those of both configurations (one or a list each), the
     tokenizer's, and the chat template's end of turn, without ids outside the vocabulary."""
     configs = (model.generation_config, model.config.get_text_config(decoder=True))
-    found = [getattr(config, "eos_token_id", None) for config in configs]
-    ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
+    stored = [getattr(config, "eos_token_id", None) for config in configs]
+    ids = [each for ids in stored for each in (ids if isinstance(ids, list | tuple) else [ids])]
     ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
     return frozenset(
         index for index in ids if isinstance(index, int) and 0 <= index < _size(model.config)

@@ -46,7 +46,7 @@ class Assembler:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that
         completes it)."""
         tokens: list[Token] = []
-        kept, stopped = 0, False
+        accepted, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
             if last:  # the drafted tokens that the recovered one replaces
@@ -57,17 +57,17 @@ class Assembler:
                     for each in children
                 ]
             tokens.append(self._emitted(raw, at, last))
-            kept += not last
+            accepted += not last
             if stopped := self._ends(tokens[-1]):
                 break
         step = Step(
             index=self._steps,
             drafted=len(raw.verdict.nodes) - 1,
-            kept=kept,
+            kept=accepted,
             draft_s=raw.draft_s,
             verify_s=raw.verify_s,
             elapsed_s=elapsed_s,
-            nodes=self._nodes(raw, kept),
+            nodes=self._nodes(raw, accepted),
             tokens=tuple(tokens),
         )
         self._steps += 1

@@ -136,14 +136,14 @@ def layout(count: int, contents: int, width: int) -> Layout:
     for column in (column for group in _groups(contents) for column in group):
         starts[column.of][column.name] = at
         at += lengths[column.of]
-    whole = tuple(
+    integers = tuple(
         column.name for column in COLUMNS if column.dtype is torch.long and column.of is not Of.WIDE
     )
     missing = (column for column in COLUMNS if column.name not in starts[column.of])
     absent = {
-        each.name: () if each.of is Of.WIDE else 0 if each.name in whole else math.nan
+        each.name: () if each.of is Of.WIDE else 0 if each.name in integers else math.nan
         for each in missing
     }
     root = {column.name: column.root for column in COLUMNS if column.of in (Of.DRAFTED, Of.TOKEN)}
     emitted = {column.name: column.emitted for column in COLUMNS if column.of is Of.DRAFTED}
-    return Layout(starts, whole, root, emitted, absent)
+    return Layout(starts, integers, root, emitted, absent)

@@ -48,9 +48,9 @@ def coupled_shift(
         return {"tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
         evidence = whole_vocabulary(places, draft)
-        kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
-        distribution = kept.scatter_add(
-            -1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True)
+        accepted = evidence.q * rule.accept(evidence, values).clamp(0, 1)
+        distribution = accepted.scatter_add(
+            -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
     columns = _relaxed if rule.relaxes == 2 else _bounds
@@ -100,10 +100,10 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
     P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it.
     So a token gains at most mₐ, which is fₐ times that with these lines in place of N, and TV ≤ Σ
     mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
-    whole = whole_vocabulary(places, draft)
-    p, q = whole.distribution, whole.q
+    every = whole_vocabulary(places, draft)
+    p, q = every.distribution, every.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
-    each = _candidates(places, whole.x.reshape(-1, 1), at, q.view(-1, 1))
+    each = _candidates(places, every.x.reshape(-1, 1), at, q.view(-1, 1))
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)

@@ -92,13 +92,13 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
         p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
         return Chain(p, torch.ones_like(p), torch.zeros_like(p))
     p = places.p[parents, x].double()
-    place = torch.arange(draft.size, device=x.device)
+    order = torch.arange(draft.size, device=x.device)
     siblings = parents[:, None] == parents
-    earlier = siblings & (place < place[:, None])
+    earlier = siblings & (order < order[:, None])
     fresh = (~(earlier & (x == x[:, None])).any(-1)).double()
     if rule.best_first:
         z = places.logits[parents, x]
-        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (place < place[:, None])))
+        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
     return Branches(p * fresh, fresh, parents, earlier)
 
 

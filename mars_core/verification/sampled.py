@@ -40,7 +40,7 @@ def decide_sampled(
     coin = places.coin[:count]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
-    kept = q * accept
+    accepted = q * accept
     end = (
         places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
         if rule.emits_top1
@@ -51,7 +51,7 @@ def decide_sampled(
         strict=coin < strict,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=shift_of(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end)
+        shift=shift_of(accepted + (1 - accepted.sum(-1, keepdim=True)) * correction, p, end)
         if meter
         else {},
     )
@@ -120,10 +120,10 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Dec
 def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
     """P after each place, [N, V]; ``before`` [N]: the probability weight of the tokens before
     it."""
-    kept = torch.minimum(
+    accepted = torch.minimum(
         before[:, None] * p, q
     )  # q times the probability that the prefix up to here is kept
-    distribution = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
+    distribution = (accepted + (before - accepted.sum(-1))[:, None] * correction) / before[:, None]
     return torch.where(before[:, None] > 0, distribution, p)
 
 

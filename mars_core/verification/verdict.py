@@ -75,26 +75,26 @@ class Nodes:
 
     def emitted(self, number: int) -> Judged:
         """The token that is emitted after a node if the step ends there."""
-        place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
-        own = {"id": place["emit"], "parent": number}
-        return self._judged(place | self._layout.emitted | token | own)
+        row, token = self._place(number), self._read(Of.TOKEN, self._count + number)
+        own = {"id": row["emit"], "parent": number}
+        return self._judged(row | self._layout.emitted | token | own)
 
     def _place(self, number: int) -> Values:
         """Columns of the position after a node, values derived from them, and the values of absent
         columns. ``edge`` at temperature 0: z1 − z2."""
         if number in self._places:
             return self._places[number]
-        place = self._layout.absent | self._read(Of.NODE, number)
+        row = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
-            place[name] = tuple(
+            row[name] = tuple(
                 self._row[start + number * self._width : start + (number + 1) * self._width]
             )
-        if "edge" in self._layout.absent and place["top_z"]:
-            place["edge"] = place["top_z"][0] - place["top_z"][1]
+        if "edge" in self._layout.absent and row["top_z"]:
+            row["edge"] = row["top_z"][0] - row["top_z"][1]
         if "share" not in self._layout.absent:
-            place["tv"], place["kl"] = self._shift(number, Rest(int(place["rest"])), place["emit"])
-        self._places[number] = place
-        return place
+            row["tv"], row["kl"] = self._shift(number, Rest(int(row["rest"])), row["emit"])
+        self._places[number] = row
+        return row
 
     def _shift(self, number: int, rest: Rest, emit: float) -> tuple[float, float]:
         """TV and KL after a node of a greedy draft."""
@@ -130,6 +130,6 @@ def walk(row: Sequence[float]) -> Verdict:
     ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
-    while kept := [child for child in nodes.children[path[-1]] if keep[child]]:
-        path.append(kept[0])
+    while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:
+        path.append(accepted[0])
     return Verdict(nodes, tuple(path))

@@ -43,7 +43,7 @@ def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
         after = torch.cat([states[1:], states.new_zeros(1)])
         after[0] += states[0] * own
         after[window] += states[0] * more
-        kept = after.sum()
-        shares.append(kept)
-        states = torch.where(kept > 0, after / kept, states)
+        mass = after.sum()
+        shares.append(mass)
+        states = torch.where(mass > 0, after / mass, states)
     return torch.stack(shares) if shares else p

@@ -102,10 +102,10 @@ class Learner:
         how, device = self.how, self._rows.device
         ids, features, final, weights = (part.to(device) for part in self._collated(samples))
         count, width = ids.shape
-        whole = (
+        complete = (
             weights.unfold(1, how.steps, 1).gt(0).all(-1)
         )  # every step of a chain predicts a token that is learnt
-        starts = torch.where(whole, weights[:, : width - how.steps + 1], 1e-9)
+        starts = torch.where(complete, weights[:, : width - how.steps + 1], 1e-9)
         chains = max(1, min(how.chains, width // 4))
         anchors = torch.multinomial(starts, chains, generator=self._dice)
         with torch.autocast(device.type, dtype=torch.bfloat16):
@@ -119,11 +119,11 @@ class Learner:
             ).flatten()
             weight = weights.flatten()[at]
             if step > 0:
-                weight = weight * whole.gather(1, anchors).flatten()
-            kept = weight.nonzero()[:, 0]
-            places.append(at[kept])
-            drafted.append(state.flatten(0, 1)[kept])
-            shares.append(scales[step] / sum(scales) * weight[kept] / weight.sum())
+                weight = weight * complete.gather(1, anchors).flatten()
+            used = weight.nonzero()[:, 0]
+            places.append(at[used])
+            drafted.append(state.flatten(0, 1)[used])
+            shares.append(scales[step] / sum(scales) * weight[used] / weight.sum())
         rows = final.flatten(0, 1)[torch.cat(places)]
         loss, agreed = Distillation.apply(torch.cat(drafted), rows, self._rows, torch.cat(shares))  # type: ignore[no-untyped-call]
         learnt = len(places[0])
@@ -163,13 +163,13 @@ class Distillation(torch.autograd.Function):
         )
         for part in torch.arange(len(drafted)).split(_ROWS):
             at = slice(int(part[0]), int(part[-1]) + 1)
-            given = (drafted[at].to(rows.dtype) @ rows.T).float()
+            drafts = (drafted[at].to(rows.dtype) @ rows.T).float()
             wanted = (final[at].to(rows.dtype) @ rows.T).float()
-            agreed.append(given.argmax(-1) == wanted.argmax(-1))
-            given, wanted = given.log_softmax(-1), wanted.log_softmax(-1)
+            agreed.append(drafts.argmax(-1) == wanted.argmax(-1))
+            drafts, wanted = drafts.log_softmax(-1), wanted.log_softmax(-1)
             aim = wanted.exp()
-            loss += (aim * (wanted - given)).sum(-1) @ shares[at]
-            gradient[at] = ((given.exp_() - aim) * shares[at, None]).to(rows.dtype) @ rows
+            loss += (aim * (wanted - drafts)).sum(-1) @ shares[at]
+            gradient[at] = ((drafts.exp_() - aim) * shares[at, None]).to(rows.dtype) @ rows
         ctx.save_for_backward(gradient)
         agreement = torch.cat(agreed)
         ctx.mark_non_differentiable(agreement)

@@ -199,8 +199,8 @@ class Writer:
         values = torch.zeros(
             count, length, width, dtype=self._target.dtype, device=self._target.device
         )
-        for place, token in enumerate(self._prefix):
-            first = self._step([token] * count, [place] * count, cache, values)
+        for position, token in enumerate(self._prefix):
+            first = self._step([token] * count, [position] * count, cache, values)
         rows, logits = [self._row(length, long) for _ in range(count)], first
         while True:
             drawn = self._draw(logits, rows)
