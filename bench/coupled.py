@@ -188,7 +188,7 @@ def random_head(
         target_hidden_size=target.config.hidden_size,
         target_vocabulary=shape.vocabulary,
         draft_vocabulary=shape.drafted,
-        taps=tuple(sorted((2, count // 2, max(1, count - 3)))),
+        feature_layers=tuple(sorted((2, count // 2, max(1, count - 3)))),
         norm_before_residual=True,
     )
     with torch.random.fork_rng(devices=[]), weight.device:

@@ -26,8 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures, rounds = [], -(-options.pairs // len(prompts))
     for run, temperature, (rule, drafter) in product((1, 2), (0.0, 1.0), SETTINGS):
         methods = {
-            name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, meter)
-            for name, meter in (("on", True), ("off", False))
+            name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, telemetry)
+            for name, telemetry in (("on", True), ("off", False))
         }
         samples = interleaved(methods, prompts, rounds, warm_up=0, clock=time.process_time)
         name = f"{rule}, {drafter}, temperature {temperature:g}, run {run}"

@@ -180,7 +180,7 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
     own = any(
-        spec.key == key and spec.theta.own is not None for spec in CATALOG
+        spec.key == key and spec.theta.pair_value is not None for spec in CATALOG
     )  # then θ is never left out
     given = {
         parameter: float(value)

@@ -61,7 +61,7 @@ def summarise(
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
-    """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest
+    """Steps that accepted a token at depth i / steps that drafted one there, for i = 1 … the deepest
     draft."""
     depths = [
         max((node.depth for node in step.nodes), default=0) for step in steps
@@ -128,5 +128,5 @@ def _cause(left: Token, right: Token) -> Cause:
         return Cause.UNKNOWN
     if left.own != right.own:
         return Cause.NUMERIC
-    one_kept = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
-    return Cause.TIGHTENED if one_kept else Cause.REDRAWN
+    one_accepted = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
+    return Cause.TIGHTENED if one_accepted else Cause.REDRAWN

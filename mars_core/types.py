@@ -314,7 +314,7 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class DraftNode:
     """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target
-    and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared in place of
+    and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared instead of
     q, else nan."""
 
     id: int
@@ -338,7 +338,7 @@ class Step:
     draft_s: float
     verify_s: float  # target pass, rule, commit and the transfer to the host
     elapsed_s: float  # since the start of the run, at the end of this step
-    nodes: tuple[DraftNode, ...]  # the whole draft; node number i is nodes[i - 1]
+    nodes: tuple[DraftNode, ...]  # the full draft; node number i is nodes[i - 1]
     tokens: tuple[Token, ...]
 
     @property

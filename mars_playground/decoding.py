@@ -152,8 +152,13 @@ def _ending(baseline: Trace, trace: Trace) -> str:
     divergence = first_divergence(baseline, trace)
     if divergence is None:
         return f"[{trace.stop_reason}]"
-    cause = f", a tie of {divergence.gap:.2g}" if divergence.cause is Cause.NUMERIC else ""
-    return f"[{trace.stop_reason}; first differs from {baseline.config.rule.name} at token {divergence.position}: {divergence.cause}{cause}]"
+    cause = str(divergence.cause)
+    if divergence.cause is Cause.NUMERIC:
+        cause += f", a tie of {divergence.gap:.2g}"
+    rule = baseline.config.rule.name
+    return (
+        f"[{trace.stop_reason}; first differs from {rule} at token {divergence.position}: {cause}]"
+    )
 
 
 def _label(config: RunConfig) -> str:

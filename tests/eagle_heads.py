@@ -40,7 +40,7 @@ def tiny_config(
     target: PreTrainedConfig,
     *,
     draft_vocabulary: int = 0,
-    taps: tuple[int, ...] = (),
+    feature_layers: tuple[int, ...] = (),
     qk_norm: bool = False,
     **options: Any,
 ) -> HeadConfig:
@@ -65,7 +65,7 @@ def tiny_config(
         target_hidden_size=target.hidden_size,
         target_vocabulary=target.vocab_size,
         draft_vocabulary=draft_vocabulary or target.vocab_size,
-        taps=taps or (2, layers // 2, layers - 3),
+        feature_layers=feature_layers or (2, layers // 2, layers - 3),
         qk_norm=qk_norm,
         **flags,
     )
@@ -164,7 +164,7 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
         for name in _FLAGS
         if name in {field.name for field in fields(config)}
     }
-    ids = list(config.taps)
+    ids = list(config.feature_layers)
     if family == "eagle":
         assert ids[0] != 1, "such a list would count outputs of layers"
         old = {"rope_theta": theta, "rope_scaling": None if kind == "default" else rope}

@@ -73,7 +73,9 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
         *settings, sum(right) / len(right), len(tokens) / steps, low, relaxed / len(tokens)
     )
     drafted = [step for trace in traces for step in trace.steps if step.nodes]
-    rates = [sum(step.kept >= depth for step in drafted) / len(drafted) for depth in range(1, K + 1)]
+    rates = [
+        sum(step.kept >= depth for step in drafted) / len(drafted) for depth in range(1, K + 1)
+    ]
     log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in rates))
     return result
 
@@ -120,7 +122,7 @@ def card(
     )
     text: str = template.render(
         sizes=sizes,
-        taps=pair.head.config.taps,
+        feature_layers=pair.head.config.feature_layers,
         recipe=Recipe(),
         rows=rows,
         examples=examples,

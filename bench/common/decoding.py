@@ -70,12 +70,12 @@ class Ours:
     drafter: DrafterConfig
     temperature: float
     tokens: int
-    meter: bool = True
+    telemetry: bool = True
     timed: list[Timed] = field(default_factory=list)
     path: str = ""  # how the target's pass runs, from the engine
 
     def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
-        run = Session(self.pair).start(self.config(prompt, seed), meter=self.meter)
+        run = Session(self.pair).start(self.config(prompt, seed), telemetry=self.telemetry)
         self.path = run.config.environment["path"]
         steps = list(run)
         self.timed += [

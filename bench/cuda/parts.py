@@ -25,7 +25,7 @@ from bench.common.decoding import Differences, any_shape, complete, config_of
 from bench.common.report import Figure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
-from bench.cuda.speed import attention, exactness, graphs, meter, speed
+from bench.cuda.speed import attention, exactness, graphs, speed, telemetry
 from bench.cuda.trial import NOISE, Trial
 from mars_core.models import ModelPool, Pair
 from mars_core.types import PromptConfig
@@ -192,6 +192,6 @@ PARTS: Mapping[str, Part] = {
     "memory": Part(memory, 45, "Memory after 50 runs, 4B"),
     "exactness": Part(exactness, 45, "What exact passes cost, 4B"),
     "attention": Part(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
-    "meter": Part(meter, 45, "What telemetry costs, 4B"),
+    "meter": Part(telemetry, 45, "What telemetry costs, 4B"),
     "loading": Part(loading, 45, "Loading from disk"),
 }

@@ -1,5 +1,5 @@
 """Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop,
-and the same runs with and without captures, exact passes and the meter."""
+and the same runs with and without captures, exact passes and telemetry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRICT = "strict, draft model"
 SPEED_GOALS = (("assisted", 2.5), (LOOP, 1.2))  # of strict at temperature 0, at least
 VERIFY_GOAL, STEP_GOAL = 1.15, 1.3  # times the lower bound, at most
 GRAPHS_GOAL = 1.5  # times the eager speed, at least
-METER_GOAL = 3.0  # per cent of the time, at most
+TELEMETRY_GOAL = 3.0  # per cent of the time, at most
 COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
 ROWS, WIDTHS = (16, 64), (512, 2048, 8192)  # of attention
 LAYERS = 8  # each with its own keys and values, so that they are read from memory as in a model
@@ -133,19 +133,24 @@ def exactness(trial: Trial) -> Iterator[Figure]:
         yield Figure(f"exact / free passes, {name}", found, "×", speeds)
 
 
-def meter(trial: Trial) -> Iterator[Figure]:
+def telemetry(trial: Trial) -> Iterator[Figure]:
     pair = trial.pair("qwen")
-    for name, found, speeds in _beside(trial, pair, pair, meter=False):
-        yield Figure(f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=METER_GOAL)
+    for name, found, speeds in _beside(trial, pair, pair, telemetry=False):
+        yield Figure(
+            f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=TELEMETRY_GOAL
+        )
 
 
 def _beside(
-    trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True
+    trial: Trial, pair: Pair, baseline: Pair, *, telemetry: bool = True
 ) -> Iterator[tuple[str, float, str]]:
-    """Name of every drafter, ratio of speeds, and text with both speeds. ``meter``: of the
+    """Name of every drafter, ratio of speeds, and text with both speeds. ``telemetry``: of the
     baseline."""
     for at, name in enumerate(COMPARED):
-        both = {"with": trial.ours(pair, name), "without": trial.ours(baseline, name, meter=meter)}
+        both = {
+            "with": trial.ours(pair, name),
+            "without": trial.ours(baseline, name, telemetry=telemetry),
+        }
         samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
         first, second = (median_speed(own) for own in samples.values())
         yield (

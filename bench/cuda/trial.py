@@ -75,11 +75,17 @@ class Trial:
         return switched(pair, graphs=graphs, **found._asdict())
 
     def ours(
-        self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True
+        self,
+        pair: Pair,
+        name: str,
+        temperature: float = 0.0,
+        *,
+        rule: str = "",
+        telemetry: bool = True,
     ) -> Ours:
         """Decoding with the drafter of this name, by default losslessly."""
         chosen = RuleConfig(rule) if rule else None
-        return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, meter)
+        return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, telemetry)
 
     def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
         """Interleaves all methods, in this fraction of the remaining time."""

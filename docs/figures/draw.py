@@ -65,7 +65,7 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
             SAMPLING,
             DraftMode.GREEDY,
             Chance(coin, noise, None),
-            meter=False,
+            telemetry=False,
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted

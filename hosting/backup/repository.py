@@ -110,7 +110,9 @@ class Repository:
         if there are any, or with ``squash``."""
         needed, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
         gone = [
-            each for each in stored if each.filename and needed.isdisjoint((each.oid, each.file_oid))
+            each
+            for each in stored
+            if each.filename and needed.isdisjoint((each.oid, each.file_oid))
         ]
         if gone or squash:
             self.api.super_squash_history(**self.where, commit_message="Backup")

@@ -40,8 +40,8 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
         parts = [
             part
             for layer in decoder.layers
-            for own in (layer.self_attn, layer.mlp)
-            for part in own.named_children()
+            for block in (layer.self_attn, layer.mlp)
+            for part in block.named_children()
         ]
         if all(is_plain(part) for name, part in parts if name.endswith("_proj")):
             _replace_layers(decoder, rounded)

@@ -65,20 +65,20 @@ def read_config(
         )
 
     read = "hidden_size" if head.get("target_hidden_size") is None else "target_hidden_size"
-    read_width = head.whole("target_hidden_size", layer.whole("hidden_size"))
+    read_width = head.positive_int("target_hidden_size", layer.positive_int("hidden_size"))
     if read_width != width:
         raise misfit(f"{read} of the target", read_width, str(width))
-    tokens = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
+    tokens = head.positive_int("target_vocab_size", layer.positive_int("vocab_size", vocabulary))
     if tokens != vocabulary and not (speculators and tokens == _PLACEHOLDER_VOCABULARY):
         raise misfit("vocab_size", tokens, str(vocabulary))
-    if (draft := head.whole("draft_vocab_size", vocabulary)) > vocabulary:
+    if (draft := head.positive_int("draft_vocab_size", vocabulary)) > vocabulary:
         raise misfit("draft_vocab_size", draft, f"{vocabulary} tokens")
     return HeadConfig(
         layer=_layer(layer, vocabulary),
         target_hidden_size=width,
         target_vocabulary=vocabulary,
         draft_vocabulary=draft,
-        taps=_taps(head, int(text.num_hidden_layers), target_name),
+        feature_layers=_feature_layers(head, int(text.num_hidden_layers), target_name),
         norm_before_residual=head.flag(
             "norm_before_residual"
         ),  # vLLM takes true where speculators' file is silent
@@ -98,7 +98,7 @@ class _Keys(NamedTuple):
     def get(self, key: str) -> Any:
         return self.values.get(key)
 
-    def whole(self, key: str, default: int | None = None) -> int:
+    def positive_int(self, key: str, default: int | None = None) -> int:
         return int(self._checked(key, default, (int,), "a whole number above 0"))
 
     def number(self, key: str, default: float) -> float:
@@ -137,7 +137,7 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
     queries and keys are normed (Qwen3)."""
     if speculators and head.get("speculators_model_type") not in (None, "eagle3"):
         raise head.refusal("speculators_model_type", "only eagle3 can be run")
-    if layer.whole("num_hidden_layers", 1) != 1:
+    if layer.positive_int("num_hidden_layers", 1) != 1:
         raise layer.refusal("num_hidden_layers", "a head with 1 layer is needed")
     for key, only in _ONLY.items():
         if head.get(key) is not None and head.get(key) != only:
@@ -163,14 +163,14 @@ def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
     if (
         used
         and layer.get("sliding_window") is not None
-        and not 0 < context <= layer.whole("sliding_window")
+        and not 0 < context <= layer.positive_int("sliding_window")
     ):
         raise layer.refusal(
             "sliding_window", f"attention over the whole context ({context} tokens) is needed"
         )
 
 
-def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
+def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
     """Layers of the target whose input is read, in the order in which it is concatenated. SGLang,
     SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as
     2, n/2, n − 3. Only that exact list is converted."""
@@ -186,7 +186,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
             f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has layers 0 to {layers - 1}: "
             f"choose the head that was trained for {target_name}."
         )
-    if head.whole("num_aux_hidden_states", len(ids)) != len(ids):
+    if head.positive_int("num_aux_hidden_states", len(ids)) != len(ids):
         raise head.refusal(
             "num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})"
         )
@@ -195,10 +195,10 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
 
 def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     """The decoder layer as a Llama configuration; built once as a check."""
-    width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
+    width, heads = keys.positive_int("hidden_size"), keys.positive_int("num_attention_heads")
     groups, head_dim = (
-        keys.whole("num_key_value_heads", heads),
-        keys.whole("head_dim", max(1, width // heads)),
+        keys.positive_int("num_key_value_heads", heads),
+        keys.positive_int("head_dim", max(1, width // heads)),
     )
     if heads % groups:
         raise keys.refusal(
@@ -214,13 +214,13 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     values: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": width,
-        "intermediate_size": keys.whole("intermediate_size"),
+        "intermediate_size": keys.positive_int("intermediate_size"),
         "num_hidden_layers": 1,
         "num_attention_heads": heads,
         "num_key_value_heads": groups,
         "head_dim": head_dim,
         "hidden_act": activation,
-        "max_position_embeddings": keys.whole("max_position_embeddings", 2048),
+        "max_position_embeddings": keys.positive_int("max_position_embeddings", 2048),
         "rms_norm_eps": keys.number("rms_norm_eps", 1e-6),
         "rope_parameters": _rotary(keys),
         **{flag: keys.flag(flag) for flag in ("attention_bias", "mlp_bias", "tie_word_embeddings")},

@@ -78,7 +78,9 @@ class PinnedBuffer:
         values_in = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(values_in)]
         self._host[: len(values_in)] = values_in
-        return there.copy_(self._host[: len(values_in)], non_blocking=True) if self._on_cuda else there
+        return (
+            there.copy_(self._host[: len(values_in)], non_blocking=True) if self._on_cuda else there
+        )
 
 
 def received(values: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ class Theta(NamedTuple):
     reason: str = ""
 
     @property
-    def own(self) -> float | None:
+    def pair_value(self) -> float | None:
         """None for the paper's."""
         return self.value if self.reason else None
 

@@ -112,7 +112,9 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
         )
     digest = _hashed(file)
-    return _described(file, digest, ref.name), ModelRef(ref.name, revision or f"local:{digest[:12]}")
+    return _described(file, digest, ref.name), ModelRef(
+        ref.name, revision or f"local:{digest[:12]}"
+    )
 
 
 def _default(file: Path) -> None:
@@ -249,7 +251,7 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
         )
     progress(stage)
     bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
-    hook, shown = (
+    hook, tqdm = (
         logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs)),
         reader.tqdm,
     )
@@ -267,5 +269,5 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
         model.config.quantization_config = None
         model.save_pretrained(part, max_shard_size="1TB")
     finally:
-        reader.tqdm = shown
+        reader.tqdm = tqdm
         logging.set_tqdm_hook(hook)

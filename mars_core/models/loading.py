@@ -145,7 +145,9 @@ def _bits(config: PreTrainedConfig) -> int:
     """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ,
     AWQ). 0: not quantised, or formats that may be widened on loading."""
     quantization: Any = getattr(config, "quantization_config", None) or {}
-    stored: dict[str, Any] = quantization if isinstance(quantization, dict) else quantization.to_dict()
+    stored: dict[str, Any] = (
+        quantization if isinstance(quantization, dict) else quantization.to_dict()
+    )
     if stored.get("quant_method") in ("gptq", "awq"):
         return int(stored.get("bits", 4))
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0

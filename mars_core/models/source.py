@@ -52,7 +52,7 @@ TOKENIZER_FILES = (
 _DESCRIPTION = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
+_SMALL = 64 * 2**20  # bytes: weights up to this size are hashed in full
 _MAX_NAME = 1024  # characters
 _MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
 
@@ -192,11 +192,11 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
         with path.open("rb") as file:
             digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode() + file.read(_SMALL))
     paths = sorted(folder.glob(_WEIGHTS))
-    whole = sum(path.stat().st_size for path in paths) <= _SMALL
+    small = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
         digest.update(
-            path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode()
+            path.read_bytes() if small else json.dumps(read_header(path), sort_keys=True).encode()
         )
     for path in () if paths else pickles:
         with path.open("rb") as file:

@@ -82,11 +82,11 @@ def shared_vocabulary(
         first, second = ours.get(index), theirs.get(index)
         if index <= last and first != second and not (has_row and second is None):
             raise ModelError(
-                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_shown(first)} in the first and "
-                f"{_shown(second)} in the second; choose a draft model of the target's family."
+                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_quoted(first)} in the first and "
+                f"{_quoted(second)} in the second; choose a draft model of the target's family."
             )
     return min(last + 1, *rows)
 
 
-def _shown(token: str | None) -> str:
+def _quoted(token: str | None) -> str:
     return "not a token" if token is None else repr(token if len(token) <= 40 else token[:39] + "…")

@@ -16,7 +16,7 @@ from mars_core.verification import Judged
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character;
+    """Builds one run's text and tokens. ``text`` is complete up to the last complete character;
     ``count`` tokens are in it. It begins with the tokens of ``prefix``; a character that they leave
     incomplete belongs to the new token that completes it."""
 
@@ -93,9 +93,9 @@ class Assembler:
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
-    def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
-        """The whole draft; nodes after the end of the text count as rejected."""
-        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
+    def _nodes(self, raw: RawStep, accepted: int) -> tuple[DraftNode, ...]:
+        """The full draft; nodes after the end of the text count as rejected."""
+        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : accepted + 1]
         depths, drafted = [0], []
         columns = zip(
             nodes.parents,

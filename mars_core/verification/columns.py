@@ -34,12 +34,12 @@ class Contents(IntFlag):
     """What a row contains. It has the columns whose ``when`` is part of its contents."""
 
     ALWAYS = 0
-    METERED = 1
-    SHARES = 2  # metered, greedy draft: tv and kl follow on the host, see ``shift``
-    DISTANCES = 4  # metered, sampled or coupled draft
-    DRAWS = 8  # metered, temperature above 0
-    PROCESSED = 16  # metered, logits with penalties or biases
-    ODDS = 32  # metered, coupled tree
+    TELEMETRY = 1
+    SHARES = 2  # telemetry, greedy draft: tv and kl follow on the host, see ``shift``
+    DISTANCES = 4  # telemetry, sampled or coupled draft
+    DRAWS = 8  # telemetry, temperature above 0
+    PROCESSED = 16  # telemetry, logits with penalties or biases
+    ODDS = 32  # telemetry, coupled tree
 
 
 class Column(NamedTuple):
@@ -49,7 +49,7 @@ class Column(NamedTuple):
     name: str
     dtype: torch.dtype
     of: Of
-    when: Contents = Contents.METERED
+    when: Contents = Contents.TELEMETRY
     root: float = math.nan
     emitted: float = math.nan
 
@@ -63,20 +63,22 @@ COLUMNS = (
     ),  # strict keeps it too, with the same u
     Column("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
     Column("id", torch.long, Of.NODE, Contents.ALWAYS),
-    Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's own draw after the node
+    Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's draw after the node
     Column("emit", torch.long, Of.NODE, Contents.ALWAYS),  # the token emitted if the step ends here
     Column("z1", torch.float32, Of.NODE, Contents.ALWAYS),  # largest logit after the node
-    Column("rank", torch.long, Of.TOKEN, root=1.0),  # among the logits of its place, 1 = largest
-    Column("p", torch.float32, Of.TOKEN, root=1.0),  # under the target's distribution at its place
+    Column("rank", torch.long, Of.TOKEN, root=1.0),  # among the logits of its position, 1 = largest
+    Column(
+        "p", torch.float32, Of.TOKEN, root=1.0
+    ),  # under the target's distribution at its position
     Column("q", torch.float32, Of.DRAFTED, root=1.0),
     Column("odds", torch.float32, Of.DRAFTED, Contents.ODDS),
-    Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its place
+    Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its position
     Column("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
     Column("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node
-    Column("entropy", torch.float32, Of.NODE),  # of the shown distribution, nats
+    Column("entropy", torch.float32, Of.NODE),  # of the displayed distribution, nats
     Column("top_ids", torch.long, Of.WIDE),
     Column("top_z", torch.float32, Of.WIDE),
-    Column("top_p", torch.float32, Of.WIDE),  # of the shown distribution
+    Column("top_p", torch.float32, Of.WIDE),  # of the displayed distribution
     Column(
         "edge", torch.float32, Of.NODE, Contents.DRAWS
     ),  # difference of the two best of ln p + Gumbel noise
@@ -122,7 +124,7 @@ class Layout(NamedTuple):
     """Position and defaults of the columns in rows of one shape."""
 
     starts: tuple[dict[str, int], ...]  # start of each column, by Of
-    whole: tuple[str, ...]  # the columns of whole numbers, without the wide ones
+    integers: tuple[str, ...]  # the columns of integers, without the wide ones
     root: dict[str, Any]  # values of token columns for the root
     emitted: dict[str, Any]  # values of drafted-token columns for an emitted token
     absent: dict[str, Any]  # values of absent columns: nan, 0 for integers, or ()

@@ -1,7 +1,7 @@
 """Total variation and KL divergence between the distribution P of the token after a node and the
 target's p.
 
-``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule
+``distances`` compares full distributions, on the device (sampled drafts). On a greedy draft a rule
 decides how much P has of each drafted token, and the rest goes where ``Rest`` says: both distances
 are computed from a few numbers per node, on the host (``shift``).
 """

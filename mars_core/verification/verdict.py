@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 
 class Nodes:
     """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
-    draft is needed. Without ``meter`` measured columns are nan, 0 for integers, and there are no
+    draft is needed. Without ``telemetry`` measured columns are nan, 0 for integers, and there are no
     alternatives."""
 
     def __init__(self, row: Sequence[float]) -> None:
@@ -59,7 +59,7 @@ class Nodes:
         return self._count + 1
 
     def column(self, name: str) -> list[float]:
-        """The values of a column for all nodes; nan without ``meter``."""
+        """The values of a column for all nodes; nan without ``telemetry``."""
         drafted, node, token, _ = self._starts
         if name in node:
             return list(self._row[node[name] : node[name] + len(self)])
@@ -70,16 +70,16 @@ class Nodes:
     def drafted(self, number: int) -> Judged:
         """The drafted token of node 1 … N; its position is that after its parent."""
         token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
-        own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        return self._judged(self._place(self.parents[number]) | token | own_id)
+        identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
+        return self._judged(self._node_row(self.parents[number]) | token | identity)
 
     def emitted(self, number: int) -> Judged:
         """The token that is emitted after a node if the step ends there."""
-        row, token = self._place(number), self._read(Of.TOKEN, self._count + number)
-        own = {"id": row["emit"], "parent": number}
-        return self._judged(row | self._layout.emitted | token | own)
+        row, token = self._node_row(number), self._read(Of.TOKEN, self._count + number)
+        identity = {"id": row["emit"], "parent": number}
+        return self._judged(row | self._layout.emitted | token | identity)
 
-    def _place(self, number: int) -> Values:
+    def _node_row(self, number: int) -> Values:
         """Columns of the position after a node, values derived from them, and the values of absent
         columns. ``edge`` at temperature 0: z1 − z2."""
         if number in self._places:
@@ -111,10 +111,10 @@ class Nodes:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, values: Values) -> Judged:
+    def _judged(self, columns: Values) -> Judged:
         """With int in the integer columns."""
-        values |= {name: int(values[name]) for name in self._layout.whole}
-        return Judged(*(values[name] for name in Judged._fields))
+        columns |= {name: int(columns[name]) for name in self._layout.integers}
+        return Judged(*(columns[name] for name in Judged._fields))
 
 
 class Verdict(NamedTuple):

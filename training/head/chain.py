@@ -47,7 +47,7 @@ def unroll(
     """Normed states of each step, for ``lm_head``: [B, N, H] from the target's features, then [B,
     R, H] with the head's own output fed back.
 
-    ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B,
+    ids [B, N]: the token of each entry (the one after its features [B, N, layers · T]); anchors [B,
     R]: entries that a chain continues, < N − steps + 1. Step s of anchor t reads token ids[t + s],
     at position t + s, and sees the entries of the prefix up to t and those of its own chain, as
     drafting does.

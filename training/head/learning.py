@@ -130,7 +130,7 @@ class Learner:
         return loss, learnt, float(agreed[:learnt].float().mean())
 
     def _collated(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Padded entries: ids [B, N], the features of the positions before them [B, N, taps · H],
+        """Padded entries: ids [B, N], the features of the positions before them [B, N, layers · H],
         the target's last hidden states at them [B, N, H], and the weights [B, N] of what they
         predict, 0 where nothing is learnt."""
         width = max(max(len(sample.ids) for sample in samples) - 2, self.how.steps)
@@ -143,7 +143,7 @@ class Learner:
             values[row, : count + 1] = sample.values
             weights[row, self._prefix : count] = self.how.user_weight
             weights[row, max(0, sample.start - 2) : count] = 1.0
-        read = self.head.config.target_hidden_size * len(self.head.config.taps)
+        read = self.head.config.target_hidden_size * len(self.head.config.feature_layers)
         return ids, values[:, :-1, :read], values[:, 1:, read:], weights
 
 

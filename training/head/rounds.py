@@ -25,7 +25,13 @@ from mars_core.decoder import input_embedding
 from mars_core.decoder.linear import pack
 from mars_core.eagle3.head import Eagle3Head
 from training.head.learning import Learner, Learning, batches
-from training.head.model import build_head, default_taps, empty_head, frequent_ids, save_head
+from training.head.model import (
+    build_head,
+    default_feature_layers,
+    empty_head,
+    frequent_ids,
+    save_head,
+)
 from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
 
 log = logging.getLogger("training.head")
@@ -79,14 +85,14 @@ class Training:
         self._options, self._place, self._how = options, place, Learning()
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
-        self._taps = default_taps(self._target.config.num_hidden_layers)
+        self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
         self._progress = Progress() if stored is None else Progress(**stored["progress"])
         seed = options.seed + 1_000 * self._progress.rounds + place.rank
         self._rng = random.Random(seed)
         if place.device.type == "cpu":
             pack(self._target)
-        self._writer = Writer(self._target, tokenizer, self._taps, texts, seed)
+        self._writer = Writer(self._target, tokenizer, self._feature_layers, texts, seed)
         self._learner = None if stored is None else self._restored(stored)
 
     def _opened(self) -> Any:
@@ -133,7 +139,7 @@ class Training:
             self._place.reduced(counts.to(self._place.device)),
             min(self._options.vocabulary, len(counts)),
         )
-        head = build_head(self._opened(), self._taps, ids, samples, self._options.seed)
+        head = build_head(self._opened(), self._feature_layers, ids, samples, self._options.seed)
         self._place.average(
             [parameter.data for parameter in head.parameters() if parameter.requires_grad]
         )
@@ -141,7 +147,7 @@ class Training:
 
     def _restored(self, stored: dict[str, Any]) -> Learner:
         weights = stored["head"] | {"embed_tokens.weight": input_embedding(self._target).weight}
-        head = empty_head(self._target, self._taps, len(weights["d2t"]))
+        head = empty_head(self._target, self._feature_layers, len(weights["d2t"]))
         head.load_state_dict(weights)
         learner = self._learner_of(head)
         for optimiser, state in zip(learner.optimisers, stored["optimisers"], strict=True):

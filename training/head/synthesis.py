@@ -139,17 +139,17 @@ class _Row:
 
 class Writer:
     """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed;
-    ``taps`` as in HeadConfig."""
+    ``feature_layers`` as in HeadConfig."""
 
     def __init__(
         self,
         target: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
-        taps: tuple[int, ...],
+        feature_layers: tuple[int, ...],
         how: Synthesis,
         seed: int,
     ) -> None:
-        self._target, self._taps, self._how = target, taps, how
+        self._target, self._feature_layers, self._how = target, feature_layers, how
         self._rng = random.Random(seed)
         self._dice = torch.Generator(target.device).manual_seed(seed)
         self._encode: Callable[[str], list[int]] = lambda text: tokenizer.encode(
@@ -195,7 +195,7 @@ class Writer:
         """Every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
         cache = _RowCache(count, length)
-        width = (len(self._taps) + 1) * self._target.config.hidden_size
+        width = (len(self._feature_layers) + 1) * self._target.config.hidden_size
         values = torch.zeros(
             count, length, width, dtype=self._target.dtype, device=self._target.device
         )
@@ -285,7 +285,7 @@ class Writer:
             use_cache=True,
             output_hidden_states=True,
         )
-        states = [output.hidden_states[tap] for tap in (*self._taps, -1)]
+        states = [output.hidden_states[tap] for tap in (*self._feature_layers, -1)]
         values[cache.rows, at] = torch.cat(states, -1)[:, 0]
         logits: Tensor = output.logits[:, 0]
         return logits

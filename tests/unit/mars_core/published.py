@@ -155,7 +155,7 @@ def after_node(
         case "threshold" if cold:
             return in_turn(drafted, accept, without)
         case "threshold":
-            distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
+            distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one uniform for all siblings
             for x in drafted:
                 summed += p[x]
                 reach = (

@@ -110,9 +110,11 @@ def logits(head: Eagle3Head) -> Tensor:
     keys' part matters."""
     generator = torch.Generator().manual_seed(7)
     config = head.config
-    taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
+    feature_layers = torch.randn(
+        4, len(config.feature_layers) * config.target_hidden_size, generator=generator
+    )
     ids = torch.arange(3, 7)[None]
-    residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
+    residual, q, k, v = project(head, ids, head.fuse(feature_layers)[None], torch.arange(4)[None])
     attended = torch.nn.functional.scaled_dot_product_attention(
         q, k, v, is_causal=True, enable_gqa=True
     )
@@ -224,10 +226,13 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ],
 )
 def test_the_tapped_layers_follow_the_convention_of_the_file(
-    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], shelf: Shelf
+    family: Family, nested: Any, flat: Any, feature_layers: tuple[int, ...], shelf: Shelf
 ) -> None:
     keys = {"eagle_config": None if nested is None else {IDS: nested}, IDS: flat}
-    assert shelf.read(edit(raw_config(shelf.head.config, family), keys)).taps == taps
+    assert (
+        shelf.read(edit(raw_config(shelf.head.config, family), keys)).feature_layers
+        == feature_layers
+    )
 
 
 @pytest.mark.parametrize(
@@ -580,13 +585,13 @@ class Straight:
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
 
-    def fuse(self, taps: list[Tensor]) -> Tensor:
-        x = torch.cat(taps)
+    def fuse(self, feature_layers: list[Tensor]) -> Tensor:
+        x = torch.cat(feature_layers)
         if self.raw.get("norm_before_fc"):
             x = self.norm(x, self.w["input_norm.weight"])
         if self.raw.get("fc_norm"):
-            width = len(taps[0])
-            parts = [x[i * width : (i + 1) * width] for i in range(len(taps))]
+            width = len(feature_layers[0])
+            parts = [x[i * width : (i + 1) * width] for i in range(len(feature_layers))]
             x = torch.cat(
                 [self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in enumerate(parts)]
             )
@@ -691,15 +696,17 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
 
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(target.config.vocab_size, (PREFIX,), generator=generator)
-    taps = torch.randn(PREFIX, len(config.taps), target.config.hidden_size, generator=generator)
-    for i, (token, each) in enumerate(zip(ids.tolist(), taps, strict=True)):
+    feature_layers = torch.randn(
+        PREFIX, len(config.feature_layers), target.config.hidden_size, generator=generator
+    )
+    for i, (token, each) in enumerate(zip(ids.tolist(), feature_layers, strict=True)):
         fed, logits = straight.entry(token, straight.fuse(list(each)), i)
     token = int(logits.argmax()) + int(straight.w["d2t"][logits.argmax()])
     _, second = straight.entry(token, fed, PREFIX)
 
     prepare_head(head)
     cache = HeadCache(head, CacheSize(PREFIX + 1, 1))
-    hidden, first = cache.predict(cache.extend(ids, head.fuse(taps.flatten(1)), 0))
+    hidden, first = cache.predict(cache.extend(ids, head.fuse(feature_layers.flatten(1)), 0))
     torch.testing.assert_close(hidden[-1], fed, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)
     drafted = head.target_ids(first[-1:].argmax(-1))

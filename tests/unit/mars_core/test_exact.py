@@ -16,7 +16,7 @@ from torch import Tensor
 from mars_core.decoder import ANY_SHAPE, CacheSize, PassShapes, is_fast, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.modules_cache import ModulesCache
-from mars_core.decoder.positions import Place
+from mars_core.decoder.positions import PassLayout
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.types import (
@@ -116,12 +116,14 @@ def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
         (0.0, CHAINS["draft model"]),
         *((1.0, each) for each in (NONE, *drafters(pair))),
     ):
-        whole = written(drafter, temperature)
+        full_width = written(drafter, temperature)
         for given in (1, 33) if drafter.kind == "none" else (33,):
-            rest = replace(whole.config, prefix=whole.token_ids[:given], max_new_tokens=NEW - given)
+            rest = replace(
+                full_width.config, prefix=full_width.token_ids[:given], max_new_tokens=NEW - given
+            )
             trace = decoded(pair, rest)
-            assert trace.token_ids == whole.token_ids[given:]
-            assert numbers(trace) == numbers(whole)[given:]
+            assert trace.token_ids == full_width.token_ids[given:]
+            assert numbers(trace) == numbers(full_width)[given:]
 
 
 def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
@@ -151,9 +153,9 @@ def test_what_depends_on_its_neighbours_is_found_out(
     kind = FastCache if is_fast(pair.target) else ModulesCache
     computed = kind._pass
 
-    def passed(self: Any, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        rows, features = computed(self, ids, place, logits)
-        return rows * (1 + 1e-6 * broken((len(ids), int(place.start)))), features
+    def passed(self: Any, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
+        rows, features = computed(self, ids, layout, logits)
+        return rows * (1 + 1e-6 * broken((len(ids), int(layout.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))

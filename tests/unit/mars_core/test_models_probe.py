@@ -117,7 +117,7 @@ def test_a_cache_that_does_not_forget_is_found_out(
         before = getattr(self, "grown", (keys[..., :0, :], values[..., :0, :]))
         self.grown = tuple(torch.cat(each, -2) for each in zip(before, (keys, values), strict=True))
         found = [
-            each[..., -self._pass.place.width :, :] for each in self.grown
+            each[..., -self._pass.layout.width :, :] for each in self.grown
         ]  # as long as it must be
         self.is_initialized = True
         return found[0], found[1]

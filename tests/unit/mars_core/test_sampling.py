@@ -115,7 +115,7 @@ def test_the_draft_mode_decides_with_which_noise_is_drafted(mode: DraftMode) -> 
     assert found.noise is not None and torch.equal(found.noise, own)
     assert (found.draft is None) is (expected is None)
     assert found.draft is None or expected is None or torch.equal(found.draft, expected)
-    assert ((found.coin >= 0) & (found.coin < 1)).all()
+    assert ((found.uniform >= 0) & (found.uniform < 1)).all()
     cold = chance(given, 9, mode, 0.0)
     assert (cold.noise, cold.draft) == (None, None)
 
@@ -156,7 +156,7 @@ def test_of_equal_values_the_lowest_id_is_drawn_and_the_edge_is_the_distance_of_
         torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]), torch.ones(3, 3)
     )
     assert drawn.ids.tolist() == [2, 0, 1]
-    assert drawn.edge().tolist() == pytest.approx([math.log(2), 0, math.inf])
+    assert drawn.gap().tolist() == pytest.approx([math.log(2), 0, math.inf])
 
 
 @pytest.mark.parametrize("temperature", [LEAST_TEMPERATURE, 1e-30, 1e-6])

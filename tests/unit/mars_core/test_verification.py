@@ -89,18 +89,18 @@ def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
 def chance(draft: Draft, seed: int) -> Chance:
     """Random numbers for the draft."""
     source, count = torch.Generator().manual_seed(seed), draft.depth + 1
-    coin = torch.rand(count, generator=source, dtype=torch.float64)
-    return Chance(coin, torch.empty(count, V).exponential_(generator=source), None)
+    uniform = torch.rand(count, generator=source, dtype=torch.float64)
+    return Chance(uniform, torch.empty(count, V).exponential_(generator=source), None)
 
 
-def picked(*orders: Sequence[int], coin: Sequence[float] = (), size: int = V) -> Chance:
+def picked(*orders: Sequence[int], uniform: Sequence[float] = (), size: int = V) -> Chance:
     """Random numbers with which the first of these ids that a distribution has is drawn at each
     position."""
     noise = torch.ones(len(orders), size, dtype=torch.float64)
     for row, order in zip(noise, orders, strict=True):
         for rank, id_ in enumerate(order):
             row[id_] = 1e-18 * 1e9**rank
-    return Chance(torch.tensor(coin or [0.5] * len(orders), dtype=torch.float64), noise, None)
+    return Chance(torch.tensor(uniform or [0.5] * len(orders), dtype=torch.float64), noise, None)
 
 
 def columns(
@@ -111,11 +111,11 @@ def columns(
     u: Chance,
     values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
-    meter: bool = True,
+    telemetry: bool = True,
 ) -> Tensor:
     given = values_of(rule) if values is None else RULES[rule].values(values)
     u = u if sampling.temperature else replace(u, noise=None)
-    return judge(logits, draft, RULES[rule], given, sampling, mode, u, meter)
+    return judge(logits, draft, RULES[rule], given, sampling, mode, u, telemetry)
 
 
 def decide(
@@ -224,7 +224,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
             continue
         logits, draft = case(tree, 3)
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
-        plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, meter=False)
+        plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, telemetry=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
             assert column(metered, name) == column(plain, name)
         full, bare = told(metered), told(plain)
@@ -326,8 +326,8 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
             continue
         logits, draft = case(tree, seed)
         p = target_distribution(logits.float(), sampling)
-        for coin, token in product((0.0, 1 - 2**-53), range(V)):
-            u = picked(*[[token]] * (draft.depth + 1), coin=[coin] * (draft.depth + 1))
+        for uniform, token in product((0.0, 1 - 2**-53), range(V)):
+            u = picked(*[[token]] * (draft.depth + 1), uniform=[uniform] * (draft.depth + 1))
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
             assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
@@ -350,7 +350,7 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
     for sure."""
     logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
-    u = picked([1], [1], coin=[0.99, 0.99], size=2)
+    u = picked([1], [1], uniform=[0.99, 0.99], size=2)
     root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
     assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
     logits[0] += 5
@@ -361,30 +361,30 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
 def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be() -> None:
     assert len({column.name for column in COLUMNS}) == len(COLUMNS)
     logits, draft = case("chain of 3", 0)
-    for sampling, mode, meter, contents in [
+    for sampling, mode, telemetry, contents in [
         (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
-        (Sampling(0.0), DraftMode.GREEDY, True, Contents.METERED | Contents.SHARES),
+        (Sampling(0.0), DraftMode.GREEDY, True, Contents.TELEMETRY | Contents.SHARES),
         (
             Sampling(1.0),
             DraftMode.GREEDY,
             True,
-            Contents.METERED | Contents.SHARES | Contents.DRAWS,
+            Contents.TELEMETRY | Contents.SHARES | Contents.DRAWS,
         ),
         (
             Sampling(1.0),
             DraftMode.SAMPLED,
             True,
-            Contents.METERED | Contents.DISTANCES | Contents.DRAWS,
+            Contents.TELEMETRY | Contents.DISTANCES | Contents.DRAWS,
         ),
         (
             Sampling(1.0),
             DraftMode.COUPLED,
             True,
-            Contents.METERED | Contents.DISTANCES | Contents.DRAWS,
+            Contents.TELEMETRY | Contents.DISTANCES | Contents.DRAWS,
         ),
     ]:
         row = columns(
-            logits, draft, "strict", sampling, chance(draft, 0), mode=mode, meter=meter
+            logits, draft, "strict", sampling, chance(draft, 0), mode=mode, telemetry=telemetry
         ).tolist()
         assert row[: table.HEAD] == [3, contents, 5]
         lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}

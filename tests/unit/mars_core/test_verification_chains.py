@@ -79,7 +79,7 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     redraws = [(y, share) for y, share in enumerate(replaced) if share]
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
-    u = picked(*([w[0]] for _, _, w in trials), [0], coin=[*(u[0] for _, u, _ in trials), 0.5])
+    u = picked(*([w[0]] for _, _, w in trials), [0], uniform=[*(u[0] for _, u, _ in trials), 0.5])
     distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
     draft = chain_draft(x, distribution[0, x[1:]], distribution)
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
@@ -208,7 +208,7 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
         chances, corrections = block(x, p, q)
         for accept, weight in sides(chances):
             weight *= likelihood(x, q)
-            u = picked(*[[0]] * (length + 1), coin=[*accept, 0.5], size=3)
+            u = picked(*[[0]] * (length + 1), uniform=[*accept, 0.5], size=3)
             kept = len(verify("block", x, p, q, u).path) - 1
             if kept == length:
                 found[x] += weight
@@ -216,7 +216,7 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
             for token, share in enumerate(corrections[kept]):
                 if not share:
                     continue
-                u = picked(*[[token]] * (length + 1), coin=[*accept, 0.5], size=3)
+                u = picked(*[[token]] * (length + 1), uniform=[*accept, 0.5], size=3)
                 verdict = verify("block", x, p, q, u)
                 text = (*x[:kept], int(verdict.nodes[kept].emit))
                 assert text[-1] == token
@@ -236,7 +236,7 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
             strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
             for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
                 for accept, weight in sides(chances):
-                    u = picked(*[[0]] * 3, coin=[*accept, 0.5], size=3)
+                    u = picked(*[[0]] * 3, uniform=[*accept, 0.5], size=3)
                     length[rule] += (
                         weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
                     )
@@ -255,7 +255,7 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
     for sampling in (Sampling(0.0), Sampling(1.0)):
         own = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
         u = picked(
-            *([token] for token in own), coin=[0.0] * 4
+            *([token] for token in own), uniform=[0.0] * 4
         )  # every token passes that p does not exclude
         for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
             path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
@@ -265,7 +265,7 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
 def test_what_p_excludes_is_never_forgiven() -> None:
     logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
-    u = picked([0], [0], [0], coin=[0.1] * 3, size=3)
+    u = picked([0], [0], [0], uniform=[0.1] * 3, size=3)
     for top_k, kept in [(3, 2), (2, 0)]:
         assert (
             len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1
@@ -358,7 +358,7 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
         u = picked(
             *drawn,
             [0],
-            coin=[
+            uniform=[
                 *(a - 1e-9 if passed else a + 1e-9 for a, passed in zip(p, passes, strict=True)),
                 0.5,
             ],
@@ -389,12 +389,12 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
     logits = torch.zeros(3, 2, dtype=torch.float64)
     found, metered = [0.0, 0.0], []
     for *draws, passes in product([0, 1], repeat=4):
-        u = picked(*([each] for each in draws), coin=[0.25 + passes / 2] * 3, size=2)
+        u = picked(*([each] for each in draws), uniform=[0.25 + passes / 2] * 3, size=2)
         assert u.noise is not None
         values, steps = {"window": 1, "entropy": 0.0}, []
         for n in (2, 1):
             draft = chain_draft(torch.zeros(n + 1).long(), torch.ones(n))
-            later = Chance(u.coin[2 - n :], u.noise[2 - n :], None)
+            later = Chance(u.uniform[2 - n :], u.noise[2 - n :], None)
             steps.append(decide(logits[: n + 1], draft, "fly", Sampling(1.0), later, values))
         if len(steps[0].path) == 1:  # refused at once: one token, the own one
             end = steps[1].nodes[0]
@@ -424,7 +424,7 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
             product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)
         ):
             u = picked(
-                *[[0]] * (count + 1), coin=[*accept, 0.5], size=2
+                *[[0]] * (count + 1), uniform=[*accept, 0.5], size=2
             )  # all chances are quarters
             verdict = verify(
                 rule, x, lambda more: p(text + more), q, u

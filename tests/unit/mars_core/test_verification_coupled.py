@@ -166,15 +166,17 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     z, p, q = laws(seed, sampling)
     given = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
     drawn = noise(given[:, Use.DRAW], V)
-    coin = torch.rand(count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    uniform = torch.rand(
+        count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     distribution = torch.tensor([q], dtype=torch.float64).expand(count, -1)
     x = draw(distribution, drawn[:count]).ids
     draft = chain_draft(
         torch.cat([x[:1], x]), distribution.gather(-1, x[:, None])[:, 0], distribution
     )
-    u = Chance(coin, drawn, None)
+    u = Chance(uniform, drawn, None)
     rows = columns(
-        z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, meter=False
+        z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, telemetry=False
     )
     nodes = walk(rows.tolist()).nodes
     kept, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
@@ -188,7 +190,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
         one,
         rule,
         sampling,
-        Chance(coin[:2], drawn[:2], None),
+        Chance(uniform[:2], drawn[:2], None),
         mode=DraftMode.COUPLED,
     ).nodes[0]
     tv, kl = place.tv, place.kl
@@ -220,7 +222,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
     for batch in range(batches):
         given = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
         drawn = noise(given[:, Use.DRAW], V)
-        coin = torch.rand(
+        uniform = torch.rand(
             count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64
         )
         x = (torch.tensor([q]) / drawn[1:-1]).topk(children).indices.view(-1)
@@ -235,7 +237,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
             [torch.arange(count + 1), torch.full_like(x, count + 1)]
         )  # a depth has one noise
         draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
-        given_z, u = z.expand(len(ids), -1), Chance(coin, drawn, None)
+        given_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
         nodes = walk(
             columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
         ).nodes

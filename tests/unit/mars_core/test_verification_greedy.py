@@ -45,17 +45,17 @@ COUPLED = [
 
 
 def outcomes(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: Tensor, noise: Tensor
+    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, uniform: Tensor, noise: Tensor
 ) -> Tensor:
-    """The token after each node in each of C trials, [C, N + 1]; coin [C, N + 1], noise [C, N + 1,
+    """The token after each node in each of C trials, [C, N + 1]; uniform [C, N + 1], noise [C, N + 1,
     V]: a node has its own.
 
     All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow
     each other (the token after a leaf means nothing there).
     """
-    count, nodes = len(coin), draft.size + 1
+    count, nodes = len(uniform), draft.size + 1
     q, ids = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count)
-    coin, noise = coin.reshape(-1), noise.reshape(-1, V)
+    uniform, noise = uniform.reshape(-1), noise.reshape(-1, V)
     if draft.is_chain:
         assert draft.distribution is not None
         distribution = torch.cat([draft.distribution[:1], draft.distribution]).repeat(count, 1)
@@ -68,8 +68,8 @@ def outcomes(
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
         first, z = 1, torch.cat([logits[:1], logits.repeat(count, 1)])
-        coin, noise = torch.cat([coin[:1], coin]), torch.cat([noise[:1], noise])
-    u = Chance(coin, noise if sampling.temperature else None, None)
+        uniform, noise = torch.cat([uniform[:1], uniform]), torch.cat([noise[:1], noise])
+    u = Chance(uniform, noise if sampling.temperature else None, None)
     answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
     rows = walk(answer.tolist()).nodes
     kept, token, after = (
@@ -132,11 +132,11 @@ def tokens_at(
     for cell, _ in points:
         places.append((trials[cell.node], cell.node))
         trials[cell.node] += 1
-    coin = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
-    noise = torch.ones(*coin.shape, V, dtype=torch.float64)
+    uniform = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
+    noise = torch.ones(*uniform.shape, V, dtype=torch.float64)
     for (cell, accept), (trial, node) in zip(points, places, strict=True):
-        coin[trial, node], noise[trial, node] = accept, picked(cell.first).noise
-    after = outcomes(logits, draft, rule, sampling, coin, noise).tolist()
+        uniform[trial, node], noise[trial, node] = accept, picked(cell.first).noise
+    after = outcomes(logits, draft, rule, sampling, uniform, noise).tolist()
     return [int(after[trial][node]) for trial, node in places]
 
 
