@@ -121,13 +121,13 @@ def save_models(
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float32,
 ) -> PairSpec:
-    """The files of target and draft in ``folder``, as for a user's own models."""
+    """The files of target and draft in ``folder``, as for a user's models."""
     names = {"target": folder / "target", "draft": folder / "draft"}
-    for place, model in zip(
+    for subfolder, model in zip(
         names.values(), coupled_models(trio, noise, device, dtype), strict=True
     ):
-        model.save_pretrained(place)
-        word_tokenizer(_closed(trio)).save_pretrained(place)
+        model.save_pretrained(subfolder)
+        word_tokenizer(_closed(trio)).save_pretrained(subfolder)
     return custom_pair(*map(str, names.values()))
 
 
@@ -238,7 +238,7 @@ class _Fill:
         weight[:, : self._rank] = (scale * rows).to(weight)
 
     def copying(self, head: Eagle3Head, noise: float) -> None:
-        """Attention that copies the code of the entry's own token, whose norm is 1 before and the
+        """Attention that copies the code of the entry's token, whose norm is 1 before and the
         root of the width after a norm."""
         layer, rank = head.layer, self._rank
         root, groups = (

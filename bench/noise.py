@@ -33,13 +33,13 @@ GOALS = {DraftMode.GREEDY: 1.25, DraftMode.SAMPLED: 1.0}  # of coupled strict ov
 def cost(method: Ours) -> Figure:
     """Of making the random numbers of a step, beside the step."""
     size = method.pair.vocabulary
-    given = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
-    own = timed(lambda: words(0, 0, K + 1), CPU, 200)
-    own += timed(lambda: chance(given, size, DraftMode.COUPLED, 1.0), CPU, 200)
+    random_words = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
+    seconds = timed(lambda: words(0, 0, K + 1), CPU, 200)
+    seconds += timed(lambda: chance(random_words, size, DraftMode.COUPLED, 1.0), CPU, 200)
     step = median(each.step_s for each in method.timed if each.drafted)
     name, most = Path(method.pair.target_ref.name).name, 3 if size < 10_000 else 5
-    note = f"{1000 * own:.3f} ms of {1000 * step:.2f}, {size:,} ids"
-    return Figure(f"noise, share of a step, {name}", 100 * own / step, "%", note, most=most)
+    note = f"{1000 * seconds:.3f} ms of {1000 * step:.2f}, {size:,} ids"
+    return Figure(f"noise, share of a step, {name}", 100 * seconds / step, "%", note, most=most)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,13 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     samples = interleaved(methods, prompts, options.rounds, clock=time.process_time)
     figures, coupled = [], STRICT[DraftMode.COUPLED]
     for mode, least in GOALS.items():
-        whole = [
+        speeds = [
             sum(each.tokens for each in samples[name]) / sum(each.seconds for each in samples[name])
             for name in (coupled, STRICT[mode])
         ]
         note = f"text by text {ratio(samples, coupled, STRICT[mode])}"
         title = f"speed, coupled over {mode} strict, all texts together"
-        figures.append(Figure(title, whole[0] / whole[1], "×", note, least=least))
+        figures.append(Figure(title, speeds[0] / speeds[1], "×", note, least=least))
     figures.append(cost(methods[coupled]))
     if options.model:
         real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))

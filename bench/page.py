@@ -95,20 +95,20 @@ def start(browser: Browser, folder: Path, clicks: int) -> Start:
             page.window.click("#compare")
             page.window.wait_for_function("window.marks.done")
             marks.append(page.window.evaluate("window.marks"))
-    found = []
+    measured = []
     with RunStore(f"sqlite:///{folder}/runs.db") as store:
         ids = reversed(list(store.comparisons(limit=clicks)["id"]))
         for mark, stored in zip(marks, map(store.load, ids), strict=True):
             runs = [run.trace.summary for run in stored.runs]
             runs += [each.summary for each in stored.repeats]
-            found.append(
+            measured.append(
                 Click(mark["token"], mark["done"], 1000 * sum(each.wall_s for each in runs))
             )
-    return Start(gradio_s, usable_s, example_s, found)
+    return Start(gradio_s, usable_s, example_s, measured)
 
 
 def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
-    """One strict lane of a random pair with a long context, as the user's own folders."""
+    """One strict lane of a random pair with a long context, as the user's folders."""
     pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
     assert pair.draft is not None
     with opened(browser, folder) as page:
@@ -170,8 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             starts.append(start(browser, folders[2 * number], max(2, options.clicks)))
             streams.append(stream(browser, folders[2 * number + 1], options.tokens))
     note = f"stream: {options.tokens:,} tokens"
-    found = figures(starts, streams)
-    return command.finish(Report("The page", [NOTE, note], found), "page")
+    measured = figures(starts, streams)
+    return command.finish(Report("The page", [NOTE, note], measured), "page")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``python -m bench.scale``: a study of 10,000 runs of 512 tokens: time of a save, a read and the
 report, rate of the exports.
 
-A worker runs the whole study, but decodes each lane once only: later runs are the first ones with
+A worker runs the full study, but decodes each lane once only: later runs are the first ones with
 their own configurations.
 """
 

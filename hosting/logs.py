@@ -42,7 +42,7 @@ WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
-    """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before
+    """Log to ``stream`` (default: standard error) from now on, in this process. Call it before
     the server is launched: uvicorn configures its logging at the start."""
     logging.raiseExceptions = (
         False  # Python would print the values of a record that cannot be written
@@ -54,8 +54,8 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
         sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
         handlers = (
             each
-            for own in logging.root.manager.loggerDict.values()
-            for each in getattr(own, "handlers", ())
+            for logger in logging.root.manager.loggerDict.values()
+            for each in getattr(logger, "handlers", ())
         )
         for library in [each for each in handlers if isinstance(each, logging.StreamHandler)]:
             library.setStream(replaced.get(id(library.stream), library.stream))

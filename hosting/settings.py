@@ -79,7 +79,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         raise ValueError(message)
     return Settings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
-        port=_whole(environment, "PORT", 7860, 1, 65_535),
+        port=_integer(environment, "PORT", 7860, 1, 65_535),
         root_path=root_path,
         hosts=hosts,
         proxy=_switch(environment, "MARS_PROXY", space or bool(root_path)),
@@ -92,9 +92,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pairs=_items(get("MARS_PAIRS", "")),
         limits=get("MARS_LIMITS", ""),
         sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
-        retention_days=_whole(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
+        retention_days=_integer(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
         backup_repo=get("MARS_BACKUP_REPO", "").strip(),
-        backup_minutes=_whole(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
+        backup_minutes=_integer(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
         backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
         metrics=_switch(environment, "MARS_METRICS", False),
         json_log=_switch(environment, "MARS_JSON_LOG", public),
@@ -139,7 +139,7 @@ def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:
     return _SWITCH[word]
 
 
-def _whole(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+def _integer(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
     value = environment.get(name, str(default))
     word = value.strip()
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):

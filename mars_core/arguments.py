@@ -275,8 +275,8 @@ def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
     the paper's, where that is used."""
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
-    own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
-    reasons = [spec.theta.sentence] if own and spec.theta.reason else []
+    at_pair_value = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
+    reasons = [spec.theta.sentence] if at_pair_value and spec.theta.reason else []
     return [*filter(None, lines), *reasons]
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mars_core.types import UNKNOWN, Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
+from mars_core.types import (
+    UNKNOWN,
+    Cause,
+    Divergence,
+    Outcome,
+    PrefixToken,
+    Step,
+    Summary,
+    Token,
+    Trace,
+)
 
 # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
 # where the two are equal
@@ -96,8 +106,8 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     """The first output position at which the texts differ, and why; None where the token ids are
     the same. Given tokens are the beginning of the text: a difference at a given token of either
     run has the cause CHOSEN."""
-    one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
-    two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
+    one: tuple[PrefixToken | Token, ...] = (*baseline.given, *baseline.tokens)
+    two: tuple[PrefixToken | Token, ...] = (*other.given, *other.tokens)
     # By their pieces where a server did not report an id.
     differ = (
         a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id
@@ -111,7 +121,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
             else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
         )
     left, right = one[position], two[position]
-    if isinstance(left, Given) or isinstance(right, Given):
+    if isinstance(left, PrefixToken) or isinstance(right, PrefixToken):
         return Divergence(position, Cause.CHOSEN, math.nan)
     cause = _cause(left, right)
     return Divergence(

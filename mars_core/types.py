@@ -15,9 +15,9 @@ UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of
 
 
 class DraftMode(StrEnum):
-    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's
-    own token, its most likely one, or one sampled from q with other noise. At temperature 0 all are
-    the same."""
+    """How the drafter picks its tokens: the one drawn from q with the noise that draws the
+    target's token, its most likely one, or one sampled from q with other noise. At temperature 0
+    all are the same."""
 
     COUPLED = "coupled"
     GREEDY = "greedy"
@@ -229,10 +229,10 @@ class Cause(StrEnum):
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
     CHOSEN = "chosen"  # the user chose another token: the difference is in a prefix
-    UNKNOWN = "unknown"  # a server did not report the target's own token
+    UNKNOWN = "unknown"  # a server did not report the target's token
 
 
-class Given(NamedTuple):
+class PrefixToken(NamedTuple):
     """A token of the run's prefix; ``text[start:end]`` are the characters that become complete with
     it."""
 
@@ -399,7 +399,7 @@ class Trace:
     steps: tuple[Step, ...]
     summary: Summary
     error: str = ""  # one sentence; only with status failed
-    given: tuple[Given, ...] = ()  # one per id of the configuration's prefix
+    given: tuple[PrefixToken, ...] = ()  # one per id of the configuration's prefix
 
     @property
     def tokens(self) -> tuple[Token, ...]:

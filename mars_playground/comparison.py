@@ -77,8 +77,8 @@ class Comparison:
 
     def _save(self, store: RunStore) -> str:
         comparison = store.new_comparison(self.traces[0].config.prompt)
-        for place, lane in enumerate(self.order):
-            store.save_run(comparison, self.traces[lane], lane=lane, order=place)
+        for order, lane in enumerate(self.order):
+            store.save_run(comparison, self.traces[lane], lane=lane, order=order)
         return comparison
 
     def to_html(self, *, figures: bool = True) -> str:

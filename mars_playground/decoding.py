@@ -93,7 +93,7 @@ def _document(traces: list[Trace], pair: Pair) -> str:
             ],
             "summary": asdict(trace.summary),
             "threshold": (means := meaning(trace.config.rule, pair.margins)) and means._asdict(),
-            "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
+            "divergence": (divergence := first_divergence(traces[0], trace)) and asdict(divergence),
         }
         for trace in traces
     ]

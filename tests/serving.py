@@ -48,7 +48,7 @@ def serving(
     log_file: Path,
     *arguments: object,
     ready: Path | Callable[[str], bool] | None = None,
-    **said: str,
+    **variables: str,
 ) -> Iterator[Serving]:
     """``python -m module arguments PORT`` with ``said`` in its environment; ended by SIGTERM.
 
@@ -65,7 +65,7 @@ def serving(
         else partial(ready or _answers, f"http://127.0.0.1:{port}")
     )
     ports = {"PORT": str(port), "GRADIO_SERVER_PORT": str(port)}
-    environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | said
+    environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | variables
     with (
         log_file.open("wb") as log,
         subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process,

@@ -92,12 +92,12 @@ def card(
     rows: Sequence[Measured],
     examples: Sequence[Trace],
     count: int,
-    seen: tuple[int, int],
+    equations: tuple[int, int],
     provenance: str,
 ) -> str:
     """The model card. Every number in it is measured here or part of the recipe.
 
-    ``seen``: number of equations in the training data, and in total; ``provenance``: how these
+    ``equations``: number of equations in the training data, and in total; ``provenance``: how these
     weights differ from the recipe.
     """
     assert pair.draft is not None and pair.head is not None
@@ -127,7 +127,7 @@ def card(
         rows=rows,
         examples=examples,
         count=count,
-        seen=seen,
+        equations=equations,
         provenance=provenance,
         k=K,
         theta=THETA,
@@ -136,24 +136,24 @@ def card(
     return text
 
 
-def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
+def known_equations(pair: Pair, count: int) -> tuple[int, int]:
     """Number of equations of the first ``count`` held-out problems in the training data, and in
     total."""
     wanted = [
         equation for item in held_out()[:count] for equation in _EQUATION.findall(item.solution)
     ]
-    seen: set[str] = set()
+    equations: set[str] = set()
     for number, stage in enumerate(Recipe().target_stages):
         left = stage.tokens
         for item in documents(Recipe().seed + 10 * number, stage.practice_share):
-            seen.update(_EQUATION.findall(item.answer))
+            equations.update(_EQUATION.findall(item.answer))
             left -= sum(
                 len(pair.tokenizer.encode(part, add_special_tokens=False))
                 for part in split_document(item)
             )
             if left <= 0:
                 break
-    return sum(equation in seen for equation in wanted), len(wanted)
+    return sum(equation in equations for equation in wanted), len(wanted)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -178,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
     note = options.folder / "PROVENANCE.md"
     provenance = note.read_text(encoding="utf-8").strip() if note.exists() else ""
     text = card(
-        pair, rows, examples, options.count, equations_seen(pair, options.count), provenance
+        pair, rows, examples, options.count, known_equations(pair, options.count), provenance
     )
     (options.folder / "README.md").write_text(text, encoding="utf-8")
 

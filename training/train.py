@@ -32,7 +32,7 @@ _REQUEST_WEIGHT = 0.2  # loss weight of request tokens, relative to answer token
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A training stage with its own optimisers. ``decay``: the learning rate falls linearly to 0,
+    """A training stage with its optimisers. ``decay``: the learning rate falls linearly to 0,
     else it is constant."""
 
     tokens: int  # as the model sees them

@@ -55,7 +55,7 @@ class Command(argparse.ArgumentParser):
 
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: a whole number of at least 1; one of the words of a tuple, the first by
+    """What an option takes: an integer of at least 1; one of the words of a tuple, the first by
     default; some of a list, all by default; else what has the type of the default."""
     match default:
         case int():
@@ -78,8 +78,8 @@ def machine(device: torch.device) -> dict[str, str]:
     """Date, commit, hardware and versions."""
     name, cuda = _processor(), ""
     if device.type == "cuda":
-        found = torch.cuda.get_device_properties(device)
-        name = f"{found.name}, {found.total_memory / 2**30:.0f} GiB"
+        properties = torch.cuda.get_device_properties(device)
+        name = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
         cuda = f", CUDA {torch.version.cuda}"
     return {
         "date": f"{STARTED:%Y-%m-%d %H:%M} UTC",

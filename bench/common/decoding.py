@@ -174,17 +174,17 @@ class Differences:
         generate their text again from its middle; ``repeated``: one that starts after a text which
         repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
-        whole: tuple[int, ...] = ()
+        first_ids: tuple[int, ...] = ()
         for name, method in methods.items():
-            prefix = (*whole[: method.tokens // 3], whole[0]) if name == repeated else ()
-            found = method.ids(prompt, seed, prefix)
-            whole = whole or found
-            half = len(found) // 2
-            self.strict[name] += found != (
-                methods[none].ids(prompt, seed, prefix) if prefix else whole
+            prefix = (*first_ids[: method.tokens // 3], first_ids[0]) if name == repeated else ()
+            ids = method.ids(prompt, seed, prefix)
+            first_ids = first_ids or ids
+            half = len(ids) // 2
+            self.strict[name] += ids != (
+                methods[none].ids(prompt, seed, prefix) if prefix else first_ids
             )
             if name in continued:
                 self.continued[name] += (
-                    method.ids(prompt, seed, (*prefix, *found[:half])) != found[half:]
+                    method.ids(prompt, seed, (*prefix, *ids[:half])) != ids[half:]
                 )
         self.texts += 1

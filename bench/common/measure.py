@@ -93,10 +93,10 @@ def paired(samples: Samples, method: str, baseline: str) -> list[float]:
     """The ratios of the speeds, method / baseline, of the same prompt and round. Raises ValueError
     for a missing method or run."""
     others = {(each.prompt, each.round): each for each in samples.get(baseline, ())}
-    own_samples = samples.get(method, ())
-    if not own_samples or {(each.prompt, each.round) for each in own_samples} != {*others}:
+    taken = samples.get(method, ())
+    if not taken or {(each.prompt, each.round) for each in taken} != {*others}:
         raise ValueError(f"{method} and {baseline} have no runs of the same prompts")
-    return [each.speed / others[each.prompt, each.round].speed for each in own_samples]
+    return [each.speed / others[each.prompt, each.round].speed for each in taken]
 
 
 def ratio(samples: Samples, method: str, baseline: str) -> Spread:
@@ -107,10 +107,8 @@ def ratio(samples: Samples, method: str, baseline: str) -> Spread:
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
     """Number of outputs that are equal token for token, and number of outputs."""
     others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
-    own_samples = samples[method]
-    return sum(sample.digest == others[sample.prompt, sample.round] for sample in own_samples), len(
-        own_samples
-    )
+    taken = samples[method]
+    return sum(sample.digest == others[sample.prompt, sample.round] for sample in taken), len(taken)
 
 
 def median_speed(samples: Sequence[Sample]) -> float:
@@ -128,9 +126,9 @@ def speed_table(samples: Samples, baseline: str, title: str) -> Table:
     """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
     baseline's."""
     rows = []
-    for name, own_samples in samples.items():
+    for name, taken in samples.items():
         same, count = same_outputs(samples, name, baseline)
-        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(own_samples)
-        rows.append((name, median_speed(own_samples), beside, tau, f"{same} of {count}"))
+        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(taken)
+        rows.append((name, median_speed(taken), beside, tau, f"{same} of {count}"))
     heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
     return Table(heads, rows, title)

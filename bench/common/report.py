@@ -32,9 +32,9 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    found = list(values)
-    low, _, high = quantiles(found, n=4) if len(found) > 1 else (found[0],) * 3
-    return Spread(median(found), low, high, len(found))
+    sample = list(values)
+    low, _, high = quantiles(sample, n=4) if len(sample) > 1 else (sample[0],) * 3
+    return Spread(median(sample), low, high, len(sample))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Figure:
     ) -> Figure:
         """The median of ``values``, with quartiles and count as note."""
         samples = tuple(values)
-        found = spread(samples)
+        middle = spread(samples)
         note = (
-            f"{number(found.low)} to {number(found.high)}, n = {found.count}"
-            if found.count > 1
+            f"{number(middle.low)} to {number(middle.high)}, n = {middle.count}"
+            if middle.count > 1
             else ""
         )
-        return cls(name, found.median, unit, note, least, most, samples)
+        return cls(name, middle.median, unit, note, least, most, samples)
 
     @property
     def goal(self) -> str:
@@ -124,8 +124,10 @@ def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str]
 
 def number(value: float) -> str:
     """Integers in full, others with about three digits."""
-    whole = math.isfinite(value) and value == int(value)
-    return f"{value:{'.0f' if whole or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
+    integral = math.isfinite(value) and value == int(value)
+    return (
+        f"{value:{'.0f' if integral or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
+    )
 
 
 def markdown(report: Report) -> str:

@@ -88,14 +88,14 @@ def marked() -> list[str]:
 
 def outcomes(output: str) -> Iterator[Figure]:
     """``output``: of pytest."""
-    found = Counter(outcome for _, outcome in _LINE.findall(output))
+    counts = Counter(outcome for _, outcome in _LINE.findall(output))
     failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
     names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + (
         "; …" if len(failed) > 5 else ""
     )
-    yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
-    yield Figure("tests passed", found["PASSED"], "", least=1)
-    yield Figure("tests skipped", found["SKIPPED"])
+    yield Figure("tests failed", counts["FAILED"] + counts["ERROR"], "", names, most=0)
+    yield Figure("tests passed", counts["PASSED"], "", least=1)
+    yield Figure("tests skipped", counts["SKIPPED"])
     unread = sorted(set(_UNREAD.findall(output)))
     yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
 
@@ -110,33 +110,36 @@ def texts(trial: Trial) -> Iterator[Figure]:
 
 
 def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
-    methods, found = (
+    methods, differences = (
         {name: trial.ours(pair, name, temperature) for name in trial.drafters},
         Differences(),
     )
     for seed, prompt in enumerate(prompts(trial.size.texts)):
-        found.add(methods, prompt, seed, continued=methods, repeated="n-grams")
+        differences.add(methods, prompt, seed, continued=methods, repeated="n-grams")
         if time.perf_counter() > until:
             break
     where, count = (
         f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes",
-        f"of {found.texts} texts",
+        f"of {differences.texts} texts",
     )
     for name, drafter in trial.drafters.items():
         most = 0.0 if pair.exact and drafter.tree is None else None
         if name != "none":
             yield Figure(
-                f"strict is not none: {name}, {where}", found.strict[name], count, most=most
+                f"strict is not none: {name}, {where}", differences.strict[name], count, most=most
             )
         yield Figure(
-            f"continued is not whole: {name}, {where}", found.continued[name], count, most=most
+            f"continued is not whole: {name}, {where}",
+            differences.continued[name],
+            count,
+            most=most,
         )
 
 
 def memory(trial: Trial) -> Iterator[Figure]:
     """Growth after the first runs, with alternating drafters and prompts, after a garbage
     collection; what is on a device is 0 without CUDA."""
-    pair, found = trial.pair("qwen"), dict[int, tuple[int, ...]]()
+    pair, readings = trial.pair("qwen"), dict[int, tuple[int, ...]]()
     counters: Mapping[str, Callable[[], int]] = {
         "growth of what is allocated on the device": torch.cuda.memory_allocated,
         "growth of what is reserved on the device": torch.cuda.memory_reserved,
@@ -147,8 +150,8 @@ def memory(trial: Trial) -> Iterator[Figure]:
         config = config_of(pair, PromptConfig(text), drafter, 1.0, trial.size.tokens, run)
         complete(pair, config)
         gc.collect()
-        found[run] = tuple(bytes_of() for bytes_of in counters.values())
-    for name, before, after in zip(counters, found[SETTLED], found[RUNS], strict=True):
+        readings[run] = tuple(bytes_of() for bytes_of in counters.values())
+    for name, before, after in zip(counters, readings[SETTLED], readings[RUNS], strict=True):
         note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
         most = 0.0 if name.endswith("device") else None
         yield Figure(name, (after - before) / 1e6, "MB", note, most=most)

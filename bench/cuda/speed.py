@@ -48,39 +48,39 @@ def speed(trial: Trial, key: str) -> Iterator[Figure]:
 
 
 def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
-    found: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
+    by_name: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
     for name in COMPARED[1:]:
         for rule in ("strict", "mars"):
-            found[f"{rule}, {name}"] = trial.ours(pair, name, temperature, rule=rule)
-    return found
+            by_name[f"{rule}, {name}"] = trial.ours(pair, name, temperature, rule=rule)
+    return by_name
 
 
 def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
     """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
-    found = {
+    decoders = {
         "generate": greedy(target),
         "assisted": assisted(target, draft, K),
         LOOP: looped(target, draft, K),
     }
     return {
         name: prompted(decoder, pair.tokenizer, trial.size.tokens)
-        for name, decoder in found.items()
+        for name, decoder in decoders.items()
     }
 
 
 def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
     """Lower bounds for steps of ``method`` with a full draft: median times / time to read their
     bytes."""
-    whole = [step for step in method.timed if step.drafted == K]
+    full_steps = [step for step in method.timed if step.drafted == K]
     target, draft = (
         weight_bytes(method.pair.target) / bytes_a_s,
         K * weight_bytes(method.pair.draft) / bytes_a_s,
     )
     parts = (
-        ("verify", median(step.verify_s for step in whole), target, VERIFY_GOAL),
-        ("draft", median(step.draft_s for step in whole), draft, None),
-        ("step", median(step.step_s for step in whole), target + draft, STEP_GOAL),
+        ("verify", median(step.verify_s for step in full_steps), target, VERIFY_GOAL),
+        ("draft", median(step.draft_s for step in full_steps), draft, None),
+        ("step", median(step.step_s for step in full_steps), target + draft, STEP_GOAL),
     )
     for name, took, bound, most in parts:
         note = f"{1e3 * took:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
@@ -103,11 +103,11 @@ def goals(samples: Samples) -> Iterator[Figure]:
 def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
     """Figures of every method, relative to the first."""
     baseline = next(iter(samples))
-    for name, own in samples.items():
-        beside, tau = ratio(samples, name, baseline), overall_tau(own)
+    for name, taken in samples.items():
+        beside, tau = ratio(samples, name, baseline), overall_tau(taken)
         note = f"{beside.median:.2f}× {baseline} ({beside.low:.2f}–{beside.high:.2f} of {beside.count})"
         note += "" if tau is None else f", τ {tau:.2f}"
-        yield Figure(f"{name}, T = {temperature:g}", median_speed(own), "tokens/s", note)
+        yield Figure(f"{name}, T = {temperature:g}", median_speed(taken), "tokens/s", note)
 
 
 def graphs(trial: Trial) -> Iterator[Figure]:
@@ -122,22 +122,22 @@ def graphs(trial: Trial) -> Iterator[Figure]:
             "s",
             f"first run {first:.2f} s, second {second:.2f} s",
         )
-    for name, found, speeds in _beside(trial, captured, eager):
-        yield Figure(f"graphs / eager, {name}", found, "×", speeds, least=GRAPHS_GOAL)
+    for name, speedup, speeds in _beside(trial, captured, eager):
+        yield Figure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
 
 
 def exactness(trial: Trial) -> Iterator[Figure]:
     exact = trial.pair("qwen")
     free = any_shape(exact)
-    for name, found, speeds in _beside(trial, exact, free):
-        yield Figure(f"exact / free passes, {name}", found, "×", speeds)
+    for name, speedup, speeds in _beside(trial, exact, free):
+        yield Figure(f"exact / free passes, {name}", speedup, "×", speeds)
 
 
 def telemetry(trial: Trial) -> Iterator[Figure]:
     pair = trial.pair("qwen")
-    for name, found, speeds in _beside(trial, pair, pair, telemetry=False):
+    for name, speedup, speeds in _beside(trial, pair, pair, telemetry=False):
         yield Figure(
-            f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=TELEMETRY_GOAL
+            f"meter, {name}", 100 * (1 - speedup), "% of the time", speeds, most=TELEMETRY_GOAL
         )
 
 
@@ -152,7 +152,7 @@ def _beside(
             "without": trial.ours(baseline, name, telemetry=telemetry),
         }
         samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
-        first, second = (median_speed(own) for own in samples.values())
+        first, second = (median_speed(taken) for taken in samples.values())
         yield (
             name,
             ratio(samples, "with", "without").median,
@@ -185,8 +185,8 @@ def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
     )
     queries: Tensor = normal(1, rows, heads.query, heads.size)
     stored: Tensor = normal(LAYERS, 2, 1, heads.key, width, heads.size)
-    seen = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
-    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).to(dtype)
+    visible = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
+    mask = torch.where(visible, 0.0, torch.finfo(dtype).min).to(dtype)
     if fold:
         mask = mask.repeat_interleave(heads.query // heads.key, 0)
     captured = capture.Captured(

@@ -70,9 +70,9 @@ class Trial:
         """The pair as used on CUDA: with exact passes and, if both models have fast layers,
         captured steps."""
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
-        found = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
+        shapes = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
         graphs = all(is_fast(each) for each in (pair.target, pair.draft) if each)
-        return switched(pair, graphs=graphs, **found._asdict())
+        return switched(pair, graphs=graphs, **shapes._asdict())
 
     def ours(
         self,

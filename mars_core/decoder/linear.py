@@ -136,7 +136,7 @@ class StoredLinear(nn.Linear):
     that of the weight in float32: for checks; ``joined`` and ``pack`` replace it."""
 
     def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
-        """In place of ``layer``, whose bias it takes."""
+        """Instead of ``layer``, whose bias it takes."""
         nn.Module.__init__(self)
         self.read, self.out_features, self.in_features = read, layer.out_features, layer.in_features
         self.register_parameter("bias", layer.bias)

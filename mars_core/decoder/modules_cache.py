@@ -1,4 +1,4 @@
-"""The cache for transformers' own modules, for architectures without fast layers."""
+"""The cache for transformers' modules, for architectures without fast layers."""
 
 from __future__ import annotations
 

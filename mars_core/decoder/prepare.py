@@ -1,7 +1,7 @@
 """Prepares a loaded model for decoding, in place: fast layers where they compute the same, packed
 weights where they are faster.
 
-Afterwards the model is for inference only; transformers' own call still works, for batches of any
+Afterwards the model is for inference only; transformers' call still works, for batches of any
 size.
 """
 

@@ -77,7 +77,7 @@ class LayerStore(DynamicLayer):
 
 
 class ModulesStore(DynamicCache):
-    """A cache for transformers' own forward pass. Sliding windows are applied by the mask, so that
+    """A cache for transformers' forward pass. Sliding windows are applied by the mask, so that
     every rollback is exact."""
 
     def __init__(self, capacity: int) -> None:

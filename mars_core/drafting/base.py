@@ -23,7 +23,7 @@ class Inputs(NamedTuple):
     """Inputs of a draft: host numbers that are copied to the device together."""
 
     size: int  # tokens to draft; at most the limit
-    start: int  # position of the drafter's own cache at which it continues
+    start: int  # position of the drafter's cache at which it continues
     numbers: Sequence[int] = ()
 
 

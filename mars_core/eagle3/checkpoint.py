@@ -32,7 +32,7 @@ _OLD_NAMES = {
     f"aux_norm_{level}.weight": f"fc_norm.{i}.weight"
     for i, level in enumerate(("low", "mid", "high"))
 }
-# Optional although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
+# Optional although attention_bias is set: EAGLE's code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
 

@@ -25,7 +25,7 @@ _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 _WIDEST_HEAD = (
     65_536  # above any real head; checked because its rotary frequencies are computed first
 )
-_THETA = 10_000.0  # default, as in EAGLE's own training code; never the target's
+_THETA = 10_000.0  # default, as in EAGLE's training code; never the target's
 # Older converters of speculators write this vocab_size whatever the target; the tensors are still
 # checked.
 _PLACEHOLDER_VOCABULARY = 128_000

@@ -3,7 +3,7 @@ EAGLE-3 2503.01840).
 
 At every depth the best ``top_k`` nodes by summed log-probability are expanded; of all candidates
 the best ``tokens`` are drafted. With noise E tokens are compared by q/E instead of q. The head's
-cache keeps only entries with the target's own features; drafted entries are written after them and
+cache keeps only entries with the target's features; drafted entries are written after them and
 overwritten later.
 """
 

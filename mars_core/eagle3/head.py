@@ -2,7 +2,7 @@
 embedding (2503.01840).
 
 Entry i pairs the target's features at position i with the embedding of token i + 1 and predicts
-token i + 2. While drafting, the head's own output stands in for features that the target has not
+token i + 2. While drafting, the head's output stands in for features that the target has not
 computed yet. These modules store the weights and fuse the features; ``cache.py`` uses them for
 decoding. Shapes: H width of the head, T width of the target, V target vocabulary, D draft
 vocabulary.
@@ -37,7 +37,7 @@ class HeadConfig:
 
 class Eagle3Head(nn.Module):
     """``d2t`` [D] is added to a draft id to give the target's id. ``embed_tokens`` may be the
-    target's own table."""
+    target's table."""
 
     d2t: Tensor
 

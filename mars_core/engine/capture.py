@@ -93,7 +93,7 @@ def received(values: Tensor) -> Tensor:
 
 
 class Stopwatch:
-    """Two time marks on the device's own timeline, read after the work is done."""
+    """Two time marks on the device's timeline, read after the work is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mars_core.telemetry import summarise
-from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
+from mars_core.types import PrefixToken, RunConfig, Status, Step, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
@@ -49,7 +49,7 @@ class Began(NamedTuple):
     run: int  # index of configs, as in the events below
     config: RunConfig
     prompt_ids: tuple[int, ...]
-    given: tuple[Given, ...]
+    given: tuple[PrefixToken, ...]
     text: str  # text of the given tokens
 
 

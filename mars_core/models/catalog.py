@@ -1,4 +1,4 @@
-"""The catalog of pairs, and pairs of the user's own models.
+"""The catalog of pairs, and pairs of the user's models.
 
 Hub models are pinned to a commit. Parameters are counted over all weights, tied ones once.
 """

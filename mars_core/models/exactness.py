@@ -3,7 +3,7 @@ it.
 
 Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by
 its width. The width follows from a token's position; the rows are searched here, so that strict
-writes the target's own text in every dtype. Chains only: the ancestors of a tree's node do not
+writes the target's text in every dtype. Chains only: the ancestors of a tree's node do not
 stand side by side in the cache.
 """
 
@@ -60,7 +60,7 @@ def real_text(
 
 @torch.inference_mode()
 def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
-    """The cheapest shapes that pass on ``text`` and on the model's own continuation of it. Without
+    """The cheapest shapes that pass on ``text`` and on the model's continuation of it. Without
     ``text``: any shape."""
     if text is None:
         return ShapeSearch(ANY_SHAPE, "it was not checked")

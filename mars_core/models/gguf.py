@@ -144,8 +144,8 @@ def _cached(digest: str) -> Path:
     from platformdirs import site_cache_path, user_cache_path
 
     machine, user = (
-        place("mars-playground", appauthor=False) / "models" / digest
-        for place in (site_cache_path, user_cache_path)
+        cache_path("mars-playground", appauthor=False) / "models" / digest
+        for cache_path in (site_cache_path, user_cache_path)
     )
     return machine if (machine / WEIGHTS).is_file() else user
 

@@ -116,7 +116,7 @@ class Siblings(Enum):
 class Reach(Enum):
     """The tokens that a decision depends on."""
 
-    TOKEN = "token"  # its own position
+    TOKEN = "token"  # its position
     WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
     BLOCK = (
         "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
@@ -128,7 +128,7 @@ class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
     All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is replaced by
     a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with ``OWN_FIRST``
-    need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
+    need no correction: the target's draw is emitted). ``aim`` → [E, V]: the distribution that
     replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁
     − z₂ below which the rule sees a near tie, of rules with a margin threshold."""
 
@@ -149,7 +149,7 @@ class Rule:
     room: Room | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (
-        None  # it keeps only the target's own token and this many best ones; None: maybe any
+        None  # it keeps only the target's token and this many best ones; None: maybe any
     )
     modes: tuple[DraftMode, ...] = tuple(
         DraftMode

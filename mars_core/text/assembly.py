@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
-from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
+from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
 from mars_core.verification import Judged
 
 
@@ -39,7 +39,7 @@ class Assembler:
         self.count = 0
         # In this order: a token's end is known once it has been appended.
         self.given = tuple(
-            Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
+            PrefixToken(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
         )
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:

@@ -1,4 +1,4 @@
-"""Applies a rule to a draft: the target's own draw first, then the relaxation.
+"""Applies a rule to a draft: the target's draw first, then the relaxation.
 
 ``judge`` runs on the device and returns one row of numbers, the only transfer of a step. ``walk``
 reads it on the host and follows the accepted path.

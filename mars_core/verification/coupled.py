@@ -1,4 +1,4 @@
-"""TV and KL of coupled drafts: the drafted token x and the target's own token y are drawn with the
+"""TV and KL of coupled drafts: the drafted token x and the target's token y are drawn with the
 same noise.
 
 With exponential noise E, x = argmin E/q and y = argmin E/p. Let w = p/(p + q), N(w) = Σᵢ max(qᵢ·w,

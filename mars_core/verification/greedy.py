@@ -4,7 +4,7 @@ children of each node, and a draw from it.
 At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ);
 the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1. The distances from p
 follow in closed form (``shift``). Where it goes to p without the children, the decision is a
-maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so
+maximal coupling with the target's draw y: y is replaced only as often as P ≠ p requires, so
 that every difference from strict is a decision of the rule. On coupled drafts every rule decides
 so, except that one which emits top-1 does that; the distances are those of ``coupled``.
 """

@@ -1,4 +1,4 @@
-"""From logits to the result row: the target's own draws, the rule's decision, and the columns of
+"""From logits to the result row: the target's draws, the rule's decision, and the columns of
 every node and token."""
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def test_each_extra_has_a_lock() -> None:
 @pytest.mark.parametrize("extra", DECLARED)
 def test_each_locked_version_is_within_the_declared_range(extra: str) -> None:
     declared = requirements(DECLARED[extra])
-    own = declared.pop(PROJECT["name"], None)  # dev has the other extras
-    assert (own.extras if own else set()) == (
+    project = declared.pop(PROJECT["name"], None)  # dev has the other extras
+    assert (project.extras if project else set()) == (
         {*DECLARED} - {"", "dev"} if extra == "dev" else set()
     )
     for name, requirement in declared.items():
@@ -172,8 +172,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_command_runs_the_command_line_of_its_package_under_its_name(
     arguments: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, said = outcome(arguments.split(), capsys)
-    assert found == code and re.search(text, said)
+    status, output = outcome(arguments.split(), capsys)
+    assert status == code and re.search(text, output)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -92,10 +92,10 @@ def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
 
 
 def test_no_secret_is_shown() -> None:
-    found = read_settings(
+    settings = read_settings(
         {"HF_TOKEN": "hf_secret", "MARS_DATABASE_URL": "postgresql://me:secret@host/db"}
     )
-    assert "secret" not in repr(found) and "secret" not in str(found)
+    assert "secret" not in repr(settings) and "secret" not in str(settings)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_no_secret_is_shown() -> None:
     ],
 )
 def test_what_is_no_value_gets_a_sentence(name: str, value: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as told:
+    with pytest.raises(ValueError, match=words) as raised:
         read_settings({name: value})
-    assert str(told.value).startswith(f"{name} is {value!r}; it must be")
+    assert str(raised.value).startswith(f"{name} is {value!r}; it must be")

@@ -1,5 +1,5 @@
 """One update of a head from samples: chains of draft steps, and the forward KL of each to the
-target's own distribution.
+target's distribution.
 
 Shapes: B samples, N entries, R chains, M rows of the loss, H width, D draft vocabulary.
 """

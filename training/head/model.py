@@ -24,7 +24,7 @@ _KEEP = 0.5  # share of the last tap in the residual at first
 
 
 def default_feature_layers(layers: int) -> tuple[int, ...]:
-    """Near the first, the middle and the last layer, as in EAGLE's own code."""
+    """Near the first, the middle and the last layer, as in EAGLE's code."""
     return tuple(sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)}))
 
 

@@ -4,7 +4,7 @@ head learns from.
 Nothing but the target is needed: from its chat template up to the user's first word it writes what
 a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
 given words, some ask about texts written before, so that long prompts are learnt too. All rows of a
-batch advance one token a step, each at its own position.
+batch advance one token a step, each at its position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
 last hidden state).
@@ -131,7 +131,7 @@ class Sample:
 @dataclass(slots=True)
 class _Row:
     ids: list[int]
-    given: list[int]  # tokens that come next instead of drawn ones, last first
+    forced: list[int]  # tokens that come next instead of drawn ones, last first
     limit: int  # tokens of the user's turn
     greedy: bool
     start: int = 0  # of the answer; 0 while the user's turn is written
@@ -205,40 +205,40 @@ class Writer:
         while True:
             drawn = self._draw(logits, rows)
             for number, row in enumerate(rows):
-                self._append(row, row.given.pop() if row.given else drawn[number])
+                self._append(row, row.forced.pop() if row.forced else drawn[number])
                 if self._ended(row, length):
                     if row.start:
                         yield self._finished(row, values[number])
                     rows[number] = row = self._row(length, long)
                     row.ids.append(
-                        row.given.pop() if row.given else self._draw(first[:1], [row])[0]
+                        row.forced.pop() if row.forced else self._draw(first[:1], [row])[0]
                     )
             logits = self._step(
                 [row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows], cache, values
             )
 
     def _row(self, length: int, long: bool) -> _Row:
-        given: list[int] = []
+        forced: list[int] = []
         if long and len(self._earlier) >= 64:
             texts = self._rng.sample(self._earlier, self._rng.randint(2, 5))
-            given = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
+            forced = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
         elif self._rng.random() < self._how.opened_share:
-            given = self._rng.choice(self._openings)
+            forced = self._rng.choice(self._openings)
         room = length - self.prefix - len(self._turn) - self._how.answer_tokens
         return _Row(
             ids=list(self._prefix),
-            given=given[:room][::-1],
-            limit=max(1, min(room, max(self._how.user_tokens, len(given) + _QUESTION))),
+            forced=forced[:room][::-1],
+            limit=max(1, min(room, max(self._how.user_tokens, len(forced) + _QUESTION))),
             greedy=self._rng.random() < self._how.greedy_share,
         )
 
     def _append(self, row: _Row, token: int) -> None:
-        """A user's turn ends with the target's own end token or at its limit; the template's words
+        """A user's turn ends with the target's end token or at its limit; the template's words
         up to the answer follow."""
         if not row.start and (token in self._ends or len(row.ids) - self.prefix >= row.limit):
             row.start = len(row.ids) + len(self._turn)
             token, *rest = self._turn
-            row.given = rest[::-1]
+            row.forced = rest[::-1]
         row.ids.append(token)
 
     def _ended(self, row: _Row, length: int) -> bool:
@@ -276,11 +276,11 @@ class Writer:
         """One token a row → logits [B, V]; the values of the pass go to ``values``."""
         device = self._target.device
         at = torch.tensor(places, device=device)
-        seen = cache.move(at)
+        mask = cache.move(at)
         output: Any = self._target(
             input_ids=torch.tensor(ids, device=device)[:, None],
             position_ids=at[:, None],
-            attention_mask=seen,
+            attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
             output_hidden_states=True,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from mars_core.jobs import Began, Ended, Job, Record, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
-from mars_core.types import Given, RunConfig, Trace
+from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
 from ui.jobs.services import Services
@@ -67,7 +67,7 @@ class Started(NamedTuple):
     run: int
     place: int
     comparison: str
-    given: tuple[Given, ...]
+    given: tuple[PrefixToken, ...]
     text: str  # of the given tokens
 
 

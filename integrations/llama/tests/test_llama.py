@@ -80,8 +80,8 @@ def serving(kind: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def tables() -> Iterator[list[Table]]:
     """Measurements, written at the end as JSON and Markdown."""
-    found: list[Table] = []
-    yield found
+    rows: list[Table] = []
+    yield rows
     if path := os.environ.get("MARS_LLAMA_RESULT"):
         version = "import importlib.metadata as m; print(m.version('xllamacpp'), 'with SmolLM2-135M-Instruct Q4_1')"
         server = subprocess.run(
@@ -94,10 +94,10 @@ def tables() -> Iterator[list[Table]]:
         }
         data = {
             table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in found
+            for table in rows
         }
         save(
-            Report("Verdicts on a llama.cpp server", tables=found, data=data, facts=facts),
+            Report("Verdicts on a llama.cpp server", tables=rows, data=data, facts=facts),
             Path(path),
         )
 
@@ -120,11 +120,11 @@ def test_the_verdict_is_right_and_left_out_prompts_are_named(
     started = time.perf_counter()
     with serving(kind) as url:
         main(["check", "--server", url, *arguments])
-    found = json.loads((tmp_path / "found.json").read_text())
-    rows = [[each["check"], each["verdict"], each["reason"]] for each in found["findings"]]
-    title = f"{kind}: {found['verdict']} ({time.perf_counter() - started:.0f} s)"
+    result = json.loads((tmp_path / "found.json").read_text())
+    rows = [[each["check"], each["verdict"], each["reason"]] for each in result["findings"]]
+    title = f"{kind}: {result['verdict']} ({time.perf_counter() - started:.0f} s)"
     tables.append(Table(["check", "result", "note"], rows, title))
-    assert found["verdict"] == VERDICTS[kind], capsys.readouterr().out
+    assert result["verdict"] == VERDICTS[kind], capsys.readouterr().out
     (reason,) = (
         row[2] for row in rows if row[0].startswith("Temperature 1, against the log probabilities")
     )

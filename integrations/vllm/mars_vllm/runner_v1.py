@@ -33,9 +33,9 @@ class _Step:
         width = metadata.max_spec_len + 1
         entries = [entry(wanted, self.groups) for wanted in rules]
         rows = [
-            (*entries[i], i * width + place)
+            (*entries[i], i * width + position)
             for i, count in enumerate(self.counts)
-            for place in range(count)
+            for position in range(count)
         ]
         self.table = async_tensor_h2d(
             rows, self.drafted.device, torch.float64
@@ -56,7 +56,7 @@ class _Step:
             )
         return force(processed, self.drafted, self.relaxed)
 
-    def kept(self, sampled: Tensor) -> Tensor:
+    def accepted(self, sampled: Tensor) -> Tensor:
         """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection
         it has −1."""
         return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
@@ -166,7 +166,7 @@ def _record(
     if step:
         engine.count(
             sum(count for wanted, count in zip(rules, counts, strict=True) if wanted),
-            step.kept(sampled),
+            step.accepted(sampled),
         )
     if not any(wanted.trace for wanted in rules if wanted):
         return

@@ -78,15 +78,15 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             torch.cat(parts) for parts in zip(*judged, strict=True)
         )
         rows = Judged(drafted, chosen, Best(z, ids))
-        kept = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
-        kept[input_batch.idx_mapping.long()] = num_sampled - 1
+        accepted = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
+        accepted[input_batch.idx_mapping.long()] = num_sampled - 1
         ends, rules = (
             input_batch.cu_num_logits_np,
             [self.rules[slot] for slot in input_batch.idx_mapping_np],
         )
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
-        self.engine.count(total, chosen & (places < kept[slots]))
+        self.engine.count(total, chosen & (places < accepted[slots]))
         traced = [i for i, wanted in enumerate(rules) if wanted and wanted.trace]
         lengths, tokens = (num_sampled.tolist(), sampled.tolist()) if traced else ([], [])
         for i in traced:

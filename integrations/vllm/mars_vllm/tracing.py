@@ -75,12 +75,12 @@ class Record:
         columns = (judged.drafted, judged.relaxed, judged.best.z, judged.best.ids) if judged else ()
         drafted, chosen, z, ids = [column[rows].tolist() for column in columns] or ([], [], [], [])
         inside = self._until_stop(emitted)
-        kept = min(len(emitted) - 1, len(inside))
+        accepted = min(len(emitted) - 1, len(inside))
         self.steps.append(
             {
                 "drafted": drafted,
-                "kept": kept,
-                "relaxed": [on and i < kept for i, on in enumerate(chosen)],
+                "kept": accepted,
+                "relaxed": [on and i < accepted for i, on in enumerate(chosen)],
                 "z1": [_finite(row[0]) for row in z],
                 "z2": [_finite(row[1]) for row in z],
                 "id1": [row[0] for row in ids],
@@ -130,13 +130,13 @@ class Engine:
         self.about = {"model": model, "drafter": drafter, "vllm": vllm.__version__}
         self.records: dict[str, Record] = {}
         atexit.register(lambda: self.finish(list(self.records)))
-        judged, kept, enabled = _metrics()
+        judged, relaxed, enabled = _metrics()
         self._judged, self._relaxed = (
-            each.labels(config.model_config.served_model_name) for each in (judged, kept)
+            each.labels(config.model_config.served_model_name) for each in (judged, relaxed)
         )
         enabled.labels(__version__, runner, rule).set(1)
         self._total: Tensor | None = None  # int64 [1] on the device
-        self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0
+        self._copy, self._counted = torch.zeros(1, dtype=torch.int64), 0
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
@@ -207,8 +207,8 @@ class Engine:
             self._event.record()
 
     def _advance(self, total: int) -> None:
-        self._relaxed.inc(total - self._seen)
-        self._seen = total
+        self._relaxed.inc(total - self._counted)
+        self._counted = total
 
 
 def _append(path: str, data: bytes) -> None:

@@ -36,7 +36,7 @@ collect_ignore = (
 )
 
 
-def environment(folder: Path, **given: str) -> dict[str, str]:
+def environment(folder: Path, **variables: str) -> dict[str, str]:
     """For a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is given."""
     python = Path(os.environ["VLLM_PYTHON"])
     usual = {
@@ -51,7 +51,7 @@ def environment(folder: Path, **given: str) -> dict[str, str]:
         "MARS_TRACE": str(folder / "trace.jsonl"),
     }
     openmp = python.parents[1] / "lib" / "libiomp5.so"
-    return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | given
+    return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | variables
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Run:
         prompts: Sequence[Sequence[int]],
         job: dict[str, Any],
         lanes: dict[str, Lane],
-        **given: str,
+        **variables: str,
     ) -> None:
         batches = [
             [
@@ -112,7 +112,7 @@ class Run:
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=environment(folder, **given),
+                env=environment(folder, **variables),
                 stdout=log,
                 stderr=log,
                 timeout=900,
@@ -130,7 +130,7 @@ class Run:
         return [each["ids"] for each in self.batches[lane]["outputs"]]
 
     def length(self, lane: str) -> float:
-        """Mean acceptance length, of vLLM's own counters."""
+        """Mean acceptance length, of vLLM's counters."""
         counters = self.batches[lane]["counters"]
         return (
             1
@@ -143,8 +143,8 @@ class Run:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from integrations.vllm.tests.serving import serving
 
-    with serving(tmp_path_factory.mktemp("server")) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -161,8 +161,8 @@ def prompts(pair: Any) -> list[tuple[int, ...]]:
 @pytest.fixture(scope="session")
 def tables() -> Iterator[list[Table]]:
     """Measurements, written at the end as JSON and Markdown."""
-    found: list[Table] = []
-    yield found
+    rows: list[Table] = []
+    yield rows
     if path := os.environ.get("MARS_VLLM_RESULT"):
         facts = {
             "command": "make vllm",
@@ -171,9 +171,9 @@ def tables() -> Iterator[list[Table]]:
         }
         data = {
             table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in found
+            for table in rows
         }
         save(
-            Report("The plugin in vLLM, on the bundled pair", tables=found, data=data, facts=facts),
+            Report("The plugin in vLLM, on the bundled pair", tables=rows, data=data, facts=facts),
             Path(path),
         )

@@ -81,7 +81,7 @@ def lanes(*temperatures: float) -> dict[str, Lane]:
 def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
     """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs
     does wrong above temperature 0."""
-    wanted, given = (
+    wanted, options = (
         {"0": Lane(0.0), "1": Lane(1.0)},
         {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
     )
@@ -90,7 +90,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
         prompts,
         {"method": "draft_model", "expand": True},
         wanted,
-        **given,
+        **options,
     )
 
 
@@ -123,7 +123,7 @@ def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
         "runner": "V2",
         "logits_processors": ["mars_vllm.runner_v2:MarsProcessor"],
     }
-    given = {
+    options = {
         "TRITON_INTERPRET": "1",
         "VLLM_USE_V2_MODEL_RUNNER": "1",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -135,7 +135,7 @@ def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
         "mixed": Lane(0.0, MIXED),
         "filtered": Lane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1),
     }
-    return Run(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **given)
+    return Run(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **options)
 
 
 def test_theta_1_is_vllm_without_the_plugin(stock: Run, runs: dict[str, Run]) -> None:
@@ -189,23 +189,23 @@ def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
 
 
 def check_traces(run: Run) -> tuple[int, int]:
-    """Compares every line with the outputs and with vLLM's own logits; judged and relaxed tokens of
+    """Compares every line with the outputs and with vLLM's logits; judged and relaxed tokens of
     rules on two logits."""
     outputs = [each for batch in run.batches.values() for each in batch.get("outputs", ())]
     by_ids = {tuple(each["ids"]): each for each in outputs}
     judged = relaxed = 0
     for trace in run.traces:
         emitted = [token for step in trace["steps"] for token in step["emitted"]]
-        best, place = by_ids[tuple(emitted)]["best"], 0
+        best, position = by_ids[tuple(emitted)]["best"], 0
         for step in trace["steps"]:
             for i, _ in enumerate(step["emitted"]):
                 if i < len(step["drafted"]):
-                    (z1, id1), (z2, id2) = best[place][:2]
+                    (z1, id1), (z2, id2) = best[position][:2]
                     assert (step["z1"][i], step["z2"][i]) == pytest.approx((z1, z2), abs=1e-4)
                     assert (step["id1"][i], step["id2"][i]) == (id1, id2) or z1 == pytest.approx(
                         z2, abs=1e-4
                     )
-                place += 1
+                position += 1
             assert step["drafted"][: step["kept"]] == step["emitted"][: step["kept"]]
             if trace["rule"] in ("strict", "mars", "mars-gap") and step["drafted"]:
                 assert step["relaxed"] == expected(trace, step)
@@ -216,8 +216,8 @@ def check_traces(run: Run) -> tuple[int, int]:
 def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
     runs: dict[str, Run], second: Run, tables: list[Table]
 ) -> None:
-    found = {name: check_traces(run) for name, run in {**runs, "draft_model, V2": second}.items()}
-    rows = [(name, *counts) for name, counts in found.items()]
+    checked = {name: check_traces(run) for name, run in {**runs, "draft_model, V2": second}.items()}
+    rows = [(name, *counts) for name, counts in checked.items()]
     tables.append(
         Table(
             ("run", "drafted tokens judged", "relaxed"),
@@ -226,7 +226,7 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
         )
     )
     assert all(
-        relaxed for name, (_, relaxed) in found.items() if name != "ngram"
+        relaxed for name, (_, relaxed) in checked.items() if name != "ngram"
     )  # n-grams rarely propose the second best
     assert [len(run.traces) for run in (*runs.values(), second)] == [
         4 * 16 + 14 + 16,
@@ -360,7 +360,7 @@ def test_texts_and_acceptance_lengths_are_those_of_our_engine(
 
 
 def test_lanes_are_measured(runs: dict[str, Run], second: Run, tables: list[Table]) -> None:
-    """Mean acceptance lengths of vLLM's own counters; θ below 1 keeps at least as many tokens at
+    """Mean acceptance lengths of vLLM's counters; θ below 1 keeps at least as many tokens at
     temperature 0."""
     rows = []
     for name, run in {**runs, "draft_model, V2": second}.items():

@@ -73,10 +73,10 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         ]
         assert results[0].keys() == results[1].keys() and len(results[0]) == 16
         texts = [
-            {key: [run.text for run in store.records(one.run_ids)] for key, one in found.items()}
-            for found in results
+            {key: [run.text for run in store.records(one.run_ids)] for key, one in by_key.items()}
+            for by_key in results
         ]
-        scores = [{key: one.data["scores"] for key, one in found.items()} for found in results]
+        scores = [{key: one.data["scores"] for key, one in by_key.items()} for by_key in results]
         strict = [key for key in results[0] if key[1] == 0]
         assert [texts[0][key] for key in strict] == [texts[1][key] for key in strict]
         assert [scores[0][key] for key in strict] == [scores[1][key] for key in strict]
@@ -96,14 +96,14 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: P
     for _ in range(2):  # importing again adds nothing
         assert main(["import", str(server.folder / "trace.jsonl"), "--database", database]) == 0
     with RunStore(database) as store:
-        found = [
+        imported = [
             store.load(each).runs[0].trace
             for each in store.find(Search(source=Source.SERVER, limit=1000)).frame["id"]
         ]
-    assert len(found) == before + 1
+    assert len(imported) == before + 1
     (run,) = (
         each
-        for each in found
+        for each in imported
         if each.token_ids == tuple(id_ for step in trace["steps"] for id_ in step["emitted"])
     )
     relaxed = sum(sum(step["relaxed"]) for step in trace["steps"])

@@ -25,10 +25,10 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
                 server.body(prompts[0], vllm_xargs={"mars_theta": theta, "mars_trace": 1})
                 for theta in thetas
             ]
-            found = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(client.post(f"{server.url}/v1/completions", json=body) for body in bodies)
             )
-        return [response.json() for response in found]
+        return [response.json() for response in responses]
 
     plain = server.complete(prompts[0]).json()
     before = len(server.traces(0))
@@ -52,7 +52,7 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"mars_theta": 2}, "mars_theta must be a number from 0 to 1, not 2."),
         ({"mars_theta": "0.9"}, "mars_theta must be a number from 0 to 1, not '0.9'."),
@@ -61,9 +61,9 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
     ],
 )
 def test_bad_values_are_answered_with_400_and_one_sentence(
-    server: Server, prompts: Any, given: dict[str, Any], message: str
+    server: Server, prompts: Any, arguments: dict[str, Any], message: str
 ) -> None:
-    answer = server.complete(prompts[0], vllm_xargs=given)
+    answer = server.complete(prompts[0], vllm_xargs=arguments)
     assert answer.status_code == 400 and message in answer.json()["error"]["message"]
 
 
@@ -89,14 +89,14 @@ def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) 
 
 def test_an_aborted_request_leaves_its_line(server: Server, prompts: Any) -> None:
     before = len(server.traces(0))
-    given = {
+    fields = {
         "stream": True,
         "max_tokens": 400,
         "ignore_eos": True,
         "vllm_xargs": {"mars_theta": 0.9, "mars_trace": 1},
     }
     with httpx.stream(
-        "POST", f"{server.url}/v1/completions", json=server.body(prompts[2], **given), timeout=120
+        "POST", f"{server.url}/v1/completions", json=server.body(prompts[2], **fields), timeout=120
     ) as stream:
         next(stream.iter_lines())
     trace = server.traces(before + 1)[before]

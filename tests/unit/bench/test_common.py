@@ -88,9 +88,9 @@ def test_every_method_decodes_every_prompt_in_every_round() -> None:
     prompts = [PromptConfig(text) for text in ("x", "yy", "zzz")]
     methods = {name: lambda prompt, seed, name=name: method(name, prompt, seed) for name in names}
     samples = interleaved(methods, prompts, 2)
-    asked = {(prompt, turn) for prompt in range(3) for turn in range(2)}
-    assert {name: {each[:2] for each in own} for name, own in samples.items()} == dict.fromkeys(
-        names, asked
+    expected = {(prompt, turn) for prompt in range(3) for turn in range(2)}
+    assert {name: {each[:2] for each in taken} for name, taken in samples.items()} == dict.fromkeys(
+        names, expected
     )
     first = samples["a"][0]
     assert first == Sample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0

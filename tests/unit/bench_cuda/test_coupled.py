@@ -26,14 +26,14 @@ def tau(key: str, kind: str, noise: float, temperature: float) -> float:
         coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32),
         Sampling(temperature),
     )
-    found = [
+    traces = [
         decoded(
             pair,
             config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed),
         )
         for seed, prompt in enumerate(prompts(3))
     ]
-    return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
+    return sum(len(trace.tokens) for trace in traces) / sum(len(trace.steps) for trace in traces)
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,10 @@ def main(port: int) -> None:
         Route("/broken/{secret}", broken_route),
     ]
     with gr.Blocks(analytics_enabled=False) as blocks:
-        typed, said = gr.Textbox(), gr.Textbox()
-        typed.submit(breaks, typed, said, api_name="breaks")
-        typed.change(breaks_later, typed, said, api_name="breaks_later")
-        typed.blur(breaks, typed, said, api_name="unqueued", queue=False)
+        typed, output = gr.Textbox(), gr.Textbox()
+        typed.submit(breaks, typed, output, api_name="breaks")
+        typed.change(breaks_later, typed, output, api_name="breaks_later")
+        typed.blur(breaks, typed, output, api_name="unqueued", queue=False)
     layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(ErrorPages)]
     blocks.launch(
         server_name="127.0.0.1",

@@ -36,23 +36,23 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 @pytest.mark.parametrize("tree", [False, True])
 def test_counts_are_those_of_the_summary(tree: bool) -> None:
     trace = make_tree_trace() if tree else make_trace(rule="mars", theta=0.6)
-    metrics, said = observed(trace, trace), trace.summary
+    metrics, summary = observed(trace, trace), trace.summary
     by = {"model_name": "the/model", "rule": trace.config.rule.name}
-    assert said.relaxed and said.recovered and said.bonus and said.tv_sum
+    assert summary.relaxed and summary.recovered and summary.bonus and summary.tv_sum
     expected = {
-        "vllm:prompt_tokens_total": said.prompt_tokens,
-        "vllm:generation_tokens_total": said.new_tokens,
+        "vllm:prompt_tokens_total": summary.prompt_tokens,
+        "vllm:generation_tokens_total": summary.new_tokens,
         "vllm:spec_decode_num_drafts_total": sum(step.drafted > 0 for step in trace.steps),
-        "vllm:spec_decode_num_draft_tokens_total": said.drafted,
-        "vllm:spec_decode_num_accepted_tokens_total": said.accepted + said.relaxed,
-        "mars:spec_decode_num_relaxed_tokens_total": said.relaxed,
-        "mars:spec_decode_num_recovered_tokens_total": said.recovered,
-        "mars:spec_decode_num_bonus_tokens_total": said.bonus,
-        "mars:total_variation_total": said.tv_sum,
-        "vllm:time_to_first_token_seconds_sum": said.ttft_s,
-        "vllm:e2e_request_latency_seconds_sum": said.wall_s,
-        "vllm:request_prefill_time_seconds_sum": said.prefill_s,
-        "vllm:request_decode_time_seconds_sum": said.wall_s - said.prefill_s,
+        "vllm:spec_decode_num_draft_tokens_total": summary.drafted,
+        "vllm:spec_decode_num_accepted_tokens_total": summary.accepted + summary.relaxed,
+        "mars:spec_decode_num_relaxed_tokens_total": summary.relaxed,
+        "mars:spec_decode_num_recovered_tokens_total": summary.recovered,
+        "mars:spec_decode_num_bonus_tokens_total": summary.bonus,
+        "mars:total_variation_total": summary.tv_sum,
+        "vllm:time_to_first_token_seconds_sum": summary.ttft_s,
+        "vllm:e2e_request_latency_seconds_sum": summary.wall_s,
+        "vllm:request_prefill_time_seconds_sum": summary.prefill_s,
+        "vllm:request_decode_time_seconds_sum": summary.wall_s - summary.prefill_s,
     }
     for name, of_one in expected.items():
         assert value(metrics, name, **by) == pytest.approx(2 * of_one), name
@@ -66,8 +66,8 @@ def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
     metrics = observed(trace)
     by, name = {"model_name": "the/model", "rule": "mars"}, "vllm:spec_decode_num_accepted_tokens"
     kept = [
-        value(metrics, f"{name}_per_pos_total", **by, position=str(place)) or 0.0
-        for place in range(POSITIONS)
+        value(metrics, f"{name}_per_pos_total", **by, position=str(at)) or 0.0
+        for at in range(POSITIONS)
     ]
     depths = [max((node.depth for node in step.nodes), default=0) for step in trace.steps]
     tried = [

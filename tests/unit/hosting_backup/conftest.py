@@ -101,13 +101,13 @@ def every_kind(tmp_path: Path) -> Path:
 
 def rows(store: RunStore) -> dict[str, list[str]]:
     """Every row of every table, as the database has it, but for what is each database's own."""
-    found = {}
+    by_table = {}
     with store.read() as connection:
         for name in Base.metadata.tables:
             every = [
                 dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
             ]
-            found[name] = sorted(
+            by_table[name] = sorted(
                 repr(sorted(row.items() - {("number", row.get("number"))})) for row in every
             )
-    return found
+    return by_table

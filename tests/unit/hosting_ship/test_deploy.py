@@ -54,8 +54,8 @@ class Hub:
         )  # a call that HfApi does not have is an error
 
         def call(*arguments: object, **named: object) -> Any:
-            given = signature.bind(self, *arguments, **named).arguments
-            self.calls.append((name, given))
+            bound = signature.bind(self, *arguments, **named).arguments
+            self.calls.append((name, bound))
             if name in self.broken:
                 raise self.broken[name]
             return {
@@ -115,20 +115,22 @@ def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=lambda flavour: flavour.name)
 def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
-    said = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
-    assert len(said["short_description"]) <= 60 and len(said["emoji"]) == 1
+    fields = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
+    assert len(fields["short_description"]) <= 60 and len(fields["emoji"]) == 1
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
-    assert {said["colorFrom"], said["colorTo"]} <= colours
+    assert {fields["colorFrom"], fields["colorTo"]} <= colours
     assert flavour.hardware in [hardware.value for hardware in SpaceHardware]
     if flavour.sdk == "gradio":
-        assert (said["sdk_version"], said["python_version"]) == (GRADIO, "3.12") and (
-            ROOT / said["app_file"]
+        assert (fields["sdk_version"], fields["python_version"]) == (GRADIO, "3.12") and (
+            ROOT / fields["app_file"]
         ).is_file()
-        assert "app_port" not in said
+        assert "app_port" not in fields
     else:
-        assert said["app_port"] == 7860 and not {"sdk_version", "python_version", "app_file"} & set(
-            said
-        )
+        assert fields["app_port"] == 7860 and not {
+            "sdk_version",
+            "python_version",
+            "app_file",
+        } & set(fields)
 
 
 def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
@@ -279,6 +281,6 @@ def test_what_the_hub_refuses_is_one_sentence(
 ) -> None:
     hub = Hub(**{call: error})
     assert main(["me/space"], api=cast(HfApi, hub), root=project) == 2
-    said = capsys.readouterr().err
-    assert sentence in said and said.count("\n") == 1 and "hf_sss" not in said
+    message = capsys.readouterr().err
+    assert sentence in message and message.count("\n") == 1 and "hf_sss" not in message
     assert call == "create_commit" or "create_commit" not in [name for name, _ in hub.calls]

@@ -50,10 +50,12 @@ def test_limits_are_those_of_public_mode() -> None:
         for row in re.findall(r"^\| (`.+) \|$", text, re.MULTILINE)
         for cell in row.split("|")
     ]
-    told: dict[str, int] = {}
+    documented: dict[str, int] = {}
     for names, values in zip(cells[::2], cells[1::2], strict=True):
-        told |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
-    assert told == {field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)}
+        documented |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
+    assert documented == {
+        field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)
+    }
 
 
 def test_flavours_and_pairs_are_named() -> None:

@@ -39,13 +39,13 @@ def config(
     )
 
 
-def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
-    asked = resolve({"mars_rule": rule}, temperature, {}, False)
-    return refusal(given, asked, SimpleNamespace(temperature=temperature))
+def refused(settings: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
+    request = resolve({"mars_rule": rule}, temperature, {}, False)
+    return refusal(settings, request, SimpleNamespace(temperature=temperature))
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         (
             config(rejection_sample_method="block"),
@@ -76,7 +76,7 @@ def test_a_configuration_that_would_not_be_the_rule_is_refused(
 
 
 @pytest.mark.parametrize(
-    "given", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
+    "settings", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
 )
 def test_other_configurations_are_not(given: SimpleNamespace) -> None:
     assert refused(given) is None
@@ -107,8 +107,8 @@ def test_the_repair_expands_values_of_any_type() -> None:
 
 @pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
 def test_versions_that_were_not_tried_are_refused(version: str) -> None:
-    said = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
-    with pytest.raises(RuntimeError, match=said):
+    message = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
+    with pytest.raises(RuntimeError, match=message):
         signatures.check_version(version)
     signatures.check_version("0.32.0+cpu")
 

@@ -23,7 +23,7 @@ ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 
-def params(**given: Any) -> SimpleNamespace:
+def params(**fields: Any) -> SimpleNamespace:
     usual = {
         "temperature": 0.0,
         "seed": 7,
@@ -32,7 +32,7 @@ def params(**given: Any) -> SimpleNamespace:
         "all_stop_token_ids": {9},
         "max_tokens": 5,
     }
-    return SimpleNamespace(**usual | given)
+    return SimpleNamespace(**usual | fields)
 
 
 def judged(drafted: list[int], relaxed: list[bool]) -> Judged:
@@ -109,7 +109,7 @@ def test_a_finished_request_is_one_line(recorder: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "emitted", "expected", "kept"),
+    ("fields", "emitted", "expected", "accepted"),
     [
         ({}, [6, 7, 8], [6, 7, 8], 2),
         ({}, [6, 9, 8], [6, 9], 2),  # what follows the end of the text is not part of it
@@ -119,14 +119,14 @@ def test_a_finished_request_is_one_line(recorder: Engine) -> None:
     ],
 )
 def test_a_trace_ends_with_the_text(
-    recorder: Engine, given: dict[str, Any], emitted: list[int], expected: list[int], kept: int
+    recorder: Engine, fields: dict[str, Any], emitted: list[int], expected: list[int], accepted: int
 ) -> None:
-    recorder.begin("a", ASK, params(**given), None)
+    recorder.begin("a", ASK, params(**fields), None)
     record = recorder.records["a"]
     record.step([5], None, slice(0, 0))
     record.step(emitted, judged([6, 7], [True, True]), slice(0, 2))
-    assert (record.steps[1]["emitted"], record.steps[1]["kept"]) == (expected, kept)
-    assert record.steps[1]["relaxed"] == [i < kept for i in range(2)]
+    assert (record.steps[1]["emitted"], record.steps[1]["kept"]) == (expected, accepted)
+    assert record.steps[1]["relaxed"] == [i < accepted for i in range(2)]
     record.step([4], None, slice(0, 0))
     assert len(record.steps) == (3 if expected == emitted else 2)
 
@@ -145,8 +145,8 @@ def test_processes_that_write_at_once_write_whole_lines(recorder: Engine) -> Non
         process.start()
     for process in processes:
         process.join()
-    found = lines(recorder)
-    assert sorted(line["id"] for line in found) == sorted(
+    written = lines(recorder)
+    assert sorted(line["id"] for line in written) == sorted(
         str(i) for i in range(4) for _ in range(20)
     )
 

@@ -48,7 +48,7 @@ def prepared(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-def fresh(model: PreTrainedModel, ids: Tensor) -> Tensor:
+def uncached(model: PreTrainedModel, ids: Tensor) -> Tensor:
     logits: Tensor = model(ids[None], use_cache=False).logits[0]
     return logits
 
@@ -113,14 +113,17 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
     cache = open_cache(model, CacheSize(120, 8))
     cache.read(ids[:20])
     at = 20
-    for count, kept in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
-        wrong = torch.cat([ids[at : at + kept], random_ids(count - kept, seed=1)])
-        found, wanted = cache.forward(wrong, at), fresh(plain, torch.cat([ids[:at], wrong]))[at:]
-        torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-3)
+    for count, accepted in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
+        wrong = torch.cat([ids[at : at + accepted], random_ids(count - accepted, seed=1)])
+        actual, wanted = (
+            cache.forward(wrong, at),
+            uncached(plain, torch.cat([ids[:at], wrong]))[at:],
+        )
+        torch.testing.assert_close(actual, wanted, atol=2e-4, rtol=1e-3)
         torch.testing.assert_close(
             cache.forward(wrong, at, logits=1), wanted[-1:], atol=2e-4, rtol=1e-3
         )
-        at += kept
+        at += accepted
 
 
 @torch.no_grad()
@@ -135,9 +138,9 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
         way = [node]
         while way[0]:
             way.insert(0, int(parents[way[0] - 1]))
-        alone.append(fresh(plain, torch.cat([ids, nodes[way]]))[-1])
+        alone.append(uncached(plain, torch.cat([ids, nodes[way]]))[-1])
     text = torch.cat([ids, nodes[path]])
-    wanted = fresh(plain, torch.cat([text, ids[:2]]))[-2:]
+    wanted = uncached(plain, torch.cat([text, ids[:2]]))[-2:]
     for size in (
         CacheSize(60, 7),
         CacheSize(60, 16, full_width=True),
@@ -145,8 +148,8 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
     ):
         cache = open_cache(model, size)
         cache.read(ids)
-        found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
-        torch.testing.assert_close(found, torch.stack(alone), atol=2e-4, rtol=1e-3)
+        actual = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
+        torch.testing.assert_close(actual, torch.stack(alone), atol=2e-4, rtol=1e-3)
         cache.move(path + len(ids), torch.arange(len(ids), len(text)))
         torch.testing.assert_close(cache.forward(ids[:2], len(text)), wanted, atol=2e-4, rtol=1e-3)
 
@@ -189,7 +192,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     address = cache.features.data_ptr()
     torch.testing.assert_close(cache.read(ids), feature_layers, atol=1e-4, rtol=1e-3)
     after = cache.forward(ids[-3:], LONG - 3)
-    torch.testing.assert_close(after, fresh(plain, ids)[-3:], atol=2e-4, rtol=1e-3)
+    torch.testing.assert_close(after, uncached(plain, ids)[-3:], atol=2e-4, rtol=1e-3)
     torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
     cache.forward_tree(ids[-3:], LONG - 3, torch.arange(3), torch.ones(3, 3).tril().bool())
     torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
@@ -290,12 +293,12 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever is read with it; rows beyond the width are padding."""
-    computed, seen = FastCache._pass, set[tuple[int, int]]()
+    computed, widths = FastCache._pass, set[tuple[int, int]]()
 
     def passed(
         self: FastCache, ids: Tensor, layout: PassLayout, logits: int
     ) -> tuple[Tensor, Tensor]:
-        seen.update((slot, layout.width) for slot in layout.slots.tolist() if slot < layout.width)
+        widths.update((slot, layout.width) for slot in layout.slots.tolist() if slot < layout.width)
         return computed(self, ids, layout, logits)
 
     monkeypatch.setattr(FastCache, "_pass", passed)
@@ -304,7 +307,7 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
     for start in (0, 29, 30, 31, 32, 60):
         for count in (1, 3, 6, 40):
             cache.forward(ids[:count], start)
-    assert seen == {(at, 32 * (at // 32 + 1)) for at in range(100)}
+    assert widths == {(at, 32 * (at // 32 + 1)) for at in range(100)}
 
 
 @torch.no_grad()
@@ -331,8 +334,8 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
     monkeypatch.setattr(torch, "mm", mm)  # only CUDA has the option
     plain, x = nn.Linear(32, 7, bias=bias, dtype=HALF), torch.randn(2, 3, 32, dtype=HALF)
     with torch.no_grad():
-        found = WideLinear(plain.weight, plain.bias)(x)
-        torch.testing.assert_close(found, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
+        actual = WideLinear(plain.weight, plain.bias)(x)
+        torch.testing.assert_close(actual, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -429,8 +432,8 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
         torch.randn(1, key, width, 64),
         torch.randn(1, key, width, 64),
     )
-    seen = torch.arange(width) <= width - most + torch.arange(most)[:, None]
-    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
+    visible = torch.arange(width) <= width - most + torch.arange(most)[:, None]
+    mask = torch.where(visible, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
 
     def attended(rows: slice) -> Tensor:
         parts = (

@@ -82,7 +82,7 @@ class Models:
 
 
 def models_of(name: str, draft_vocabulary: int = V) -> Models:
-    kind, _, own = name.partition(", ")
+    kind, _, modules = name.partition(", ")
     target = tiny_model(
         kind,
         seed=5,
@@ -99,7 +99,7 @@ def models_of(name: str, draft_vocabulary: int = V) -> Models:
     }
     head = random_head(tiny_config(target.config, **options), target, seed=7)
     pair, quick = (
-        pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not own),
+        pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not modules),
         copy.deepcopy(head),
     )
     prepare_head(quick)
@@ -172,12 +172,12 @@ def test_every_draft_is_what_its_definition_gives(
 
 def paths(step: Step) -> dict[tuple[int, ...], float]:
     """Each drafted path and its last token's probability q."""
-    found: list[tuple[int, ...]] = [()]
+    all_paths: list[tuple[int, ...]] = [()]
     for node in step.nodes:
-        found.append((*found[node.parent], node.id))
-        assert len(found[-1]) == node.depth
-    assert len(set(found)) == len(found), "siblings must be distinct"
-    return dict(zip(found[1:], (node.q for node in step.nodes), strict=True))
+        all_paths.append((*all_paths[node.parent], node.id))
+        assert len(all_paths[-1]) == node.depth
+    assert len(set(all_paths)) == len(all_paths), "siblings must be distinct"
+    return dict(zip(all_paths[1:], (node.q for node in step.nodes), strict=True))
 
 
 def defined_tree(
@@ -192,7 +192,7 @@ def defined_tree(
     hidden = models.target(torch.tensor([ids[:-1]]), output_hidden_states=True).hidden_states
     features = models.head.fuse(torch.cat([hidden[tap][0] for tap in (0, 1, 2)], -1))
     for _ in range(shape.depth):
-        found = []
+        children = []
         for path in frontier:
             distribution = distribution_after(models.head, features, ids, path)
             odds = {token: q / exponential[len(path)][token] for token, q in distribution.items()}
@@ -200,8 +200,8 @@ def defined_tree(
                 child = (*path, token)
                 chance[child] = distribution[token]
                 score[child] = score[path] + math.log(odds[token] / sum(odds.values()))
-                found.append(child)
-        frontier = sorted(found, key=lambda path: -score[path])[: shape.top_k]
+                children.append(child)
+        frontier = sorted(children, key=lambda path: -score[path])[: shape.top_k]
     best = sorted(chance, key=lambda path: (-score[path], len(path)))[: shape.tokens]
     return {path: chance[path] for path in best}
 

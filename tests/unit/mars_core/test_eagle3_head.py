@@ -60,7 +60,7 @@ def head(target: PreTrainedModel) -> Eagle3Head:
 
 
 @pytest.fixture(scope="module")
-def whole(target: PreTrainedModel) -> Eagle3Head:
+def full_head(target: PreTrainedModel) -> Eagle3Head:
     """With the target's vocabulary."""
     return random_head(tiny_config(target.config), target)
 
@@ -151,8 +151,8 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     assert MESSAGES[-1].endswith(": weights")
 
 
-def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) -> None:
-    shelf.save(whole, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
+def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: Shelf) -> None:
+    shelf.save(full_head, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
     loaded = shelf.load()
     assert loaded.embed_tokens is shelf.target.get_input_embeddings()
     assert loaded.lm_head.weight is shelf.target.get_output_embeddings().weight  # type: ignore[union-attr]
@@ -160,16 +160,19 @@ def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) 
 
 
 def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
-    whole: Eagle3Head, shelf: Shelf
+    full_head: Eagle3Head, shelf: Shelf
 ) -> None:
-    tied, own = {"tie_word_embeddings": True}, {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
-    shelf.save(whole, without=["lm_head.weight"], keys=tied, extra=own)
+    tied, embedding = (
+        {"tie_word_embeddings": True},
+        {"embed_tokens.weight": torch.randn(VOCABULARY, 32)},
+    )
+    shelf.save(full_head, without=["lm_head.weight"], keys=tied, extra=embedding)
     loaded = shelf.load()
     assert loaded.lm_head.weight is loaded.embed_tokens.weight
-    assert torch.equal(loaded.lm_head.weight, own["embed_tokens.weight"])
-    shelf.save(whole, keys=tied)
+    assert torch.equal(loaded.lm_head.weight, embedding["embed_tokens.weight"])
+    shelf.save(full_head, keys=tied)
     assert torch.equal(
-        shelf.load().lm_head.weight, whole.lm_head.weight
+        shelf.load().lm_head.weight, full_head.lm_head.weight
     )  # the key is wrong in published heads
 
 
@@ -261,8 +264,8 @@ def test_rotary_settings_are_carried_over_from_the_old_keys(
     assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
 
 
-def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
-    raw = raw_config(whole.config, "eagle")
+def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: Shelf) -> None:
+    raw = raw_config(full_head.config, "eagle")
     absent = (
         "draft_vocab_size",
         "target_hidden_size",
@@ -292,7 +295,7 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shel
 
 
 @pytest.mark.parametrize(
-    ("family", "keys", "said"),
+    ("family", "keys", "fragments"),
     [
         (
             "eagle",
@@ -370,13 +373,13 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shel
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
-    family: Family, keys: dict[str, Any], said: list[str], shelf: Shelf
+    family: Family, keys: dict[str, Any], fragments: list[str], shelf: Shelf
 ) -> None:
     raw = edit(raw_config(shelf.head.config, family, verifier="org/base"), keys)
     shelf.folder.mkdir()
     (shelf.folder / "config.json").write_text(json.dumps(raw))
     message = shelf.refusal()
-    assert all(part in message for part in said), message
+    assert all(part in message for part in fragments), message
 
 
 def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(
@@ -387,7 +390,7 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
 
 
 @pytest.mark.parametrize(
-    ("without", "extra", "said"),
+    ("without", "extra", "fragments"),
     [
         (["fc.weight"], {}, ["lack fc.weight [32, 96]"]),
         (
@@ -436,11 +439,11 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
-    without: list[str], extra: dict[str, Tensor], said: list[str], shelf: Shelf
+    without: list[str], extra: dict[str, Tensor], fragments: list[str], shelf: Shelf
 ) -> None:
     shelf.save(without=without, extra=extra)
     message = shelf.refusal()
-    assert all(part in message for part in said), message
+    assert all(part in message for part in fragments), message
 
 
 def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
@@ -538,11 +541,11 @@ def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
 
 
 def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
-    found = []
+    revisions = []
     for extra in ({}, {}, {"norm.weight": torch.ones(32)}):
         shelf.save(form="bin", extra=extra)
-        found.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
-    assert found[0] == found[1] != found[2]
+        revisions.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
+    assert revisions[0] == revisions[1] != revisions[2]
 
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])

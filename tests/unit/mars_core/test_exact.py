@@ -134,7 +134,7 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"),
+    ("broken", "expected"),
     [
         (
             lambda shape: shape[0],
@@ -147,7 +147,7 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 def test_what_depends_on_its_neighbours_is_found_out(
     pair: Pair,
     broken: Callable[[tuple[int, int]], float],
-    found: PassShapes,
+    expected: PassShapes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = FastCache if is_fast(pair.target) else ModulesCache
@@ -159,7 +159,7 @@ def test_what_depends_on_its_neighbours_is_found_out(
 
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
-    assert shapes == found
+    assert shapes == expected
     plain = open_cache(pair.target, CacheSize(120, 120)).forward(
         real_text(pair.tokenizer, pair.vocabulary), 0
     )
@@ -167,7 +167,7 @@ def test_what_depends_on_its_neighbours_is_found_out(
     assert torch.allclose(
         torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05
     )
-    assert bool(inexact) is (found == ANY_SHAPE)
+    assert bool(inexact) is (expected == ANY_SHAPE)
     assert not inexact or re.fullmatch(
         r"its logits near position \d+ depend on .* in the same pass", inexact
     )

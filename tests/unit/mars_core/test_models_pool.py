@@ -36,10 +36,10 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(
 ) -> None:
     pool = ModelPool(device="cpu", max_pairs=2)
     dead = weakref.ref(pool.get(specs[1]).target)
-    kept = pool.get(specs[0])
+    first = pool.get(specs[0])
     pool.get(specs[1])
-    assert pool.get(specs[0]) is kept
-    assert pool.margins(specs[0]) == kept.margins != () == pool.margins(specs[2])
+    assert pool.get(specs[0]) is first
+    assert pool.margins(specs[0]) == first.margins != () == pool.margins(specs[2])
     messages: list[str] = []
     pool.get(specs[2], messages.append)
     assert pool.loaded() == (specs[0], specs[2])
@@ -212,8 +212,8 @@ def test_the_peak_is_in_bytes_on_every_system(
 
 def test_the_peak_on_windows_is_the_peak_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    told = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=4_000_000_000))
-    monkeypatch.setattr(psutil, "Process", lambda: told)
+    process = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=4_000_000_000))
+    monkeypatch.setattr(psutil, "Process", lambda: process)
     assert PeakMemory(CPU).bytes() == 4_000_000_000
 
 

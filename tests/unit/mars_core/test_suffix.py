@@ -15,9 +15,9 @@ from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixDrafter
 def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
     drafter = SuffixDrafter(k)
     drafter.begin((), torch.empty(0))
-    found = drafter.inputs(ids, limit)
-    assert found.numbers[0] == ids[-1] and found.size == len(found.numbers) - 1
-    return list(found.numbers[1:])
+    inputs = drafter.inputs(ids, limit)
+    assert inputs.numbers[0] == ids[-1] and inputs.size == len(inputs.numbers) - 1
+    return list(inputs.numbers[1:])
 
 
 LONG = [*range(10, 40)]

@@ -113,9 +113,9 @@ def columns(
     mode: DraftMode = DraftMode.GREEDY,
     telemetry: bool = True,
 ) -> Tensor:
-    given = values_of(rule) if values is None else RULES[rule].values(values)
+    parameters = values_of(rule) if values is None else RULES[rule].values(values)
     u = u if sampling.temperature else replace(u, noise=None)
-    return judge(logits, draft, RULES[rule], given, sampling, mode, u, telemetry)
+    return judge(logits, draft, RULES[rule], parameters, sampling, mode, u, telemetry)
 
 
 def decide(
@@ -126,11 +126,11 @@ def decide(
     u: Chance,
     values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
-) -> Told:
-    return told(columns(logits, draft, rule, sampling, u, values, mode))
+) -> Decoded:
+    return decoded(columns(logits, draft, rule, sampling, u, values, mode))
 
 
-class Told(NamedTuple):
+class Decoded(NamedTuple):
     """A verdict, and each node: what its token's columns say, and those of the position after
     it."""
 
@@ -143,22 +143,22 @@ class Told(NamedTuple):
         return self.verdict.nodes.children
 
 
-def told(rows: Tensor) -> Told:
+def decoded(rows: Tensor) -> Decoded:
     verdict = walk(rows.tolist())
     token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness", "emit")
-    own = zip(*(verdict.nodes.column(name) for name in token), strict=True)
+    columns_of = zip(*(verdict.nodes.column(name) for name in token), strict=True)
     nodes = [
         SimpleNamespace(
             **verdict.nodes.emitted(number)._asdict() | dict(zip(token, values, strict=True))
         )
-        for number, values in enumerate(own)
+        for number, values in enumerate(columns_of)
     ]
-    return Told(verdict, verdict.path, nodes)
+    return Decoded(verdict, verdict.path, nodes)
 
 
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
-    return [getattr(node, name) for node in told(rows).nodes]
+    return [getattr(node, name) for node in decoded(rows).nodes]
 
 
 def total_variation(distribution: list[float], p: list[float]) -> float:
@@ -180,8 +180,8 @@ def test_rows_carry_what_the_trace_needs() -> None:
         torch.tensor([[0.5, 0.1, 0.4], [1.0, 1.0, 1.0]]),
         None,
     )
-    said = decide(logits, draft, "strict", Sampling(1.0), u)
-    (root, drafted), emitted = said.nodes, said.verdict.nodes.emitted(0)
+    decided = decide(logits, draft, "strict", Sampling(1.0), u)
+    (root, drafted), emitted = decided.nodes, decided.verdict.nodes.emitted(0)
     p = logits[0].softmax(-1)
     assert (root.parent, root.id, root.p, root.q, root.rank) == (-1, 0, 1, 1, 1)
     assert (drafted.parent, drafted.id, drafted.q, drafted.rank) == (0, 2, 0.4, 2)
@@ -196,7 +196,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     )
     assert (emitted.p, emitted.logprob) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted.q)
-    assert said.verdict.nodes.drafted(1).entropy == emitted.entropy == root.entropy
+    assert decided.verdict.nodes.drafted(1).entropy == emitted.entropy == root.entropy
     assert (root.coin, drafted.coin) == (0.3, 0.2)
     assert root.edge == pytest.approx(
         float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1)
@@ -227,7 +227,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, telemetry=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
             assert column(metered, name) == column(plain, name)
-        full, bare = told(metered), told(plain)
+        full, bare = decoded(metered), decoded(plain)
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
@@ -248,7 +248,7 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
         5,
         5,
     )
-    verdict = told(row)
+    verdict = decoded(row)
     assert verdict.path == (0, 2, 4)
     assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
     assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
@@ -331,8 +331,10 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
             assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
-                kept = [child for child in verdict.children[number] if verdict.nodes[child].keep]
-                token = verdict.nodes[kept[0]].id if kept else node.emit
+                accepted = [
+                    child for child in verdict.children[number] if verdict.nodes[child].keep
+                ]
+                token = verdict.nodes[accepted[0]].id if accepted else node.emit
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
 
@@ -340,8 +342,8 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
     logits = torch.tensor([[5.0, 4.9, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
     parents, depths = torch.tensor([0, 0]), torch.tensor([0, 1, 1])
     draft = Draft(torch.tensor([2, 0, 1]), parents, depths, torch.ones(2), 1, False)
-    for own, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
-        u = picked([own], [0], size=3)
+    for token, path in [(0, (0, 1)), (1, (0, 2)), (2, (0, 1))]:
+        u = picked([token], [0], size=3)
         assert decide(logits, draft, "mars", Sampling(1.0), u).path == path
 
 

@@ -43,8 +43,8 @@ BY_TOKEN = [
 
 
 def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
-    kept = [a * b for a, b in zip(q, accept, strict=True)]
-    return [each + (1 - sum(kept)) * r for each, r in zip(kept, replaced, strict=True)]
+    accepted = [a * b for a, b in zip(q, accept, strict=True)]
+    return [each + (1 - sum(accepted)) * r for each, r in zip(accepted, replaced, strict=True)]
 
 
 def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -55,7 +55,7 @@ def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
                 yield u, (high - low) / 4
 
 
-def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
+def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
     """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
     logits, draft = case("chain of 1", seed)
     assert draft.distribution is not None
@@ -74,7 +74,7 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
 ) -> None:
     """A chain of equal places tries every drafted token, weighted by q, with all coins and all
     noise that could matter."""
-    z, p, q = place(sampling, seed)
+    z, p, q = position(sampling, seed)
     accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
     redraws = [(y, share) for y, share in enumerate(replaced) if share]
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
@@ -84,11 +84,11 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     draft = chain_draft(x, distribution[0, x[1:]], distribution)
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
-    found = [0.0] * V
-    for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
-        found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
-    assert found == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
+    counted = [0.0] * V
+    for (token, accepting, drawing), kept_token, other in zip(trials, keep, emit, strict=False):
+        counted[token if kept_token else int(other)] += q[token] * accepting[1] * drawing[1]
+    assert counted == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(counted, p), abs=1e-7)
     assert column(rows, "tv")[0] == pytest.approx(
         total_variation(distribution_of(q, accept, replaced), p), abs=1e-12
     )
@@ -203,28 +203,28 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
     """The distribution of the first ``length`` tokens: every draft, every decision, every
     correction, continued with p."""
     p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
-    found = dict.fromkeys(product(range(3), repeat=length), 0.0)
+    weights = dict.fromkeys(product(range(3), repeat=length), 0.0)
     for x in product(range(3), repeat=length):
         chances, corrections = block(x, p, q)
         for accept, weight in sides(chances):
             weight *= likelihood(x, q)
             u = picked(*[[0]] * (length + 1), uniform=[*accept, 0.5], size=3)
-            kept = len(verify("block", x, p, q, u).path) - 1
-            if kept == length:
-                found[x] += weight
+            accepted = len(verify("block", x, p, q, u).path) - 1
+            if accepted == length:
+                weights[x] += weight
                 continue
-            for token, share in enumerate(corrections[kept]):
+            for token, share in enumerate(corrections[accepted]):
                 if not share:
                     continue
                 u = picked(*[[token]] * (length + 1), uniform=[*accept, 0.5], size=3)
                 verdict = verify("block", x, p, q, u)
-                text = (*x[:kept], int(verdict.nodes[kept].emit))
+                text = (*x[:accepted], int(verdict.nodes[accepted].emit))
                 assert text[-1] == token
                 for rest in product(range(3), repeat=length - len(text)):
-                    found[text + rest] += (
+                    weights[text + rest] += (
                         weight * share * likelihood(text + rest, p) / likelihood(text, p)
                     )
-    assert found == pytest.approx({text: likelihood(text, p) for text in found}, abs=1e-9)
+    assert weights == pytest.approx({text: likelihood(text, p) for text in weights}, abs=1e-9)
 
 
 def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None:
@@ -253,23 +253,23 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
     best = logits[0].softmax(-1).topk(3).values
     bar = float(-(best * best.log()).sum())
     for sampling in (Sampling(0.0), Sampling(1.0)):
-        own = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
+        drawn = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
         u = picked(
-            *([token] for token in own), uniform=[0.0] * 4
+            *([token] for token in drawn), uniform=[0.0] * 4
         )  # every token passes that p does not exclude
-        for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
+        for entropy, count in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
             path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
-            assert len(path) - 1 == kept
+            assert len(path) - 1 == count
 
 
 def test_what_p_excludes_is_never_forgiven() -> None:
     logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
     u = picked([0], [0], [0], uniform=[0.1] * 3, size=3)
-    for top_k, kept in [(3, 2), (2, 0)]:
+    for top_k, count in [(3, 2), (2, 0)]:
         assert (
             len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1
-            == kept
+            == count
         )
 
 
@@ -297,10 +297,12 @@ def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...
         yield flags[: len(p)], flags[len(p) :], weight
 
 
-def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int) -> int:
+def accepted_count(
+    matches: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int
+) -> int:
     """How many drafted tokens are kept."""
     forced = 0
-    for at, match in enumerate(own):
+    for at, match in enumerate(matches):
         after = passes[at + 1 : at + 1 + window]
         if forced:
             forced -= 1
@@ -308,7 +310,7 @@ def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], win
             forced = window
         elif not match:
             return at
-    return len(own)
+    return len(matches)
 
 
 def chain_distribution(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
@@ -327,8 +329,8 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
     p = torch.rand(5, generator=source, dtype=torch.float64)
     gate = (torch.rand(5, generator=source) < 0.6).double()
     lengths = (
-        (kept(own, passes, gate.tolist(), window), weight)
-        for own, passes, weight in outcomes(p.tolist())
+        (accepted_count(matches, passes, gate.tolist(), window), weight)
+        for matches, passes, weight in outcomes(p.tolist())
     )
     expected = chain_distribution(p.tolist(), lengths)
     assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
@@ -351,10 +353,10 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     best = distribution[:3].topk(3).values
     gate = (-torch.xlogy(best, best).sum(-1) >= 0.5).double() * (torch.tensor(p) > 0)
     lengths = []
-    for own, passes, weight in outcomes(p):
+    for matches, passes, weight in outcomes(p):
         if not weight:
             continue
-        drawn = [[a if match else b] for match, a, b in zip(own, x, others, strict=True)]
+        drawn = [[a if match else b] for match, a, b in zip(matches, x, others, strict=True)]
         u = picked(
             *drawn,
             [0],
@@ -364,18 +366,18 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
             ],
         )
         verdict = decide(logits, draft, "fly", sampling, u, values)
-        lengths.append((kept(own, passes, gate.tolist(), window), weight))
+        lengths.append((accepted_count(matches, passes, gate.tolist(), window), weight))
         assert len(verdict.path) - 1 == lengths[-1][0]
     nodes = decide(logits, draft, "fly", sampling, chance(draft, 0), values).nodes
-    for node, each, said in zip(nodes, p, chain_distribution(p, lengths), strict=False):
-        if math.isnan(said):  # no text comes here
+    for node, each, expected in zip(nodes, p, chain_distribution(p, lengths), strict=False):
+        if math.isnan(expected):  # no text comes here
             continue
         kl = sum(
             a * math.log(a / b) if b else math.inf
-            for a, b in ((said, each), (1 - said, 1 - each))
+            for a, b in ((expected, each), (1 - expected, 1 - each))
             if a > 1e-12
         )
-        assert node.tv == pytest.approx(abs(said - each), abs=1e-9)
+        assert node.tv == pytest.approx(abs(expected - each), abs=1e-9)
         assert node.kl == pytest.approx(kl, abs=1e-9)
 
 
@@ -387,7 +389,7 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
     refusal.
     """
     logits = torch.zeros(3, 2, dtype=torch.float64)
-    found, metered = [0.0, 0.0], []
+    counts, tv = [0.0, 0.0], []
     for *draws, passes in product([0, 1], repeat=4):
         u = picked(*([each] for each in draws), uniform=[0.25 + passes / 2] * 3, size=2)
         assert u.noise is not None
@@ -398,10 +400,10 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
             steps.append(decide(logits[: n + 1], draft, "fly", Sampling(1.0), later, values))
         if len(steps[0].path) == 1:  # refused at once: one token, the own one
             end = steps[1].nodes[0]
-            found[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
-            metered.append(end.tv)
-    distribution = [each / sum(found) for each in found]
-    assert metered == pytest.approx([abs(distribution[0] - 0.5)] * len(metered))
+            counts[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
+            tv.append(end.tv)
+    distribution = [each / sum(counts) for each in counts]
+    assert tv == pytest.approx([abs(distribution[0] - 0.5)] * len(tv))
 
 
 @pytest.mark.parametrize("rule", ["strict", "block"])
@@ -433,7 +435,7 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
             for end, weight in texts(text + emitted):
                 yield end, weight / 8**count
 
-    found = dict.fromkeys(product(range(2), repeat=2), 0.0)
+    weights = dict.fromkeys(product(range(2), repeat=2), 0.0)
     for text, weight in texts(()):
-        found[text] += weight
-    assert found == pytest.approx({pair: likelihood(pair, p) for pair in found}, abs=1e-9)
+        weights[text] += weight
+    assert weights == pytest.approx({pair: likelihood(pair, p) for pair in weights}, abs=1e-9)

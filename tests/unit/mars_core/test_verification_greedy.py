@@ -72,13 +72,13 @@ def outcomes(
     u = Chance(uniform, noise if sampling.temperature else None, None)
     answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
     rows = walk(answer.tolist()).nodes
-    kept, token, after = (
+    accepted, token, after = (
         torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes)
         for name in ("keep", "id", "emit")
     )
     for node, children in enumerate(children_of(draft.parents)):
         for child in reversed(children):
-            after[:, node] = torch.where(kept[:, child] > 0, token[:, child], after[:, node])
+            after[:, node] = torch.where(accepted[:, child] > 0, token[:, child], after[:, node])
     return after
 
 
@@ -114,13 +114,13 @@ def cells(node: int, p: Tensor, drafted: list[int]) -> list[Cell]:
     rest = p.clone()
     rest[drafted] = 0
     others = [(b, float(rest[b] / rest.sum())) for b in range(V) if rest[b] > 0]
-    found = []
-    for own, weight in enumerate(p.tolist()):
-        if own not in drafted or not others:
-            found.append(Cell(node, (own,), weight))
+    result = []
+    for drawn, weight in enumerate(p.tolist()):
+        if drawn not in drafted or not others:
+            result.append(Cell(node, (drawn,), weight))
         else:
-            found += [Cell(node, (own, other), weight * share) for other, share in others]
-    return [cell for cell in found if cell.weight > 1e-13]
+            result += [Cell(node, (drawn, other), weight * share) for other, share in others]
+    return [cell for cell in result if cell.weight > 1e-13]
 
 
 def tokens_at(
@@ -145,7 +145,11 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     uniform."""
     logits, draft = case(tree, seed)
     p = target_distribution(logits, sampling)
-    children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
+    children = {
+        node: children_at
+        for node, children_at in enumerate(children_of(draft.parents))
+        if children_at
+    }
     distributions, changed = {node: [0.0] * V for node in children}, dict.fromkeys(children, 0.0)
     ends = [at / GRID for at in range(GRID)] + [1 - 2**-53]
     points = [
@@ -154,9 +158,9 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
         for cell in cells(node, p[node], draft.ids[drafted].tolist())
         for end in ends
     ]
-    found = tokens_at(points, logits, draft, rule, sampling)
+    children_at = tokens_at(points, logits, draft, rule, sampling)
     pieces = [
-        Piece(points[at][0], points[at][1], points[at + 1][1], found[at], found[at + 1])
+        Piece(points[at][0], points[at][1], points[at + 1][1], children_at[at], children_at[at + 1])
         for at in range(len(points) - 1)
         if points[at][1] < points[at + 1][1]
     ]
@@ -170,10 +174,10 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
             else:
                 unsure.append(piece)
         middles = [(piece.cell, (piece.low + piece.high) / 2) for piece in unsure]
-        found = tokens_at(middles, logits, draft, rule, sampling) if middles else []
+        children_at = tokens_at(middles, logits, draft, rule, sampling) if middles else []
         pieces = [
             half
-            for piece, (_, u), token in zip(unsure, middles, found, strict=True)
+            for piece, (_, u), token in zip(unsure, middles, children_at, strict=True)
             for half in (piece._replace(high=u, at_high=token), piece._replace(low=u, at_low=token))
         ]
     return {
@@ -230,12 +234,12 @@ def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_not
             == [0] * (draft.size + 1)
         )
         p = target_distribution(logits.float(), sampling)
-        own = (
+        drawn = (
             draw(p, u.noise[draft.depths]).ids
             if sampling.temperature and u.noise is not None
             else p.argmax(-1)
         ).tolist()
-        assert column(rows, "emit") == column(rows, "own") == own
+        assert column(rows, "emit") == column(rows, "own") == drawn
 
 
 STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [

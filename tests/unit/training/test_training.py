@@ -130,7 +130,10 @@ def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
     examples: Any = [
         SimpleNamespace(config=each, text=text) for each, text in zip(configs, texts, strict=True)
     ]
-    seen = re.search(r"(\d+) of their (\d+) equations", stored)
-    assert len(rows) == 11 and len(examples) == 2 and seen
+    equations = re.search(r"(\d+) of their (\d+) equations", stored)
+    assert len(rows) == 11 and len(examples) == 2 and equations
     provenance = (WEIGHTS / "PROVENANCE.md").read_text(encoding="utf-8").strip()
-    assert card(bundled, rows, examples, 300, (int(seen[1]), int(seen[2])), provenance) == stored
+    assert (
+        card(bundled, rows, examples, 300, (int(equations[1]), int(equations[2])), provenance)
+        == stored
+    )
