@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Pre
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from bench.common.command import CPU
-from bench.common.shapes import CONTEXT, Shape, Trio, small
+from bench.common.shapes import CONTEXT, ModelShape, Trio, small
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
@@ -159,7 +159,12 @@ def _closed(trio: Trio) -> int:
 
 @torch.no_grad()
 def random_model(
-    shape: Shape, shared: Codes, noise: float, device: torch.device, dtype: torch.dtype, seed: int
+    shape: ModelShape,
+    shared: Codes,
+    noise: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
 ) -> PreTrainedModel:
     """A model initialised in place on the device, without memory in addition to its weights."""
     with torch.random.fork_rng(devices=[]), device:
@@ -175,7 +180,7 @@ def random_model(
 
 @torch.no_grad()
 def random_head(
-    shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
+    shape: ModelShape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
 ) -> Eagle3Head:
     """Its entries attend to themselves and read the code of their token's embedding; the codes in
     the hidden state that is fed back, which are those of the tokens before, are removed by the

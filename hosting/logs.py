@@ -121,7 +121,7 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return written
 
 
-class Link(NamedTuple):
+class ChainedError(NamedTuple):
     """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message``
     is empty where it is withheld."""
 
@@ -130,7 +130,7 @@ class Link(NamedTuple):
     frames: tuple[str, ...]
 
 
-def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
+def trail(error: BaseException | None, *, messages: bool) -> tuple[ChainedError, ...]:
     """``error`` and its causes, the latest first. Does not raise."""
     chain: list[BaseException] = []
     while error is not None and all(error is not each for each in chain) and len(chain) < MAX_CHAIN:
@@ -147,7 +147,7 @@ def readable(text: str, most: int = 2000) -> str:
     )
 
 
-def _link(error: BaseException, messages: bool) -> Link:
+def _link(error: BaseException, messages: bool) -> ChainedError:
     kind = type(error)
     name = (
         kind.__qualname__
@@ -161,7 +161,7 @@ def _link(error: BaseException, messages: bool) -> Link:
         )
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    return Link(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
+    return ChainedError(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
 
 
 def _message(error: BaseException) -> str:

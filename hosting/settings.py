@@ -22,7 +22,7 @@ _SWITCH: Mapping[str, bool] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """``docs/hosting.md`` explains each."""
 
     host: str = "127.0.0.1"
@@ -54,7 +54,7 @@ class Settings:
         return f"Settings(host={self.host!r}, port={self.port}, public={self.public})"
 
 
-def read_settings(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> ServerSettings:
     """Raises ValueError with one sentence for the first variable whose value is not allowed."""
     get = environment.get
     space = bool(get("SPACE_ID"))
@@ -77,7 +77,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
         message = "MARS_MCP is on but the package mcp is missing; install the extra mcp (make mcp)."
         raise ValueError(message)
-    return Settings(
+    return ServerSettings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
         port=_integer(environment, "PORT", 7860, 1, 65_535),
         root_path=root_path,
@@ -110,7 +110,7 @@ def json_log(environment: Mapping[str, str]) -> bool:
         return True
 
 
-def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
+def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
     """The available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
     strangers = [key for key in PUBLIC_PAIRS if key in by_key] if chosen.public else []

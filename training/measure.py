@@ -39,7 +39,7 @@ DRAFTERS = {
 _EQUATION = re.compile(r"\d+ [-+*/] \d+ = \d+")
 
 
-class Measured(NamedTuple):
+class PairMeasurement(NamedTuple):
     """One rule on all problems. ``low_margin``: share of emitted positions with r > θ."""
 
     rule: str
@@ -51,7 +51,7 @@ class Measured(NamedTuple):
     relaxed_share: float
 
 
-def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> Measured:
+def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> PairMeasurement:
     """Answers the first ``count`` held-out problems; the seed of each run is the problem's
     number."""
     problems = held_out()[:count]
@@ -69,7 +69,7 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
     )
     low = sum(token.r > THETA for token in tokens) / len(tokens)
     settings = (rule, temperature, drafts)
-    result = Measured(
+    result = PairMeasurement(
         *settings, sum(right) / len(right), len(tokens) / steps, low, relaxed / len(tokens)
     )
     drafted = [step for trace in traces for step in trace.steps if step.nodes]
@@ -89,7 +89,7 @@ def _run(pair: Pair, text: str, rule: str, temperature: float, drafts: str, seed
 
 def card(
     pair: Pair,
-    rows: Sequence[Measured],
+    rows: Sequence[PairMeasurement],
     examples: Sequence[Trace],
     count: int,
     equations: tuple[int, int],

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mars_core.decoder import input_embedding
-from mars_core.demo.corpus import Document, documents
+from mars_core.demo.corpus import StoryDocument, documents
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.tokenizer import split_document, train_tokenizer
 
@@ -88,7 +88,7 @@ def texts(
     return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
-def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> Text:
+def encoded(tokenizer: PreTrainedTokenizerFast, item: StoryDocument) -> Text:
     request, written = (
         tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
     )

@@ -32,7 +32,7 @@ class Decoded:
 Method = Callable[[PromptConfig, int], Decoded]  # prompt, seed
 
 
-class Sample(NamedTuple):
+class TimedSample(NamedTuple):
     """One method on one prompt in one round."""
 
     prompt: int
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
         return self.tokens / self.seconds
 
 
-Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
+Samples = Mapping[str, Sequence[TimedSample]]  # of every method, one for each prompt and round
 
 
 def interleaved(
@@ -66,7 +66,7 @@ def interleaved(
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
-    samples: dict[str, list[Sample]] = {name: [] for name in methods}
+    samples: dict[str, list[TimedSample]] = {name: [] for name in methods}
     order = random.Random(0)
     for turn in range(rounds):
         for number, prompt in enumerate(prompts):
@@ -75,7 +75,7 @@ def interleaved(
                 decoded = methods[name](prompt, turn)
                 seconds = clock() - started
                 samples[name].append(
-                    Sample(
+                    TimedSample(
                         number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids)
                     )
                 )
@@ -111,12 +111,12 @@ def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int
     return sum(sample.digest == others[sample.prompt, sample.round] for sample in taken), len(taken)
 
 
-def median_speed(samples: Sequence[Sample]) -> float:
+def median_speed(samples: Sequence[TimedSample]) -> float:
     """Median tokens per second."""
     return median(each.speed for each in samples)
 
 
-def overall_tau(samples: Sequence[Sample]) -> float | None:
+def overall_tau(samples: Sequence[TimedSample]) -> float | None:
     """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None

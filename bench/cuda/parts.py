@@ -26,7 +26,7 @@ from bench.common.report import Figure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
 from bench.cuda.speed import attention, exactness, graphs, speed, telemetry
-from bench.cuda.trial import NOISE, Trial
+from bench.cuda.trial import NOISE, CudaTrial
 from mars_core.models import ModelPool, Pair
 from mars_core.types import PromptConfig
 
@@ -53,7 +53,7 @@ _LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE
 _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
-def tests(trial: Trial) -> Iterator[Figure]:
+def tests(trial: CudaTrial) -> Iterator[Figure]:
     """Runs the tests marked cuda, without optional packages: counted line by line, so that tests
     count that ended before the time limit. The output of pytest goes to stderr. Raises SystemExit
     if pytest does not end with 0."""
@@ -100,7 +100,7 @@ def outcomes(output: str) -> Iterator[Figure]:
     yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
 
 
-def texts(trial: Trial) -> Iterator[Figure]:
+def texts(trial: CudaTrial) -> Iterator[Figure]:
     """How often strict's text differs from the target's, and a continued run's from the original's:
     with exact passes, where chains must never differ, then with passes of any shape."""
     pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
@@ -109,7 +109,7 @@ def texts(trial: Trial) -> Iterator[Figure]:
         yield from _counted(trial, pair if exact else any_shape(pair), temperature, share)
 
 
-def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
+def _counted(trial: CudaTrial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
     methods, differences = (
         {name: trial.ours(pair, name, temperature) for name in trial.drafters},
         Differences(),
@@ -136,7 +136,7 @@ def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iter
         )
 
 
-def memory(trial: Trial) -> Iterator[Figure]:
+def memory(trial: CudaTrial) -> Iterator[Figure]:
     """Growth after the first runs, with alternating drafters and prompts, after a garbage
     collection; what is on a device is 0 without CUDA."""
     pair, readings = trial.pair("qwen"), dict[int, tuple[int, ...]]()
@@ -157,7 +157,7 @@ def memory(trial: Trial) -> Iterator[Figure]:
         yield Figure(name, (after - before) / 1e6, "MB", note, most=most)
 
 
-def loading(trial: Trial) -> Iterator[Figure]:
+def loading(trial: CudaTrial) -> Iterator[Figure]:
     """Loads a small pair: the checks are the same as for a large one."""
     small = trial.trio("qwen").draft
     with TemporaryDirectory() as folder:
@@ -180,21 +180,21 @@ def loading(trial: Trial) -> Iterator[Figure]:
     yield Figure("exact passes after loading", float(pair.exact), "", note, least=1.0)
 
 
-class Part(NamedTuple):
-    measure: Callable[[Trial], Iterator[Figure]]
+class CudaPart(NamedTuple):
+    measure: Callable[[CudaTrial], Iterator[Figure]]
     limit_s: float
     title: str
 
 
-PARTS: Mapping[str, Part] = {
-    "tests": Part(tests, 150, "Tests marked cuda"),
-    "qwen": Part(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
-    "graphs": Part(graphs, 50, "Captured steps beside eager ones, 4B"),
-    "texts": Part(texts, 60, "Texts that are not the target's own, 4B"),
-    "llama": Part(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
-    "memory": Part(memory, 45, "Memory after 50 runs, 4B"),
-    "exactness": Part(exactness, 45, "What exact passes cost, 4B"),
-    "attention": Part(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
-    "meter": Part(telemetry, 45, "What telemetry costs, 4B"),
-    "loading": Part(loading, 45, "Loading from disk"),
+PARTS: Mapping[str, CudaPart] = {
+    "tests": CudaPart(tests, 150, "Tests marked cuda"),
+    "qwen": CudaPart(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
+    "graphs": CudaPart(graphs, 50, "Captured steps beside eager ones, 4B"),
+    "texts": CudaPart(texts, 60, "Texts that are not the target's own, 4B"),
+    "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
+    "memory": CudaPart(memory, 45, "Memory after 50 runs, 4B"),
+    "exactness": CudaPart(exactness, 45, "What exact passes cost, 4B"),
+    "attention": CudaPart(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
+    "meter": CudaPart(telemetry, 45, "What telemetry costs, 4B"),
+    "loading": CudaPart(loading, 45, "Loading from disk"),
 }

@@ -16,7 +16,7 @@ from bench.common.measure import Method, Samples, median_speed, overall_tau, rat
 from bench.common.peers import assisted, greedy, looped, prompted
 from bench.common.report import Figure
 from bench.coupled import coupled_models, prompts
-from bench.cuda.trial import NOISE, Trial, switched
+from bench.cuda.trial import NOISE, CudaTrial, switched
 from mars_core.decoder.layer import Heads, _attend
 from mars_core.engine import capture
 from mars_core.models import Pair
@@ -34,7 +34,7 @@ LAYERS = 8  # each with its own keys and values, so that they are read from memo
 REPEATS = 30
 
 
-def speed(trial: Trial, key: str) -> Iterator[Figure]:
+def speed(trial: CudaTrial, key: str) -> Iterator[Figure]:
     """Measures one pair: lower bounds, then temperature 0 with the peers, then temperature 1."""
     pair = trial.pair(key)
     strict = trial.ours(pair, "draft model")
@@ -47,7 +47,7 @@ def speed(trial: Trial, key: str) -> Iterator[Figure]:
     yield from rows(trial.interleaved(_ours(trial, pair, 1.0), 1.0), 1.0)
 
 
-def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
+def _ours(trial: CudaTrial, pair: Pair, temperature: float) -> dict[str, Method]:
     by_name: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
     for name in COMPARED[1:]:
         for rule in ("strict", "mars"):
@@ -55,7 +55,7 @@ def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
     return by_name
 
 
-def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
+def _peers(trial: CudaTrial, pair: Pair, key: str) -> dict[str, Method]:
     """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
     decoders = {
@@ -110,7 +110,7 @@ def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
         yield Figure(f"{name}, T = {temperature:g}", median_speed(taken), "tokens/s", note)
 
 
-def graphs(trial: Trial) -> Iterator[Figure]:
+def graphs(trial: CudaTrial) -> Iterator[Figure]:
     """The time of captures (first run − second run), then the speed with graphs."""
     eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
     for name in COMPARED:
@@ -126,14 +126,14 @@ def graphs(trial: Trial) -> Iterator[Figure]:
         yield Figure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
 
 
-def exactness(trial: Trial) -> Iterator[Figure]:
+def exactness(trial: CudaTrial) -> Iterator[Figure]:
     exact = trial.pair("qwen")
     free = any_shape(exact)
     for name, speedup, speeds in _beside(trial, exact, free):
         yield Figure(f"exact / free passes, {name}", speedup, "×", speeds)
 
 
-def telemetry(trial: Trial) -> Iterator[Figure]:
+def telemetry(trial: CudaTrial) -> Iterator[Figure]:
     pair = trial.pair("qwen")
     for name, speedup, speeds in _beside(trial, pair, pair, telemetry=False):
         yield Figure(
@@ -142,7 +142,7 @@ def telemetry(trial: Trial) -> Iterator[Figure]:
 
 
 def _beside(
-    trial: Trial, pair: Pair, baseline: Pair, *, telemetry: bool = True
+    trial: CudaTrial, pair: Pair, baseline: Pair, *, telemetry: bool = True
 ) -> Iterator[tuple[str, float, str]]:
     """Name of every drafter, ratio of speeds, and text with both speeds. ``telemetry``: of the
     baseline."""
@@ -161,7 +161,7 @@ def _beside(
 
 
 @torch.inference_mode()
-def attention(trial: Trial) -> Iterator[Figure]:
+def attention(trial: CudaTrial) -> Iterator[Figure]:
     """Attention of few rows over grouped key heads: query heads folded into rows compared with
     ``enable_gqa``."""
     for width in (64, 128) if trial.tiny else WIDTHS:
@@ -175,7 +175,7 @@ def attention(trial: Trial) -> Iterator[Figure]:
             )
 
 
-def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
+def _attention_s(trial: CudaTrial, rows: int, width: int, *, fold: bool) -> float:
     """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the
     rows of the mask."""
     heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)

@@ -42,7 +42,7 @@ TINY = Size(14, 2, 1, 2, torch.float32, TREE)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CudaTrial:
     """Device, sizes and end (on ``time.perf_counter``) of a part. ``tiny``: sizes for a rehearsal
     on a CPU."""
 

@@ -28,7 +28,7 @@ from mars_core.engine.processors import Processor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, words
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
+from mars_core.verification import Draft, StepVerdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
 MAX_IDLE = (
@@ -45,7 +45,7 @@ class RawStep:
     """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then
     true); ``verdict.path`` is not."""
 
-    verdict: Verdict
+    verdict: StepVerdict
     emitted: tuple[int, ...]
     recovers: bool  # the last emitted token is not drafted
     eos: bool
@@ -181,7 +181,7 @@ class Engine:
 
     def _decide(
         self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]
-    ) -> tuple[Verdict, float]:
+    ) -> tuple[StepVerdict, float]:
         """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1)
         · 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0

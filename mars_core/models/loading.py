@@ -39,7 +39,7 @@ from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import Planned, Progress, bar_class, label
+from mars_core.models.source import PlannedModel, Progress, bar_class, label
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -107,7 +107,7 @@ class Plans(NamedTuple):
 
     target: Plan
     draft: Plan | None
-    head: Planned[HeadConfig] | None
+    head: PlannedModel[HeadConfig] | None
 
 
 def plan(spec: PairSpec, progress: Progress) -> Plans:
@@ -136,7 +136,7 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
             weight.numel() for table in tables if table is not None for weight in table.parameters()
         )
         total = empty.num_parameters()
-        return Planned(
+        return PlannedModel(
             pinned, folder, config, total, total - min(dense, total) if bits else 0, bits
         )
 

@@ -16,7 +16,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class MemoryFit:
     """Whether a pair fits into memory. ``needed_bytes`` is 0 where its size is unknown until its
     configuration is read."""
 

@@ -45,7 +45,7 @@ FAILURES = (
 )
 
 
-class Trial(NamedTuple):
+class ProbeTrial(NamedTuple):
     """Random tokens, and their logits by the model as loaded, in one pass without a cache."""
 
     name: str  # of the model
@@ -71,7 +71,7 @@ def check_class(model: PreTrainedModel, name: str) -> None:
 
 
 @torch.no_grad()
-def reference_logits(model: PreTrainedModel, name: str) -> Trial:
+def reference_logits(model: PreTrainedModel, name: str) -> ProbeTrial:
     """The reference logits of an unmodified model. Raises ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
@@ -85,11 +85,11 @@ def reference_logits(model: PreTrainedModel, name: str) -> Trial:
         raise ModelError(
             f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
         )
-    return Trial(name, ids, logits.float())
+    return ProbeTrial(name, ids, logits.float())
 
 
 def check(
-    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+    model: PreTrainedModel, trial: ProbeTrial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
 ) -> None:
     """Raises ModelError if the engine's passes over ``model`` differ from the reference logits."""
     try:
@@ -112,7 +112,7 @@ def check(
 
 
 def agrees(
-    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+    model: PreTrainedModel, trial: ProbeTrial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
 ) -> bool:
     """Whether ``check`` passes."""
     try:
@@ -123,7 +123,7 @@ def agrees(
 
 
 @torch.no_grad()
-def _error(model: PreTrainedModel, trial: Trial, shapes: PassShapes, trees: bool) -> float:
+def _error(model: PreTrainedModel, trial: ProbeTrial, shapes: PassShapes, trees: bool) -> float:
     """The largest difference after any token of the trial that is read in steps."""
     ids, last = trial.ids, len(trial.ids)
     with _narrowed(model):

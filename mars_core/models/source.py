@@ -58,7 +58,7 @@ _MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
 
 
 @dataclass(frozen=True, slots=True)
-class Planned(Generic[Config]):
+class PlannedModel(Generic[Config]):
     """A model or an EAGLE-3 head that may be loaded: its configuration has been read and
     checked."""
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import Planned, has_tokenizer
+from mars_core.models.source import PlannedModel, has_tokenizer
 from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
-Plan = Planned[PreTrainedConfig]  # plan of a model
+Plan = PlannedModel[PreTrainedConfig]  # plan of a model
 
 
 def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
-from mars_core.verification import Judged
+from mars_core.verification import JudgedToken
 
 
 class Assembler:
@@ -124,7 +124,9 @@ class Assembler:
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _token(self, judged: Judged, number: int, outcome: Outcome, at: int, start: int) -> Token:
+    def _token(
+        self, judged: JudgedToken, number: int, outcome: Outcome, at: int, start: int
+    ) -> Token:
         """``number``: of the node, 0 if it was not drafted."""
         rejected, z1 = outcome is Outcome.REJECTED, judged.z1
         id1, id2, *_ = map(int, judged.top_ids or (-1, -1))

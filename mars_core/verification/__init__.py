@@ -6,6 +6,6 @@ reads it on the host and follows the accepted path.
 
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
-from mars_core.verification.verdict import Judged, Verdict, walk
+from mars_core.verification.verdict import JudgedToken, StepVerdict, walk
 
 __all__ = ["Draft", "Judged", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]

@@ -12,7 +12,7 @@ from mars_core.verification.shift import Rest, shift
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
-class Judged(NamedTuple):
+class JudgedToken(NamedTuple):
     """A drafted or emitted token, with the columns of its position and its own; ``parent``: the
     node after which it stands, ``strict``: whether strict keeps it. Absent values are nan, 0 for
     integers, or ()."""
@@ -67,13 +67,13 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def drafted(self, number: int) -> Judged:
+    def drafted(self, number: int) -> JudgedToken:
         """The drafted token of node 1 … N; its position is that after its parent."""
         token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
         return self._judged(self._node_row(self.parents[number]) | token | identity)
 
-    def emitted(self, number: int) -> Judged:
+    def emitted(self, number: int) -> JudgedToken:
         """The token that is emitted after a node if the step ends there."""
         row, token = self._node_row(number), self._read(Of.TOKEN, self._count + number)
         identity = {"id": row["emit"], "parent": number}
@@ -111,13 +111,13 @@ class Nodes:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, columns: Values) -> Judged:
+    def _judged(self, columns: Values) -> JudgedToken:
         """With int in the integer columns."""
         columns |= {name: int(columns[name]) for name in self._layout.integers}
-        return Judged(*(columns[name] for name in Judged._fields))
+        return JudgedToken(*(columns[name] for name in JudgedToken._fields))
 
 
-class Verdict(NamedTuple):
+class StepVerdict(NamedTuple):
     """The accepted path: node numbers from the root (0) on; the step emits the tokens of path[1:]
     and then ``emit`` of its end."""
 
@@ -125,11 +125,11 @@ class Verdict(NamedTuple):
     path: tuple[int, ...]
 
 
-def walk(row: Sequence[float]) -> Verdict:
+def walk(row: Sequence[float]) -> StepVerdict:
     """The accepted path, from each node to the child that is kept after it. ``row``: the result of
     ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:
         path.append(accepted[0])
-    return Verdict(nodes, tuple(path))
+    return StepVerdict(nodes, tuple(path))

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import app
-from hosting.settings import Settings
+from hosting.settings import ServerSettings
 from mars_core import __version__
 from mars_playground.__main__ import main
 
@@ -105,8 +105,8 @@ def test_the_module_of_a_script_does_what_the_script_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], Settings(port=7000)),
-        (["--host", "::1", "--port", "80"], Settings(host="::1", port=80)),
+        ([], ServerSettings(port=7000)),
+        (["--host", "::1", "--port", "80"], ServerSettings(host="::1", port=80)),
         (["--port=0"], "PORT is '0'; it must be a whole number"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["page"], "unrecognized arguments: page"),

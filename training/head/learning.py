@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mars_core.eagle3.head import Eagle3Head
 from training.head.chain import unroll
-from training.head.synthesis import Sample
+from training.head.synthesis import TextSample
 
 _ROWS = 256  # of the loss at a time
 
@@ -38,7 +38,7 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class UpdateResult:
     """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose
     best id is the target's own."""
 
@@ -47,10 +47,12 @@ class Result:
     agreement: float
 
 
-def batches(samples: Sequence[Sample], size: int, rng: random.Random) -> Iterator[list[Sample]]:
+def batches(
+    samples: Sequence[TextSample], size: int, rng: random.Random
+) -> Iterator[list[TextSample]]:
     """Every sample once, those of similar length together, at most ``size`` entries with padding;
     in random order."""
-    groups: list[list[Sample]] = [[]]
+    groups: list[list[TextSample]] = [[]]
     for sample in sorted(samples, key=lambda sample: len(sample.ids) + 40 * rng.random()):
         longest = max([len(sample.ids), *(len(each.ids) for each in groups[-1])])
         if groups[-1] and (len(groups[-1]) + 1) * longest > size:
@@ -80,8 +82,8 @@ class Learner:
         )
 
     def update(
-        self, samples: Sequence[Sample], scale: float, share: Callable[[Sequence[Tensor]], None]
-    ) -> Result:
+        self, samples: Sequence[TextSample], scale: float, share: Callable[[Sequence[Tensor]], None]
+    ) -> UpdateResult:
         """``scale``: of the rates; ``share`` averages the gradients over the processes, in
         place."""
         for optimiser, rate in zip(
@@ -95,9 +97,9 @@ class Learner:
         nn.utils.clip_grad_norm_(self.trained, 1.0)
         for optimiser in self.optimisers:
             optimiser.step()
-        return Result(float(loss.detach()), tokens, agreement)
+        return UpdateResult(float(loss.detach()), tokens, agreement)
 
-    def _loss(self, samples: Sequence[Sample]) -> tuple[Tensor, int, float]:
+    def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, int, float]:
         """Each step's mean over its rows, weighted; then the weighted mean over steps."""
         how, device = self.how, self._rows.device
         ids, features, final, weights = (part.to(device) for part in self._collated(samples))
@@ -129,7 +131,7 @@ class Learner:
         learnt = len(places[0])
         return loss, learnt, float(agreed[:learnt].float().mean())
 
-    def _collated(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _collated(self, samples: Sequence[TextSample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Padded entries: ids [B, N], the features of the positions before them [B, N, layers · H],
         the target's last hidden states at them [B, N, H], and the weights [B, N] of what they
         predict, 0 where nothing is learnt."""

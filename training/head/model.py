@@ -16,7 +16,7 @@ from transformers import LlamaConfig, PreTrainedModel
 from mars_core.decoder import input_embedding
 from mars_core.eagle3.checkpoint import aliases
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from training.head.synthesis import Sample
+from training.head.synthesis import TextSample
 
 Format = Literal["specforge", "speculators"]
 _GAIN = 0.6  # of the last norm at first: flatter drafts, which lose less where they are wrong
@@ -69,7 +69,7 @@ def build_head(
     target: PreTrainedModel,
     feature_layers: tuple[int, ...],
     ids: Tensor,
-    samples: Sequence[Sample],
+    samples: Sequence[TextSample],
     seed: int,
 ) -> Eagle3Head:
     """A head that starts as a copy of the target's last layer, whose outputs are scaled to a

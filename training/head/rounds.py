@@ -32,7 +32,7 @@ from training.head.model import (
     frequent_ids,
     save_head,
 )
-from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
 
 log = logging.getLogger("training.head")
 _CURVE = "curve.jsonl"
@@ -94,7 +94,7 @@ class Training:
         self._rng = random.Random(seed)
         if process.device.type == "cpu":
             pack(self._target)
-        self._writer = Writer(self._target, tokenizer, self._feature_layers, texts, seed)
+        self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
         self._learner = None if stored is None else self._restored(stored)
 
     def _opened(self) -> Any:
@@ -128,7 +128,7 @@ class Training:
                 f"({written:.0f} s of writing), {left:.1f} h left"
             )
 
-    def _begun(self, samples: list[Sample]) -> Learner:
+    def _begun(self, samples: list[TextSample]) -> Learner:
         """The draft vocabulary holds the ids that the first texts use most."""
         counts = torch.zeros(self._target.config.vocab_size)
         for sample in samples:
@@ -161,7 +161,7 @@ class Training:
             head, self._how, self._writer.prefix, self._options.seed + self._process.rank
         )
 
-    def _learn(self, learner: Learner, samples: list[Sample]) -> None:
+    def _learn(self, learner: Learner, samples: list[TextSample]) -> None:
         """Visits the samples; the agreement of the first visit is on texts that the head has not
         seen."""
         fresh = sum(len(sample.ids) - self._writer.prefix for sample in samples)

@@ -119,7 +119,7 @@ class Synthesis:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class TextSample:
     """A text: ids [n], where its answer starts, and the values [n − 1, W] of all tokens but the
     last."""
 
@@ -137,7 +137,7 @@ class _Row:
     start: int = 0  # of the answer; 0 while the user's turn is written
 
 
-class Writer:
+class TextWriter:
     """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed;
     ``feature_layers`` as in HeadConfig."""
 
@@ -178,7 +178,7 @@ class Writer:
 
     def samples(
         self, tokens: int, note: Callable[[int], None] = lambda _written: None
-    ) -> Iterator[Sample]:
+    ) -> Iterator[TextSample]:
         """Samples of about ``tokens`` tokens together, the long ones last; unfinished texts go on
         in the next call. ``note`` gets the tokens written so far."""
         written = 0
@@ -191,7 +191,7 @@ class Writer:
                 note(written)
                 yield sample
 
-    def _stream(self, length: int, long: bool) -> Iterator[Sample]:
+    def _stream(self, length: int, long: bool) -> Iterator[TextSample]:
         """Every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
         cache = _RowCache(count, length)
@@ -247,11 +247,11 @@ class Writer:
             answer > 0 and (row.ids[-1] in self._ends or answer >= self._how.answer_tokens)
         )
 
-    def _finished(self, row: _Row, values: Tensor) -> Sample:
+    def _finished(self, row: _Row, values: Tensor) -> TextSample:
         answer = row.ids[row.start : -1]
         if len(answer) >= 32:
             self._earlier = [*self._earlier[-511:], answer]
-        return Sample(torch.tensor(row.ids), row.start, values[: len(row.ids) - 1].clone())
+        return TextSample(torch.tensor(row.ids), row.start, values[: len(row.ids) - 1].clone())
 
     def _draw(self, logits: Tensor, rows: list[_Row]) -> list[int]:
         """logits [B, V] → a token a row: greedily, or from the top k and of these the top p."""

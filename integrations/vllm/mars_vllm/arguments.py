@@ -42,7 +42,7 @@ _ALTERING = {
 }
 
 
-class Group(NamedTuple):
+class RuleGroup(NamedTuple):
     """Requests whose rows are judged in one call of a rule."""
 
     rule: str
@@ -65,8 +65,8 @@ class RequestRule:
     trace: bool
 
     @property
-    def group(self) -> Group:
-        return Group(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
+    def group(self) -> RuleGroup:
+        return RuleGroup(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def _metrics() -> tuple[Counter, Counter, Gauge]:
     )
 
 
-class Judged(NamedTuple):
+class JudgedStep(NamedTuple):
     """The rows of one step that have a drafted token, and what was decided on them."""
 
     drafted: Tensor  # int64 [P]
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
 
 
 @dataclass
-class Record:
+class TraceRecord:
     """A request that is being recorded. ``head``: the fields of the line that do not change."""
 
     head: dict[str, Any]
@@ -67,7 +67,7 @@ class Record:
     steps: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
 
-    def step(self, emitted: Sequence[int], judged: Judged | None, rows: slice) -> None:
+    def step(self, emitted: Sequence[int], judged: JudgedStep | None, rows: slice) -> None:
         """Adds one step: the emitted tokens, and the rows of this request. Synchronises with the
         device."""
         if self.ended or not emitted:
@@ -98,7 +98,7 @@ class Record:
         return list(emitted[: int(min(end, left))])
 
 
-class Engine:
+class TracedEngine:
     """The plugin in one worker process: defaults, the sign that it is active, counters, and the
     requests that are being recorded.
 
@@ -128,7 +128,7 @@ class Engine:
             drafts.method if drafts.model is None else f"{drafts.method}:{drafts.model}"
         )
         self.about = {"model": model, "drafter": drafter, "vllm": vllm.__version__}
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, TraceRecord] = {}
         atexit.register(lambda: self.finish(list(self.records)))
         judged, relaxed, enabled = _metrics()
         self._judged, self._relaxed = (
@@ -167,7 +167,7 @@ class Engine:
             if params.ignore_eos
             else frozenset(params.all_stop_token_ids)
         )
-        self.records[request] = Record(head, params.max_tokens, stops)
+        self.records[request] = TraceRecord(head, params.max_tokens, stops)
 
     def finish(self, requests: Iterable[str]) -> None:
         """Appends the lines of requests that were finished or aborted, one write each. A failure is

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from bench.common.command import Command
-from bench.common.measure import WARM_UP_PROMPTS, Decoded, Sample, digest, interleaved, paired
+from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved, paired
 from bench.common.report import Figure, Report, Table, markdown
 from mars_core.types import PromptConfig
 
 
 def sample(
     prompt: int, turn: int, seconds: float, *, tokens: int = 12, steps: int = 4, digest: str = "a"
-) -> Sample:
-    return Sample(prompt, turn, seconds, tokens, steps, digest)
+) -> TimedSample:
+    return TimedSample(prompt, turn, seconds, tokens, steps, digest)
 
 
 def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
@@ -93,7 +93,7 @@ def test_every_method_decodes_every_prompt_in_every_round() -> None:
         names, expected
     )
     first = samples["a"][0]
-    assert first == Sample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0
+    assert first == TimedSample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0
     timed = calls[len(names) * WARM_UP_PROMPTS :]
     blocks = [timed[at : at + len(names)] for at in range(0, len(timed), len(names))]
     assert [block[0][1:] for block in blocks] == [

@@ -11,18 +11,18 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.common.measure import Sample
+from bench.common.measure import TimedSample
 from mars_core.types import PromptConfig
 
 NONE, STRICT, LLAMA = "none", "strict, n-grams", "llama.cpp"
 SECONDS = {bench_main.GENERATE: 4.0, NONE: 1.6, STRICT: 0.8, LLAMA: 1.0}
 
 
-def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[Sample]]:
+def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[TimedSample]]:
     """Two prompts, the second at half the speed; the method ``odd`` writes another text."""
     return {
         name: [
-            Sample(
+            TimedSample(
                 prompt,
                 0,
                 SECONDS[name] * (prompt + 1),

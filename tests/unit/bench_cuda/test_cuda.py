@@ -19,15 +19,15 @@ import torch
 
 from bench.common.bounds import weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, Timed
-from bench.common.measure import Sample
+from bench.common.measure import TimedSample
 from bench.common.report import Figure
 from bench.common.shapes import PUBLIC, tiny
 from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
-from bench.cuda.__main__ import Outcome
+from bench.cuda.__main__ import PartOutcome
 from bench.cuda.parts import PARTS, outcomes
 from bench.cuda.speed import LOOP, STRICT, bounds, goals
-from bench.cuda.trial import Called, Trial
+from bench.cuda.trial import Called, CudaTrial
 from mars_core.types import RuleConfig
 
 CPU = torch.device("cpu")
@@ -35,22 +35,22 @@ CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 
 
 @pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Trial:
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> CudaTrial:
     monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
     monkeypatch.setattr("bench.cuda.parts.SETTLED", 1)
     monkeypatch.setattr("bench.cuda.parts.RUNS", 2)
     monkeypatch.setattr("bench.cuda.speed.REPEATS", 2)
-    return Trial(CPU, tiny=True, until=time.perf_counter())
+    return CudaTrial(CPU, tiny=True, until=time.perf_counter())
 
 
-def measured(trial: Trial, name: str) -> dict[str, Figure]:
+def measured(trial: CudaTrial, name: str) -> dict[str, Figure]:
     figures = list(PARTS[name].measure(trial))
     assert all(math.isfinite(figure.value) for figure in figures)
     assert len({figure.name for figure in figures}) == len(figures)
     return {figure.name: figure for figure in figures}
 
 
-def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> None:
+def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial) -> None:
     figures = measured(rehearsed, "qwen")
     methods = ["none", *(f"{rule}, {name}" for name in CHAINS[1:3] for rule in ("strict", "mars"))]
     assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(figures)
@@ -66,7 +66,7 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> 
 
 
 def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
-    rehearsed: Trial,
+    rehearsed: CudaTrial,
 ) -> None:
     figures = measured(rehearsed, "texts")
     assert len(figures) == 4 * (2 * len(DRAFTERS) - 1)
@@ -89,7 +89,7 @@ def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
     ],
 )
 def test_a_part_names_its_figures_and_their_goals(
-    rehearsed: Trial, part: str, name: str, goal: str
+    rehearsed: CudaTrial, part: str, name: str, goal: str
 ) -> None:
     figures = measured(rehearsed, part)
     assert figures[name].goal == goal
@@ -109,7 +109,7 @@ def test_tests_are_counted_line_by_line() -> None:
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_failed_test_is_a_failed_part(
-    status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch
+    status: int, rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
     monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", code))
@@ -154,7 +154,7 @@ def test_what_was_measured_before_an_end_is_kept(
 def test_results_are_written_after_every_part(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def attempted(name: str, title: str, command: list[str], seconds: float) -> Outcome:
+    def attempted(name: str, title: str, command: list[str], seconds: float) -> PartOutcome:
         assert command[3:5] == ["--part", name] and command[-1] == "--tiny" and seconds > 0
         assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
         figures = [
@@ -162,7 +162,7 @@ def test_results_are_written_after_every_part(
             Figure("cost", 4.5, "%", "a note", most=3),
             Figure("plain", 1234.5),
         ]
-        return Outcome(
+        return PartOutcome(
             name,
             title,
             "done" if name == "tests" else "failed: it ended with 1",
@@ -224,7 +224,7 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
     assert step.value == pytest.approx(2.5 / (1 + drafted))
     samples = {
-        name: [Sample(0, 0, s, 10, 3, "")]
+        name: [TimedSample(0, 0, s, 10, 3, "")]
         for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))
     }
     assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [

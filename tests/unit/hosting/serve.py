@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from hosting.health import health_routes
 from hosting.logs import set_up
-from hosting.metrics import Metrics
+from hosting.metrics import ServerMetrics
 from hosting.middleware import OWN, Guard
 from ui.kit.errors import ErrorPages
 
@@ -36,7 +36,7 @@ async def broken_route(_request: Request) -> Response:
 
 def main(port: int) -> None:
     set_up(json=True, public=True)
-    metrics = Metrics({}, ())
+    metrics = ServerMetrics({}, ())
     logging.getLogger("mars.faults").addHandler(metrics)
     routes = [
         *health_routes({"pair": lambda: ""}),

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from hosting.metrics import OTHER, POSITIONS, Metrics, labels_of
+from hosting.metrics import OTHER, POSITIONS, ServerMetrics, labels_of
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
@@ -22,14 +22,14 @@ from ui.kit.errors import fault
 Labels = dict[str, str]
 
 
-def observed(*traces: Trace) -> Metrics:
-    metrics = Metrics({make_trace().config.target.name: "the/model"}, RULES)
+def observed(*traces: Trace) -> ServerMetrics:
+    metrics = ServerMetrics({make_trace().config.target.name: "the/model"}, RULES)
     for trace in traces:
         metrics.observe(trace)
     return metrics
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+def value(metrics: ServerMetrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
@@ -133,7 +133,7 @@ def test_positions_are_bounded() -> None:
 
 
 def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
-    metrics = Metrics({}, RULES, lambda: (1, 7))
+    metrics = ServerMetrics({}, RULES, lambda: (1, 7))
     metrics.observe(make_trace())
     log = logging.getLogger("mars.faults")
     log.addHandler(metrics)

@@ -68,18 +68,18 @@ def refused(settings: SimpleNamespace, temperature: float = 0.0, rule: str = "ma
     ],
 )
 def test_a_configuration_that_would_not_be_the_rule_is_refused(
-    given: SimpleNamespace, message: str
+    settings: SimpleNamespace, message: str
 ) -> None:
-    problem = refused(given)
+    problem = refused(settings)
     assert problem is not None and problem.startswith(message)
-    assert refusal(given, None, None) is None, "a request that asks for nothing"
+    assert refusal(settings, None, None) is None, "a request that asks for nothing"
 
 
 @pytest.mark.parametrize(
     "settings", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
 )
-def test_other_configurations_are_not(given: SimpleNamespace) -> None:
-    assert refused(given) is None
+def test_other_configurations_are_not(settings: SimpleNamespace) -> None:
+    assert refused(settings) is None
 
 
 def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:

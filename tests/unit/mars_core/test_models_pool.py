@@ -16,7 +16,15 @@ import psutil
 import pytest
 import torch
 
-from mars_core.models import CATALOG, Fit, ModelError, ModelPool, PairSpec, custom_pair, memory
+from mars_core.models import (
+    CATALOG,
+    MemoryFit,
+    ModelError,
+    ModelPool,
+    PairSpec,
+    custom_pair,
+    memory,
+)
 from mars_core.models import pool as pool_module
 from mars_core.models.memory import PeakMemory
 from tests.checkpoints import tiny_checkpoint
@@ -169,7 +177,11 @@ def test_without_a_limit_the_machines_memory_counts(cgroup: Path, limit: str | N
 
 
 def test_a_pair_of_unknown_size_is_not_called_too_large() -> None:
-    assert Fit(0, 10, "cpu").fits and Fit(10, 10, "cpu").fits and not Fit(11, 10, "cpu").fits
+    assert (
+        MemoryFit(0, 10, "cpu").fits
+        and MemoryFit(10, 10, "cpu").fits
+        and not MemoryFit(11, 10, "cpu").fits
+    )
 
 
 def test_sizes_are_written_in_a_fitting_unit() -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from mars_core.rules import RULES, Siblings
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Verdict, chain_draft, judge, walk
+from mars_core.verification import Draft, StepVerdict, chain_draft, judge, walk
 from mars_core.verification import columns as table
 from mars_core.verification.columns import COLUMNS, Contents, Of, pack
 
@@ -134,7 +134,7 @@ class Decoded(NamedTuple):
     """A verdict, and each node: what its token's columns say, and those of the position after
     it."""
 
-    verdict: Verdict
+    verdict: StepVerdict
     path: tuple[int, ...]
     nodes: list[Any]
 

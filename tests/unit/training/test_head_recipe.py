@@ -25,7 +25,7 @@ from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, batches
 from training.head.model import frequent_ids
 from training.head.rounds import Training, TrainingProcess
-from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
 
 _SMALL = Synthesis(
     cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3
@@ -112,7 +112,7 @@ def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_th
     attention over one text."""
     model, tokenizer = _open(target)
     pack(model)
-    writer = Writer(model, tokenizer, (0, 1), _SMALL, 5)
+    writer = TextWriter(model, tokenizer, (0, 1), _SMALL, 5)
     samples = list(writer.samples(900))
     plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     own = 0
@@ -144,7 +144,7 @@ def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> No
 
 def test_batches_hold_every_sample_once_and_no_more_entries_than_allowed() -> None:
     samples = [
-        Sample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
+        TextSample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
         for length in (5, 9, 30, 12, 40, 7, 8)
     ]
     groups = list(batches(samples, 40, rounds.random.Random(1)))
@@ -169,7 +169,7 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     updates: list[float] = []
     update = Learner.update
 
-    def counted(self: Learner, samples: Sequence[Sample], scale: float, share: Any) -> Any:
+    def counted(self: Learner, samples: Sequence[TextSample], scale: float, share: Any) -> Any:
         if len(updates) == stop:
             raise _Stopped
         updates.append(scale)

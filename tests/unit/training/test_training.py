@@ -16,7 +16,7 @@ from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, PromptConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
-from training.measure import BRANCHED, CHAIN, GREEDY, TREE, Measured, card, measure
+from training.measure import BRANCHED, CHAIN, GREEDY, TREE, PairMeasurement, card, measure
 from training.train import main
 
 
@@ -111,7 +111,7 @@ def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
     stored = (WEIGHTS / "README.md").read_text(encoding="utf-8")
     row = r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$"
     rows = [
-        Measured(
+        PairMeasurement(
             rule,
             float(temperature),
             drafts,
