@@ -29,7 +29,7 @@ from bench.common.measure import (
     speed_table,
 )
 from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import Pair
 from mars_core.models.gguf import weights
 from mars_core.models.source import SOURCE
@@ -90,7 +90,7 @@ def peers(pair: Pair, tokens: int) -> dict[str, Method]:
     return by_name
 
 
-def goals(samples: Samples) -> list[Figure]:
+def goals(samples: Samples) -> list[MeasuredFigure]:
     """Of the methods that were measured. ``best``: the lossless one with a drafter that is
     fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
@@ -100,7 +100,7 @@ def goals(samples: Samples) -> list[Figure]:
         name = best if method == "best" else method
         if baseline in samples:
             ratios = paired(samples, name, baseline)
-            figures.append(Figure.of(f"{name} / {baseline}", ratios, "×", least=least))
+            figures.append(MeasuredFigure.of(f"{name} / {baseline}", ratios, "×", least=least))
     return figures
 
 
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     actual, tokens, rounds = options.pair == "real", options.max_new_tokens, options.rounds
     pair = real() if actual else bundled()
     prompts = REAL_PROMPTS[: options.prompts] if actual else mixed_prompts(options.prompts)
-    tables, figures, data, failed = [], list[Figure](), {}, False
+    tables, figures, data, failed = [], list[MeasuredFigure](), {}, False
     for temperature in (0.0, 1.0):
         methods = ours(pair, temperature, tokens)
         with ExitStack() as running:
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
     title = f"Speed of the {options.pair} pair"
-    report = Report(title, notes, figures, tables, work, device=pair.device, failed=failed)
+    report = BenchReport(title, notes, figures, tables, work, device=pair.device, failed=failed)
     return command.finish(report, options.pair)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, Differences, Ours, any_shape, bundled, mixed_prompts
-from bench.common.report import Report, Table
+from bench.common.report import BenchReport, ResultTable
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.catalog import GENERAL_PROMPTS
 from mars_core.types import DrafterConfig, PromptConfig
@@ -28,14 +28,14 @@ WAYS = {
 CONTINUED = "n-grams"
 
 
-def report(differences: Differences, facts: Mapping[str, str]) -> Report:
+def report(differences: Differences, facts: Mapping[str, str]) -> BenchReport:
     rows = [
         *differences.strict.items(),
         (f"{CONTINUED}, continued", differences.continued[CONTINUED]),
     ]
     notes = [f"{differences.texts} texts, half of them at temperature 1"]
-    tables = [Table(("strict with", "texts that differ from `none`"), rows)]
-    return Report("Strict against the target alone", notes, tables=tables, facts=facts)
+    tables = [ResultTable(("strict with", "texts that differ from `none`"), rows)]
+    return BenchReport("Strict against the target alone", notes, tables=tables, facts=facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

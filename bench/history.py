@@ -23,7 +23,7 @@ from bench.common.bounds import timed
 from bench.common.command import CPU, Command
 from bench.common.decoding import DRAFTERS, complete, config_of
 from bench.common.postgres import databases
-from bench.common.report import Figure, Report, Table
+from bench.common.report import BenchReport, MeasuredFigure, ResultTable
 from bench.coupled import prompts, small_pair
 from mars_core.rules import RULES
 from mars_core.types import Status, Trace
@@ -156,14 +156,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             by_action = measure(url, options.comparisons, options.rounds)
             slowest = max(by_action, key=lambda action: max(by_action[action]))
             ms, title = max(by_action[slowest]), f"{name}: slowest action"
-            figures.append(Figure(title, ms, "ms", slowest, most=MAX_MS))
+            figures.append(MeasuredFigure(title, ms, "ms", slowest, most=MAX_MS))
             heads = ("action", "everything", "owner of 89 %", "owner of 1 %")
             tables.append(
-                Table(heads, [(each, *by_action[each]) for each in by_action], f"{name}, ms")
+                ResultTable(heads, [(each, *by_action[each]) for each in by_action], f"{name}, ms")
             )
             data[name] = by_action
     title = f"History with {options.comparisons:,} comparisons"
-    return command.finish(Report(title, list(urls), figures, tables, data), "history")
+    return command.finish(BenchReport(title, list(urls), figures, tables, data), "history")
 
 
 if __name__ == "__main__":

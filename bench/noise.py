@@ -20,7 +20,7 @@ from bench.common.bounds import timed
 from bench.common.command import CPU, Command
 from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, ratio, speed_table
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import ModelPool, custom_pair
 from mars_core.sampling import Use, chance, words
 from mars_core.types import DraftMode, RuleConfig
@@ -30,7 +30,7 @@ STRICT = {mode: f"draft model, {mode}, strict" for mode in DraftMode}
 GOALS = {DraftMode.GREEDY: 1.25, DraftMode.SAMPLED: 1.0}  # of coupled strict over these, at least
 
 
-def cost(method: Ours) -> Figure:
+def cost(method: Ours) -> MeasuredFigure:
     """Of making the random numbers of a step, beside the step."""
     size = method.pair.vocabulary
     random_words = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
@@ -39,7 +39,9 @@ def cost(method: Ours) -> Figure:
     step = median(each.step_s for each in method.timed if each.drafted)
     name, most = Path(method.pair.target_ref.name).name, 3 if size < 10_000 else 5
     note = f"{1000 * seconds:.3f} ms of {1000 * step:.2f}, {size:,} ids"
-    return Figure(f"noise, share of a step, {name}", 100 * seconds / step, "%", note, most=most)
+    return MeasuredFigure(
+        f"noise, share of a step, {name}", 100 * seconds / step, "%", note, most=most
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         note = f"text by text {ratio(samples, coupled, STRICT[mode])}"
         title = f"speed, coupled over {mode} strict, all texts together"
-        figures.append(Figure(title, speeds[0] / speeds[1], "×", note, least=least))
+        figures.append(MeasuredFigure(title, speeds[0] / speeds[1], "×", note, least=least))
     figures.append(cost(methods[coupled]))
     if options.model:
         real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.append(cost(method))
     table = speed_table(samples, "none", "Temperature 1")
     notes = ["new tokens per second of processor time; methods alternate by prompt at random"]
-    report = Report("Coupled drafts and noise", notes, figures, [table], device=pair.device)
+    report = BenchReport("Coupled drafts and noise", notes, figures, [table], device=pair.device)
     return command.finish(report, "noise")
 
 

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser
 
 from bench.common.command import Command
 from bench.common.page import chromium, opened, wait
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from bench.common.shapes import small
 from bench.coupled import NOISE, VOCABULARY, save_models
 from storage import RunStore
@@ -131,13 +131,13 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
         return Stream(*window.evaluate(BLOCKED))
 
 
-def figures(starts: Sequence[Start], streams: Sequence[Stream]) -> list[Figure]:
+def figures(starts: Sequence[Start], streams: Sequence[Stream]) -> list[MeasuredFigure]:
     """The first click of each start is cold."""
     later = [one for each in starts for one in each.clicks[1:]]
     over = [100 * (one.done / one.runs - 1) for one in later]
     relative = [each.usable_s / each.gradio_s for each in starts]
     return [
-        Figure.of(name, values, unit, most=most)
+        MeasuredFigure.of(name, values, unit, most=most)
         for name, most, unit, values in (
             ("process start to a usable page", 5.0, "s", [each.usable_s for each in starts]),
             ("usable page / gradio alone", 1.3, "×", relative),
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             streams.append(stream(browser, folders[2 * number + 1], options.tokens))
     note = f"stream: {options.tokens:,} tokens"
     measured = figures(starts, streams)
-    return command.finish(Report("The page", [NOTE, note], measured), "page")
+    return command.finish(BenchReport("The page", [NOTE, note], measured), "page")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from mars_core import __version__
 from mars_core.drafting import drafter_kind
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, kind_of
-from mars_core.jobs import RUN_FAILURES, Began, RunRecord
+from mars_core.jobs import RUN_FAILURES, Began, RecordedRun
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.gguf import source_file
@@ -148,7 +148,7 @@ class Checked(NamedTuple):
     prompt_ids: tuple[int, ...]
 
 
-class Run(RunRecord):
+class Run(RecordedRun):
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end
     with status cancelled."""
 

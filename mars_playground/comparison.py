@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.jobs import Began, Job, RunRecord, execution_order
+from mars_core.jobs import Began, Job, RecordedRun, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import PLAIN, RULES
@@ -162,10 +162,10 @@ def compare(
     for config in configs:
         session.check(config)
     order = tuple(execution_order(len(configs)))
-    records: dict[int, RunRecord] = {}
+    records: dict[int, RecordedRun] = {}
     for event in perform(pool, Job(session.pair.spec, configs, order), lambda: False):
         if isinstance(event, Began):
-            records[event.run] = RunRecord(event)
+            records[event.run] = RecordedRun(event)
         else:
             records[event.run].follow(event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), order)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import read_configs, read_spec, threshold_lines
-from mars_core.jobs import Began, Job, RunRecord, Wrote, execution_order
+from mars_core.jobs import Began, Job, RecordedRun, Wrote, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
 from mars_core.models import CATALOG, ModelPool, Pair, PairSpec
@@ -60,11 +60,11 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
     """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and
     skips the rest."""
     job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
-    records: dict[int, RunRecord] = {}
+    records: dict[int, RecordedRun] = {}
     with suppress(KeyboardInterrupt):
         for event in perform(pool, job, lambda: False):
             if isinstance(event, Began):
-                records[event.run] = RunRecord(event)
+                records[event.run] = RecordedRun(event)
                 continue
             records[event.run].follow(event)
             if isinstance(event, Wrote) and event.steps:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from bench.common.report import Report, save
+from bench.common.report import BenchReport, save
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
@@ -41,14 +41,14 @@ class Command(argparse.ArgumentParser):
         self.options = self.parse_args(arguments)
         return self.options
 
-    def save(self, report: Report, name: str) -> str:
+    def save(self, report: BenchReport, name: str) -> str:
         """Writes the result as JSON and Markdown. Returns the Markdown."""
         device = torch.device(str(report.device))
         facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
         path = self.options.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
         return save(replace(report, facts=facts), path)
 
-    def finish(self, report: Report, name: str) -> int:
+    def finish(self, report: BenchReport, name: str) -> int:
         """Writes the result and prints it. The exit status: 1 for a report that failed."""
         sys.stdout.write(self.save(report, name))
         return int(report.failed)

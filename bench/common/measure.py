@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from bench.common.report import Spread, Table, spread
+from bench.common.report import ResultTable, Spread, spread
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
@@ -122,7 +122,7 @@ def overall_tau(samples: Sequence[TimedSample]) -> float | None:
     return sum(sample.tokens for sample in samples) / steps if steps else None
 
 
-def speed_table(samples: Samples, baseline: str, title: str) -> Table:
+def speed_table(samples: Samples, baseline: str, title: str) -> ResultTable:
     """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
     baseline's."""
     rows = []
@@ -131,4 +131,4 @@ def speed_table(samples: Samples, baseline: str, title: str) -> Table:
         beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(taken)
         rows.append((name, median_speed(taken), beside, tau, f"{same} of {count}"))
     heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
-    return Table(heads, rows, title)
+    return ResultTable(heads, rows, title)

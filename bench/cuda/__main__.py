@@ -22,7 +22,13 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from bench.common.command import RESULTS, ROOT, Command
-from bench.common.report import Figure, Report, Table, figure_table, figure_values
+from bench.common.report import (
+    BenchReport,
+    MeasuredFigure,
+    ResultTable,
+    figure_table,
+    figure_values,
+)
 from bench.cuda.parts import PARTS
 from bench.cuda.trial import CudaTrial, without_graphs
 
@@ -42,7 +48,7 @@ class PartOutcome:
     title: str
     status: str
     seconds: float
-    figures: Sequence[Figure] = ()
+    figures: Sequence[MeasuredFigure] = ()
     log: str = ""
 
 
@@ -121,12 +127,12 @@ def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> 
     )
 
 
-def _figures(answer: str) -> Iterator[Figure]:
+def _figures(answer: str) -> Iterator[MeasuredFigure]:
     """Figures of complete lines: the last line of a killed process may be incomplete."""
     for line in answer.split("\n")[:-1]:
         with suppress(ValueError, TypeError, AttributeError):
             read = json.loads(line)
-            yield Figure(**read | {"samples": tuple(read.get("samples", ()))})
+            yield MeasuredFigure(**read | {"samples": tuple(read.get("samples", ()))})
 
 
 def _measure(name: str, trial: CudaTrial) -> int:
@@ -142,7 +148,7 @@ def _measure(name: str, trial: CudaTrial) -> int:
     return 0
 
 
-def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> Report:
+def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:
     """The goals, then every part, with the log of failed ones."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [
@@ -157,11 +163,13 @@ def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> Report:
     ]
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]
     parts = [asdict(each) | {"figures": figure_values(each.figures)} for each in outcomes]
-    tables = [Table(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
-    return Report(f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts})
+    tables = [ResultTable(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
+    return BenchReport(
+        f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts}
+    )
 
 
-def _part(outcome: PartOutcome) -> Table:
+def _part(outcome: PartOutcome) -> ResultTable:
     text = [] if outcome.figures else ["Nothing was measured."]
     if outcome.status != "done" and outcome.log:
         text += ["", "```", *outcome.log.replace("```", "'''").splitlines()[-30:], "```"]

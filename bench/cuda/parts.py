@@ -22,7 +22,7 @@ import torch
 
 from bench.common.command import ROOT
 from bench.common.decoding import Differences, any_shape, complete, config_of
-from bench.common.report import Figure
+from bench.common.report import MeasuredFigure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
 from bench.cuda.speed import attention, exactness, graphs, speed, telemetry
@@ -53,7 +53,7 @@ _LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE
 _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
-def tests(trial: CudaTrial) -> Iterator[Figure]:
+def tests(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Runs the tests marked cuda, without optional packages: counted line by line, so that tests
     count that ended before the time limit. The output of pytest goes to stderr. Raises SystemExit
     if pytest does not end with 0."""
@@ -69,7 +69,7 @@ def tests(trial: CudaTrial) -> Iterator[Figure]:
     except subprocess.TimeoutExpired:
         process.kill()
         output, _ = process.communicate()
-        yield Figure("the tests' time is up", 1, "", most=0)
+        yield MeasuredFigure("the tests' time is up", 1, "", most=0)
     sys.stderr.write(output)
     yield from outcomes(output)
     if process.returncode:
@@ -86,21 +86,23 @@ def marked() -> list[str]:
     ]
 
 
-def outcomes(output: str) -> Iterator[Figure]:
+def outcomes(output: str) -> Iterator[MeasuredFigure]:
     """``output``: of pytest."""
     counts = Counter(outcome for _, outcome in _LINE.findall(output))
     failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
     names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + (
         "; …" if len(failed) > 5 else ""
     )
-    yield Figure("tests failed", counts["FAILED"] + counts["ERROR"], "", names, most=0)
-    yield Figure("tests passed", counts["PASSED"], "", least=1)
-    yield Figure("tests skipped", counts["SKIPPED"])
+    yield MeasuredFigure("tests failed", counts["FAILED"] + counts["ERROR"], "", names, most=0)
+    yield MeasuredFigure("tests passed", counts["PASSED"], "", least=1)
+    yield MeasuredFigure("tests skipped", counts["SKIPPED"])
     unread = sorted(set(_UNREAD.findall(output)))
-    yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
+    yield MeasuredFigure(
+        "files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0
+    )
 
 
-def texts(trial: CudaTrial) -> Iterator[Figure]:
+def texts(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """How often strict's text differs from the target's, and a continued run's from the original's:
     with exact passes, where chains must never differ, then with passes of any shape."""
     pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
@@ -109,7 +111,9 @@ def texts(trial: CudaTrial) -> Iterator[Figure]:
         yield from _counted(trial, pair if exact else any_shape(pair), temperature, share)
 
 
-def _counted(trial: CudaTrial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
+def _counted(
+    trial: CudaTrial, pair: Pair, temperature: float, until: float
+) -> Iterator[MeasuredFigure]:
     methods, differences = (
         {name: trial.ours(pair, name, temperature) for name in trial.drafters},
         Differences(),
@@ -125,10 +129,10 @@ def _counted(trial: CudaTrial, pair: Pair, temperature: float, until: float) -> 
     for name, drafter in trial.drafters.items():
         most = 0.0 if pair.exact and drafter.tree is None else None
         if name != "none":
-            yield Figure(
+            yield MeasuredFigure(
                 f"strict is not none: {name}, {where}", differences.strict[name], count, most=most
             )
-        yield Figure(
+        yield MeasuredFigure(
             f"continued is not whole: {name}, {where}",
             differences.continued[name],
             count,
@@ -136,7 +140,7 @@ def _counted(trial: CudaTrial, pair: Pair, temperature: float, until: float) -> 
         )
 
 
-def memory(trial: CudaTrial) -> Iterator[Figure]:
+def memory(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Growth after the first runs, with alternating drafters and prompts, after a garbage
     collection; what is on a device is 0 without CUDA."""
     pair, readings = trial.pair("qwen"), dict[int, tuple[int, ...]]()
@@ -154,10 +158,10 @@ def memory(trial: CudaTrial) -> Iterator[Figure]:
     for name, before, after in zip(counters, readings[SETTLED], readings[RUNS], strict=True):
         note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
         most = 0.0 if name.endswith("device") else None
-        yield Figure(name, (after - before) / 1e6, "MB", note, most=most)
+        yield MeasuredFigure(name, (after - before) / 1e6, "MB", note, most=most)
 
 
-def loading(trial: CudaTrial) -> Iterator[Figure]:
+def loading(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Loads a small pair: the checks are the same as for a large one."""
     small = trial.trio("qwen").draft
     with TemporaryDirectory() as folder:
@@ -175,13 +179,13 @@ def loading(trial: CudaTrial) -> Iterator[Figure]:
         started = time.perf_counter()
         pair = pool.get(spec)
         seconds = time.perf_counter() - started
-    yield Figure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
+    yield MeasuredFigure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
     note = f"1: yes; {pair.inexact or pair.shapes}"
-    yield Figure("exact passes after loading", float(pair.exact), "", note, least=1.0)
+    yield MeasuredFigure("exact passes after loading", float(pair.exact), "", note, least=1.0)
 
 
 class CudaPart(NamedTuple):
-    measure: Callable[[CudaTrial], Iterator[Figure]]
+    measure: Callable[[CudaTrial], Iterator[MeasuredFigure]]
     limit_s: float
     title: str
 

@@ -14,7 +14,7 @@ from bench.common.bounds import bandwidth, seconds, timed, weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, any_shape
 from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio
 from bench.common.peers import assisted, greedy, looped, prompted
-from bench.common.report import Figure
+from bench.common.report import MeasuredFigure
 from bench.coupled import coupled_models, prompts
 from bench.cuda.trial import NOISE, CudaTrial, switched
 from mars_core.decoder.layer import Heads, _attend
@@ -34,7 +34,7 @@ LAYERS = 8  # each with its own keys and values, so that they are read from memo
 REPEATS = 30
 
 
-def speed(trial: CudaTrial, key: str) -> Iterator[Figure]:
+def speed(trial: CudaTrial, key: str) -> Iterator[MeasuredFigure]:
     """Measures one pair: lower bounds, then temperature 0 with the peers, then temperature 1."""
     pair = trial.pair(key)
     strict = trial.ours(pair, "draft model")
@@ -69,7 +69,7 @@ def _peers(trial: CudaTrial, pair: Pair, key: str) -> dict[str, Method]:
     }
 
 
-def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
+def bounds(method: Ours, bytes_a_s: float) -> Iterator[MeasuredFigure]:
     """Lower bounds for steps of ``method`` with a full draft: median times / time to read their
     bytes."""
     full_steps = [step for step in method.timed if step.drafted == K]
@@ -84,8 +84,10 @@ def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
     )
     for name, took, bound, most in parts:
         note = f"{1e3 * took:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
-        yield Figure(f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most)
-    yield Figure(
+        yield MeasuredFigure(
+            f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most
+        )
+    yield MeasuredFigure(
         "bandwidth",
         bytes_a_s / 1e9,
         "GB/s",
@@ -93,50 +95,50 @@ def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
     )
 
 
-def goals(samples: Samples) -> Iterator[Figure]:
+def goals(samples: Samples) -> Iterator[MeasuredFigure]:
     for baseline, least in SPEED_GOALS:
-        yield Figure(
+        yield MeasuredFigure(
             f"{STRICT} / {baseline}", ratio(samples, STRICT, baseline).median, "×", least=least
         )
 
 
-def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
+def rows(samples: Samples, temperature: float) -> Iterator[MeasuredFigure]:
     """Figures of every method, relative to the first."""
     baseline = next(iter(samples))
     for name, taken in samples.items():
         beside, tau = ratio(samples, name, baseline), overall_tau(taken)
         note = f"{beside.median:.2f}× {baseline} ({beside.low:.2f}–{beside.high:.2f} of {beside.count})"
         note += "" if tau is None else f", τ {tau:.2f}"
-        yield Figure(f"{name}, T = {temperature:g}", median_speed(taken), "tokens/s", note)
+        yield MeasuredFigure(f"{name}, T = {temperature:g}", median_speed(taken), "tokens/s", note)
 
 
-def graphs(trial: CudaTrial) -> Iterator[Figure]:
+def graphs(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """The time of captures (first run − second run), then the speed with graphs."""
     eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
     for name in COMPARED:
         run = partial(trial.ours(captured, name), prompts(1)[0], 0)
         first, second = (seconds(run, trial.device) for _ in range(2))
-        yield Figure(
+        yield MeasuredFigure(
             f"captures, {name}",
             first - second,
             "s",
             f"first run {first:.2f} s, second {second:.2f} s",
         )
     for name, speedup, speeds in _beside(trial, captured, eager):
-        yield Figure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
+        yield MeasuredFigure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
 
 
-def exactness(trial: CudaTrial) -> Iterator[Figure]:
+def exactness(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     exact = trial.pair("qwen")
     free = any_shape(exact)
     for name, speedup, speeds in _beside(trial, exact, free):
-        yield Figure(f"exact / free passes, {name}", speedup, "×", speeds)
+        yield MeasuredFigure(f"exact / free passes, {name}", speedup, "×", speeds)
 
 
-def telemetry(trial: CudaTrial) -> Iterator[Figure]:
+def telemetry(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     pair = trial.pair("qwen")
     for name, speedup, speeds in _beside(trial, pair, pair, telemetry=False):
-        yield Figure(
+        yield MeasuredFigure(
             f"meter, {name}", 100 * (1 - speedup), "% of the time", speeds, most=TELEMETRY_GOAL
         )
 
@@ -161,7 +163,7 @@ def _beside(
 
 
 @torch.inference_mode()
-def attention(trial: CudaTrial) -> Iterator[Figure]:
+def attention(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Attention of few rows over grouped key heads: query heads folded into rows compared with
     ``enable_gqa``."""
     for width in (64, 128) if trial.tiny else WIDTHS:
@@ -170,7 +172,7 @@ def attention(trial: CudaTrial) -> Iterator[Figure]:
                 _attention_s(trial, count, width, fold=fold) for fold in (True, False)
             )
             note = f"{1e6 * folded:.1f} µs folded, {1e6 * grouped:.1f} µs with enable_gqa"
-            yield Figure(
+            yield MeasuredFigure(
                 f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note
             )
 

@@ -1,6 +1,6 @@
 """The interface between the page and an accelerator: a Job in, events out, all picklable.
 
-On ZeroGPU the two are separate processes, elsewhere separate threads. ``RunRecord`` builds a trace
+On ZeroGPU the two are separate processes, elsewhere separate threads. ``RecordedRun`` builds a trace
 from the events. Runs to be compared are executed one after the other, each after a warm-up
 (``Session.warm_up``), in random order.
 """
@@ -97,7 +97,7 @@ class Accelerator(Protocol):
         ...
 
 
-class RunRecord:
+class RecordedRun:
     """Builds the trace of a run from its events; available at any time, even if the computing
     process has ended."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLED_PAIR",
     "CATALOG",
-    "Fit",
+    "MemoryFit",
     "ModelError",
     "ModelPool",
     "Pair",

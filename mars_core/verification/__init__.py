@@ -8,4 +8,13 @@ from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
 from mars_core.verification.verdict import JudgedToken, StepVerdict, walk
 
-__all__ = ["Draft", "Judged", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]
+__all__ = [
+    "Draft",
+    "JudgedToken",
+    "StepVerdict",
+    "ancestors",
+    "certain",
+    "chain_draft",
+    "judge",
+    "walk",
+]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mars_core.jobs import Began, Ended, Job, RunRecord, Stop, Wrote
+from mars_core.jobs import Began, Ended, Job, RecordedRun, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
 from mars_core.types import PrefixToken, RunConfig, Trace
@@ -200,7 +200,7 @@ def _run(
     place: int,
 ) -> Iterator[Event]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
-    record = RunRecord(began)
+    record = RecordedRun(began)
     unsaved, run_id, broken = "", "", None
     try:
         yield Started(began.run, place, comparison, began.given, began.text)

@@ -20,7 +20,7 @@ import torch
 
 from bench.common.command import machine
 from bench.common.decoding import bundled, mixed_prompts
-from bench.common.report import Report, Table, save
+from bench.common.report import BenchReport, ResultTable, save
 from mars_core.text.prompting import encode
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Lane:
+class VllmLane:
     """A batch: the sampling of all prompts, and what each asks of the plugin."""
 
     temperature: float
@@ -64,7 +64,7 @@ class Lane:
     prompts: int = len(PROMPTS)
 
 
-class Run:
+class VllmRun:
     """The batches that one process with vLLM decoded, by the names of their lanes, and its trace
     file."""
 
@@ -73,7 +73,7 @@ class Run:
         folder: Path,
         prompts: Sequence[Sequence[int]],
         job: dict[str, Any],
-        lanes: dict[str, Lane],
+        lanes: dict[str, VllmLane],
         **variables: str,
     ) -> None:
         batches = [
@@ -159,9 +159,9 @@ def prompts(pair: Any) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture(scope="session")
-def tables() -> Iterator[list[Table]]:
+def tables() -> Iterator[list[ResultTable]]:
     """Measurements, written at the end as JSON and Markdown."""
-    rows: list[Table] = []
+    rows: list[ResultTable] = []
     yield rows
     if path := os.environ.get("MARS_VLLM_RESULT"):
         facts = {
@@ -174,6 +174,8 @@ def tables() -> Iterator[list[Table]]:
             for table in rows
         }
         save(
-            Report("The plugin in vLLM, on the bundled pair", tables=rows, data=data, facts=facts),
+            BenchReport(
+                "The plugin in vLLM, on the bundled pair", tables=rows, data=data, facts=facts
+            ),
             Path(path),
         )

@@ -22,7 +22,7 @@ from integrations.vllm.tests.conftest import FOLDERS, TOKENS, WEIGHTS, environme
 MODEL = "pair"
 
 
-class Server:
+class VllmServer:
     """A running server and the folder with its trace file."""
 
     def __init__(self, url: str, folder: Path) -> None:
@@ -61,7 +61,7 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, **environ: str) -> Iterator[Server]:
+def serving(folder: Path, **environ: str) -> Iterator[VllmServer]:
     """vLLM's server on the bundled pair with drafts of K = 5. ``environ``: variables of its
     environment beside the usual ones."""
     (folder / "prometheus").mkdir()
@@ -108,7 +108,7 @@ def serving(folder: Path, **environ: str) -> Iterator[Server]:
                     break
             except httpx.TransportError:
                 time.sleep(0.5)
-        yield Server(f"http://127.0.0.1:{port}", folder)
+        yield VllmServer(f"http://127.0.0.1:{port}", folder)
     finally:
         process.terminate()
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.report.measure import measure
-from integrations.vllm.tests.serving import Server, serving
+from integrations.vllm.tests.serving import VllmServer, serving
 from mars_core.types import Outcome, Status
 from mars_playground.__main__ import main
 from storage import RunStore, Search, Source
@@ -27,7 +27,7 @@ STUDY = (
 
 
 def test_a_study_over_the_server_is_the_study_in_this_process(
-    server: Server, tmp_path: Path
+    server: VllmServer, tmp_path: Path
 ) -> None:
     """At temperature 0, strict: the same answers and scores. The rule on the same server relaxes
     tokens."""
@@ -88,7 +88,7 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         )
 
 
-def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: Path) -> None:
+def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_path: Path) -> None:
     before = len(server.traces(0))
     server.complete([4, 650], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
     trace = server.traces(before + 1)[-1]
@@ -116,7 +116,7 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: P
 
 
 def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(
-    server: Server, tmp_path: Path
+    server: VllmServer, tmp_path: Path
 ) -> None:
     """The server of the other tests is mended; as vLLM for CPUs is installed it draws other tokens
     above temperature 0."""

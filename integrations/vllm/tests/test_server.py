@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from integrations.vllm.tests.serving import Server
+from integrations.vllm.tests.serving import VllmServer
 
 pytestmark = pytest.mark.vllm
 
 
-def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
+def test_every_request_has_its_own_rule(server: VllmServer, prompts: Any) -> None:
     """Sixteen requests at once with different θ; θ = 1 is the answer to a request that asks for
     nothing."""
     thetas = [0.5 + i / 30 for i in range(15)] + [1.0]
@@ -61,17 +61,17 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
     ],
 )
 def test_bad_values_are_answered_with_400_and_one_sentence(
-    server: Server, prompts: Any, arguments: dict[str, Any], message: str
+    server: VllmServer, prompts: Any, arguments: dict[str, Any], message: str
 ) -> None:
     answer = server.complete(prompts[0], vllm_xargs=arguments)
     assert answer.status_code == 400 and message in answer.json()["error"]["message"]
 
 
-def test_null_is_refused_by_vllm_itself(server: Server, prompts: Any) -> None:
+def test_null_is_refused_by_vllm_itself(server: VllmServer, prompts: Any) -> None:
     assert server.complete(prompts[0], vllm_xargs={"mars_theta": None}).status_code in (400, 422)
 
 
-def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) -> None:
+def test_counters_reach_the_metrics_of_the_server(server: VllmServer, prompts: Any) -> None:
     names = "vllm:mars_judged_tokens_total", "vllm:mars_relaxed_tokens_total"
     before, lines = [server.counter(name) for name in names], len(server.traces(0))
     server.complete(prompts[0], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
@@ -87,7 +87,7 @@ def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) 
     assert server.counter("vllm:mars_enabled") >= 1
 
 
-def test_an_aborted_request_leaves_its_line(server: Server, prompts: Any) -> None:
+def test_an_aborted_request_leaves_its_line(server: VllmServer, prompts: Any) -> None:
     before = len(server.traces(0))
     fields = {
         "stream": True,

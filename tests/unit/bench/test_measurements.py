@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.common.report import Report, markdown
+from bench.common.report import BenchReport, markdown
 from bench.page import Click, Start, Stream, figures
 from bench.scale import LANES, build
 from storage import RunStore
@@ -78,5 +78,5 @@ STARTS = (
     ],
 )
 def test_cold_clicks_are_apart_and_goals_are_judged(starts: tuple[Start, ...], row: str) -> None:
-    text = markdown(Report("The page", figures=figures(starts, [Stream(0, 50, 310)])))
+    text = markdown(BenchReport("The page", figures=figures(starts, [Stream(0, 50, 310)])))
     assert f"| {row} |" in text

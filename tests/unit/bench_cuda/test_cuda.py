@@ -20,7 +20,7 @@ import torch
 from bench.common.bounds import weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import TimedSample
-from bench.common.report import Figure
+from bench.common.report import MeasuredFigure
 from bench.common.shapes import PUBLIC, tiny
 from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
@@ -43,7 +43,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> CudaTrial:
     return CudaTrial(CPU, tiny=True, until=time.perf_counter())
 
 
-def measured(trial: CudaTrial, name: str) -> dict[str, Figure]:
+def measured(trial: CudaTrial, name: str) -> dict[str, MeasuredFigure]:
     figures = list(PARTS[name].measure(trial))
     assert all(math.isfinite(figure.value) for figure in figures)
     assert len({figure.name for figure in figures}) == len(figures)
@@ -147,7 +147,7 @@ def test_what_was_measured_before_an_end_is_kept(
     seconds = 0.1 if "sleep" in ends else 600.0
     code = f"{LATE}; pathlib.Path({str(tmp_path / 'written')!r}).touch(); {ends}"
     outcome = command.attempted("part", "A part", [sys.executable, "-c", code], seconds)
-    assert (outcome.status, outcome.figures) == (status, (Figure("one", 2),))
+    assert (outcome.status, outcome.figures) == (status, (MeasuredFigure("one", 2),))
     assert outcome.seconds < 600, "what sleeps was ended"
 
 
@@ -158,9 +158,9 @@ def test_results_are_written_after_every_part(
         assert command[3:5] == ["--part", name] and command[-1] == "--tiny" and seconds > 0
         assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
         figures = [
-            Figure("speed", 2.0, "×", least=1.5),
-            Figure("cost", 4.5, "%", "a note", most=3),
-            Figure("plain", 1234.5),
+            MeasuredFigure("speed", 2.0, "×", least=1.5),
+            MeasuredFigure("cost", 4.5, "%", "a note", most=3),
+            MeasuredFigure("plain", 1234.5),
         ]
         return PartOutcome(
             name,

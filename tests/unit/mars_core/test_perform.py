@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from mars_core.engine import Engine
-from mars_core.jobs import Began, Ended, Event, Job, RunRecord, Wrote, execution_order
+from mars_core.jobs import Began, Ended, Event, Job, RecordedRun, Wrote, execution_order
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
@@ -80,10 +80,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 def followed(events: Iterator[Event]) -> dict[int, Trace]:
     """The traces by run, as the events tell them."""
-    records: dict[int, RunRecord] = {}
+    records: dict[int, RecordedRun] = {}
     for event in events:
         if isinstance(event, Began):
-            records[event.run] = RunRecord(event)
+            records[event.run] = RecordedRun(event)
         else:
             records[event.run].follow(event)
     return {run: record.trace() for run, record in records.items()}
