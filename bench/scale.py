@@ -2,7 +2,7 @@
 report, rate of the exports.
 
 A worker runs the full study, but decodes each lane once only: later runs are the first ones with
-their own configurations.
+their configurations.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Repeating:
 
 
 def build(store: RunStore, runs: int, tokens: int) -> str:
-    """The id of a finished study of ``runs`` runs, rounded down to whole items."""
+    """The id of a finished study of ``runs`` runs, rounded down to full items."""
     pair = small_pair()
     texts = prompts(runs // (len(LANES) * len(TEMPERATURES)))
     items = tuple(Item(str(at), (each.text,), ("t1",)) for at, each in enumerate(texts))

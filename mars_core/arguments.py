@@ -182,28 +182,28 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
 def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
     """The catalog entry ``pair``, with any of its models replaced. Raises ValueError,
     ModelError."""
-    listed_spec = next((spec for spec in CATALOG if spec.key == pair), None)
-    if listed_spec is None:
+    entry = next((spec for spec in CATALOG if spec.key == pair), None)
+    if entry is None:
         raise ValueError(
             f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}."
         )
     if target is not None:
         return custom_pair(target, draft, head)
     if draft is None and head is None:
-        return listed_spec
-    custom = custom_pair(listed_spec.target, draft or listed_spec.draft, head or listed_spec.head)
-    return replace(custom, title=listed_spec.title, text=listed_spec.text, theta=listed_spec.theta)
+        return entry
+    custom = custom_pair(entry.target, draft or entry.draft, head or entry.head)
+    return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
-    """The pair given by PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
+    """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(options.drafter)
     parts = {DRAFTERS[kind].part: path} if kind else {}
     return find_spec(options.pair, options.target, parts.get("draft"), parts.get("head"))
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
-    """The drafter given by DRAFTER_OPTIONS; by default the pair's own."""
+    """The drafter of DRAFTER_OPTIONS; by default the pair's."""
     kind = _drafter(options.drafter)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
@@ -215,7 +215,7 @@ def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
-    """Kind and model of ``--drafter``; None selects the pair's own. A draft model has no prefix."""
+    """Kind and model of ``--drafter``; None selects the pair's. A draft model has no prefix."""
     named = {name: each.part for name, each in DRAFTERS.items() if each is not MODEL}
     if option is None or option in named:
         return option, None
@@ -227,7 +227,7 @@ def read_rules(
     names: Sequence[str], options: argparse.Namespace, theta: float | None = None
 ) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a
-    value are left out, except θ where ``theta``, a pair's own, is given. Raises ValueError for an
+    value are left out, except θ where ``theta``, the pair's, is not None. Raises ValueError for an
     unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
@@ -271,7 +271,7 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
 
 
 def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
-    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not
+    """What the thresholds of these rules mean on the pair, a line each; and why its θ is not
     the paper's, where that is used."""
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)

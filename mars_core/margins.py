@@ -1,4 +1,4 @@
-"""What the threshold of a margin rule means at given positions: how many it calls near ties, and
+"""What the threshold of a margin rule means at some positions: how many it calls near ties, and
 from which p₂/p₁ on it keeps the runner-up. The same θ is another ratio in every model: where z₁ >
 0, r > θ is p₂/p₁ > exp(−(1 − θ)·z₁) at temperature 1."""
 

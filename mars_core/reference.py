@@ -32,7 +32,7 @@ def decode(
 ) -> list[int]:
     """At most ``new`` token ids after ``prompt``, up to the first one in ``ends``. ``theta``: a
     drafted token that is one of the target's two best is accepted where z₂/z₁ > θ; 1 is strict
-    verification, whose text is the target's own."""
+    verification, whose text is the target's."""
     ids = list(prompt)
     while len(ids) - len(prompt) < new:
         # 1. The draft model proposes up to k tokens, one after the other.

@@ -162,7 +162,7 @@ class PromptConfig:
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     """Everything needed to repeat a run. ``environment`` holds versions of libraries and app,
-    device and dtype. ``prefix``: ids of output tokens that are given, not generated. The run
+    device and dtype. ``prefix``: ids of output tokens that precede the generated ones. The run
     continues after prompt and prefix: its first new token has output position ``len(prefix)``, and
     its random draws start at that position."""
 
@@ -192,12 +192,12 @@ class RunConfig:
 class Outcome(StrEnum):
     """The outcome of a token; used by engine, database, CSV, colours and help texts."""
 
-    ACCEPTED = "accepted"  # drafted, kept by the strict rule
-    # drafted, kept by the rule under test where strict, with the same u, would have rejected
+    ACCEPTED = "accepted"  # drafted, accepted by the strict rule
+    # drafted, accepted by the rule under test where strict, with the same u, would have rejected
     RELAXED = "relaxed"
-    REJECTED = "rejected"  # drafted, not kept: in the trace, not in the text
+    REJECTED = "rejected"  # drafted, not accepted: in the trace, not in the text
     RECOVERED = "recovered"  # drawn after a rejection
-    BONUS = "bonus"  # drawn after every drafted token was kept (with no draft: every token)
+    BONUS = "bonus"  # drawn after every drafted token was accepted (with no draft: every token)
 
 
 class Status(StrEnum):
@@ -223,7 +223,7 @@ class StopReason(StrEnum):
 class Cause(StrEnum):
     """Why two runs of the same prompt differ."""
 
-    RELAXED = "relaxed"  # the rule kept a token that strict rejects
+    RELAXED = "relaxed"  # the rule accepted a token that strict rejects
     TIGHTENED = "tightened"  # the rule rejected a token that strict keeps
     REDRAWN = "redrawn"  # both rejected; the rule corrects with another distribution or emits top-1
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
@@ -271,9 +271,7 @@ class Token:
         int  # output position, 0-based; a rejected token has that of the token emitted instead
     )
     step: int  # 0-based
-    draft_position: (
-        int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
-    )
+    draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: accepted tokens of the step + 1
     node: (
         int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
     )
@@ -313,7 +311,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target
+    """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under target
     and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared instead of
     q, else nan."""
 
@@ -370,7 +368,7 @@ class Summary:
     acceptance_rate: float  # kept / drafted
     acceptance_by_position: tuple[
         float, ...
-    ]  # steps that kept a token at depth i / steps that drafted one there
+    ]  # steps that accepted a token at depth i / steps that drafted one there
     relaxed_share: float  # relaxed / new_tokens
     tv_sum: float
     tv_mean: float  # over emitted tokens

@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands that the Makefile writes into .venv/bin, in a folder of its own, over a pip that
+    """The commands that the Makefile writes into .venv/bin, in a separate folder, over a pip that
     does nothing."""
     folder = tmp_path_factory.mktemp("environment") / "bin"
     folder.mkdir()

@@ -38,7 +38,7 @@ from mars_core.types import (
 
 MODEL = "bundled"
 VERSION = "0.0.test"
-_RUNS: dict[str, Trace] = {}  # what was asked for before is not computed again
+_RUNS: dict[str, Trace] = {}  # what was requested before is not computed again
 
 
 class Fault(Enum):

@@ -1,4 +1,4 @@
-"""A page in a process of its own: started on a free port, waited for, ended."""
+"""A page in a separate process: started on a free port, waited for, ended."""
 
 from __future__ import annotations
 

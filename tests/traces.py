@@ -1,6 +1,6 @@
 """Deterministic, realistic traces for tests of storage and page, made without a model.
 
-``make_trace`` plays one run over a small vocabulary: at every output position the target's own
+``make_trace`` plays one run over a small vocabulary: at every output position the target's
 token is drawn by a uniform that depends on seed and position only, so two rules agree up to the
 first token that one of them forgave. Drafts are trees (a chain has one path); a node beside the
 path is judged under the distribution of its own context.

@@ -122,7 +122,7 @@ def config_of(
 
 
 def complete(pair: Pair, config: RunConfig) -> Trace:
-    """A whole run."""
+    """A complete run."""
     run = Session(pair).start(config)
     for _ in run:
         pass

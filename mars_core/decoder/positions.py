@@ -71,7 +71,7 @@ class PositionIndex:
     ) -> PassLayout:
         """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the
         positions before ``start`` and, of the m ≥ n positions from there on, of which the last n
-        are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
+        are these tokens, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
         count, ahead = sees.shape
         width = self._width(start, ahead, full_width)
         columns, after = self._slots[:width], self._slots[:ahead] + start

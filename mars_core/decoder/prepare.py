@@ -1,7 +1,7 @@
 """Prepares a loaded model for decoding, in place: fast layers where they compute the same, packed
 weights where they are faster.
 
-Afterwards the model is for inference only; transformers' call still works, for batches of any
+Afterwards the model is for inference only; transformers' call works, for batches of any
 size.
 """
 
@@ -65,7 +65,7 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
 
 def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
     """Replaces layer by layer, so that at most one layer is in memory twice. Stops at a layer whose
-    output on random hidden states differs from its replacement's; the model then still computes the
+    output on random hidden states differs from its replacement's; the model then computes the
     same, with transformers' layers."""
     weight = decoder.embed_tokens.weight
     hidden = torch.randn(1, _TRIED, weight.shape[1], generator=torch.Generator().manual_seed(0)).to(

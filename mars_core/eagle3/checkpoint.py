@@ -3,7 +3,7 @@ come from the target.
 
 Every tensor is checked before the head is built: unknown, missing, misshapen and non-finite ones
 raise an error. A pickle is read as tensors only (``weights_only=True``), which runs no code of the
-file; whole models are not read from pickles anywhere in this program, but the first EAGLE-3 heads
+file; models are not read from pickles anywhere in this program, but the first EAGLE-3 heads
 were published only as pickles.
 """
 
@@ -198,7 +198,7 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
     if stored is None:
         stored = torch.zeros(config.draft_vocabulary, dtype=torch.long)
     if stored.is_floating_point() or stored.dtype == torch.bool:
-        raise weights.refusal(f"have d2t as {stored.dtype}, not as whole numbers")
+        raise weights.refusal(f"have d2t as {stored.dtype}, not as integers")
     offsets = stored.to(torch.long, copy=True)
     draft_ids: dict[int, int] = {}  # by the target's id
     for draft, index in enumerate((torch.arange(config.draft_vocabulary) + offsets).tolist()):

@@ -26,7 +26,7 @@ _WIDEST_HEAD = (
     65_536  # above any real head; checked because its rotary frequencies are computed first
 )
 _THETA = 10_000.0  # default, as in EAGLE's training code; never the target's
-# Older converters of speculators write this vocab_size whatever the target; the tensors are still
+# Older converters of speculators write this vocab_size whatever the target; the tensors are
 # checked.
 _PLACEHOLDER_VOCABULARY = 128_000
 _ONLY: Mapping[
@@ -99,7 +99,7 @@ class _Keys(NamedTuple):
         return self.values.get(key)
 
     def positive_int(self, key: str, default: int | None = None) -> int:
-        return int(self._checked(key, default, (int,), "a whole number above 0"))
+        return int(self._checked(key, default, (int,), "an integer above 0"))
 
     def number(self, key: str, default: float) -> float:
         return float(self._checked(key, default, (int, float), "a number above 0"))
@@ -166,7 +166,7 @@ def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
         and not 0 < context <= layer.positive_int("sliding_window")
     ):
         raise layer.refusal(
-            "sliding_window", f"attention over the whole context ({context} tokens) is needed"
+            "sliding_window", f"attention over the full context ({context} tokens) is needed"
         )
 
 

@@ -112,7 +112,7 @@ class PairSpec:
 def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
 ) -> PairSpec:
-    """A pair of the user's own, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a
+    """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a
     smaller model; ``head``: an EAGLE-3 head. Without both, drafts come
     from the text itself, or there are none."""
     first = parse_ref(target) if isinstance(target, str) else target

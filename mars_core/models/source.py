@@ -114,7 +114,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_of(ref: ModelRef) -> Path:
-    """The folder that a local ``ref`` names; ``~`` is kept if that home directory does not
+    """The folder that a local ``ref`` names; ``~`` stays if that home directory does not
     exist."""
     if ref.name in BUNDLED:
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]

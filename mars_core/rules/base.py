@@ -106,9 +106,9 @@ class Siblings(Enum):
     """How a rule judges several drafted continuations of one position."""
 
     OWN_FIRST = (
-        "own first"  # the one that the target drew is kept; else each may be relaxed in turn
+        "own first"  # the one that the target drew is accepted; else each may be relaxed in turn
     )
-    # each is kept with probability ``accept``, given that those before it were rejected
+    # each is accepted with probability ``accept``, given that those before it were rejected
     IN_TURN = "in turn"
     REFUSED = "refused"  # the rule is defined for chains only
 

@@ -105,7 +105,7 @@ class Assembler:
         for number, (parent, id_, p, q, strict, odds) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
-                outcome = _kept(strict) if number in path else Outcome.REJECTED
+                outcome = _accepted_as(strict) if number in path else Outcome.REJECTED
                 drafted.append(
                     DraftNode(
                         int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds
@@ -119,7 +119,7 @@ class Assembler:
         if not last:
             number = verdict.path[at + 1]
             judged = verdict.nodes.drafted(number)
-            return self._token(judged, number, _kept(judged.strict), at, start)
+            return self._token(judged, number, _accepted_as(judged.strict), at, start)
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
@@ -168,6 +168,6 @@ class Assembler:
         )
 
 
-def _kept(strict: float) -> Outcome:
+def _accepted_as(strict: float) -> Outcome:
     """The outcome of a token that the rule keeps."""
     return Outcome.ACCEPTED if strict else Outcome.RELAXED

@@ -155,7 +155,7 @@ def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         .scatter_add_(-1, (cell + 1).expand_as(both), both)
         .cumsum(-1)
     )
-    of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each edge
+    of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each bound
     edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
     return cell, at.sub_(cell), torch.lerp(of_p[:, -1:] - of_p, of_q, edges)
 

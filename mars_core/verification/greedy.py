@@ -126,7 +126,7 @@ def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tenso
     more, u = shares - children.p, children.at_parent(uniform)
     surplus = more.clamp(min=0)
     drawn = children.sum_over_siblings(matches.double())
-    given_up = children.sum_over_siblings(
+    lost = children.sum_over_siblings(
         matches * (1 - shares / children.p).clamp(min=0).nan_to_num(0.0)
     )
     outside = (
@@ -134,7 +134,7 @@ def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tenso
         .nan_to_num(0.0)
         .clamp(0, 1)
     )
-    yields = given_up + (1 - drawn) * outside
+    yields = lost + (1 - drawn) * outside
     goal = u / yields * children.sum_over_siblings(surplus)
     low = children.sum_before(surplus)
     return torch.where(u < yields, (low <= goal) & (goal < low + surplus), matches)

@@ -42,7 +42,7 @@ def shift(
     children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
 ) -> tuple[float, float]:
     """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id;
-    ``emit``: the token emitted if none is kept, and its p."""
+    ``emit``: the token emitted if none is accepted, and its p."""
     pairs = list(children.values())
     left, missed = _rest(sum(share for share, _ in pairs)), _rest(sum(p for _, p in pairs))
     if rest is Rest.OTHERS:

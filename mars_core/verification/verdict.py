@@ -126,7 +126,7 @@ class StepVerdict(NamedTuple):
 
 
 def walk(row: Sequence[float]) -> StepVerdict:
-    """The accepted path, from each node to the child that is kept after it. ``row``: the result of
+    """The accepted path, from each node to the child that is accepted after it. ``row``: the result of
     ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]

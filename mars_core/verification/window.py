@@ -34,7 +34,7 @@ def window_chance(p: Tensor, window: int) -> Tensor:
 def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
     """Q [N]: probability of each drafted token given the text before it. p, gate: [N] float64. The
     text alone does not determine whether the previous token was the target's or relaxed, which
-    forces the ones after it. So this follows the weight of each state: w tokens are still forced, w
+    forces the ones after it. So this follows the weight of each state: w more tokens are forced, w
     = 0 … window."""
     relaxed = (1 - p) * gate * window_chance(p, window)
     states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype)

@@ -153,7 +153,7 @@ def everything() -> dict[str, set[str]]:
 
 
 def words(command: str, **places: str) -> list[str]:
-    """With what stands for a reader's own names replaced."""
+    """With what stands for a reader's names replaced."""
     values = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
         " …": "",
@@ -329,6 +329,6 @@ def test_the_commands_of_a_page_run(
         assert main is not None
         try:
             assert main(rest) == 0, (command, *capsys.readouterr())
-        except SystemExit as end:  # of argparse's own help
+        except SystemExit as end:  # of argparse's help
             assert not end.code, command
         capsys.readouterr()

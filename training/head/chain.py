@@ -49,7 +49,7 @@ def unroll(
 
     ids [B, N]: the token of each entry (the one after its features [B, N, layers · T]); anchors [B,
     R]: entries that a chain continues, < N − steps + 1. Step s of anchor t reads token ids[t + s],
-    at position t + s, and sees the entries of the prefix up to t and those of its own chain, as
+    at position t + s, and sees the entries of the prefix up to t and those of its chain, as
     drafting does.
     """
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
@@ -87,7 +87,7 @@ def _attend(
     chain_keys: Tensor,
     chain_values: Tensor,
 ) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where seen [B, R, N], and over own_keys [B,
+    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys [B,
     kv, R, s, d]."""
     groups = (
         queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5

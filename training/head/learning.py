@@ -40,7 +40,7 @@ class Learning:
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
     """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose
-    best id is the target's own."""
+    best id is the target's."""
 
     loss: float
     tokens: int

@@ -1,6 +1,6 @@
 """Rounds of training: each writes a shard of new texts, learns from it and forgets it.
 
-What is kept is the head, its optimisers and the curve, so that training goes on where it was
+The head, its optimisers and the curve are saved, so that training continues where it was
 stopped.
 """
 
@@ -67,7 +67,7 @@ class TrainingProcess:
 
 @dataclass(slots=True)
 class TrainingProgress:
-    """``tokens``: fresh ones, of all processes; ``visited``: those learnt from, every visit
+    """``tokens``: new ones, of all processes; ``visited``: those learnt from, every visit
     counted; ``seconds``: of wall time."""
 
     rounds: int = 0
@@ -105,7 +105,7 @@ class Training:
         return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:
-        """Rounds until ``tokens`` fresh ones are spent."""
+        """Rounds until ``tokens`` new ones are spent."""
         while self._progress.tokens < self._options.tokens:
             self._round(self._options.shard // self._process.count)
 
@@ -164,8 +164,10 @@ class Training:
     def _learn(self, learner: Learner, samples: list[TextSample]) -> None:
         """Visits the samples; the agreement of the first visit is on texts that the head has not
         seen."""
-        fresh = sum(len(sample.ids) - self._writer.prefix for sample in samples)
-        fresh = int(self._process.reduced(torch.tensor(fresh, device=self._process.device)))
+        new_tokens = sum(len(sample.ids) - self._writer.prefix for sample in samples)
+        new_tokens = int(
+            self._process.reduced(torch.tensor(new_tokens, device=self._process.device))
+        )
         for visit in range(self._how.visits):
             groups = list(batches(samples, self._how.batch, self._rng))
             count = int(
@@ -175,7 +177,9 @@ class Training:
             )
             sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
             for number, group in enumerate(groups[:count]):
-                done = self._progress.tokens + fresh * (visit + number / count) / self._how.visits
+                done = (
+                    self._progress.tokens + new_tokens * (visit + number / count) / self._how.visits
+                )
                 left = 1 - done / self._options.tokens
                 scale = min(
                     1.0,
@@ -194,7 +198,7 @@ class Training:
                 line = {
                     "round": self._progress.rounds + 1,
                     "visit": visit + 1,
-                    "fresh": self._progress.tokens + fresh,
+                    "fresh": self._progress.tokens + new_tokens,
                     "visited": self._progress.visited,
                     "loss": round(loss / tokens, 4),
                     "agreement": round(agreement / tokens, 4),
@@ -207,7 +211,7 @@ class Training:
                     line["agreement"],
                 )
                 self._progress.curve.append(line)
-        self._progress.tokens += fresh
+        self._progress.tokens += new_tokens
 
     def _note(self, share: int) -> Any:
         """Says every half minute how far the shard is."""

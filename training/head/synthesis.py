@@ -3,7 +3,7 @@ head learns from.
 
 Nothing but the target is needed: from its chat template up to the user's first word it writes what
 a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
-given words, some ask about texts written before, so that long prompts are learnt too. All rows of a
+prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows of a
 batch advance one token a step, each at its position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
@@ -96,7 +96,7 @@ _ABOUT = (
     "Answer a question about the following text.\n\n",
     "",
 )
-_QUESTION = 48  # tokens that may follow the given ones
+_QUESTION = 48  # tokens that may follow the prescribed ones
 _MARK = "\ue000"  # stands for the user's words in the template
 
 
@@ -111,7 +111,7 @@ class Synthesis:
     answer_tokens: int = 224
     long_length: int = 1_152
     long_share: float = 0.08  # of the tokens
-    opened_share: float = 0.5  # of the user's turns begin with given words
+    opened_share: float = 0.5  # of the user's turns begin with prescribed words
     greedy_share: float = 0.6  # of the answers
     temperature: float = 0.8  # of the others
     top_k: int = 50

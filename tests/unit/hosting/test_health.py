@@ -1,4 +1,4 @@
-"""/health and /ready: what a load balancer is told, by probes that break, hang and recover."""
+"""/health and /ready: what a load balancer gets, by probes that break, hang and recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a server of Gradio's own: handlers that break, strange requests, and what the log and the
+"""On a Gradio server: handlers that break, strange requests, and what the log and the
 routes then say."""
 
 from __future__ import annotations

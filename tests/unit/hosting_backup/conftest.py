@@ -100,7 +100,7 @@ def every_kind(tmp_path: Path) -> Path:
 
 
 def rows(store: RunStore) -> dict[str, list[str]]:
-    """Every row of every table, as the database has it, but for what is each database's own."""
+    """Every row of every table, as the database has it, except what is specific to a database."""
     by_table = {}
     with store.read() as connection:
         for name in Base.metadata.tables:

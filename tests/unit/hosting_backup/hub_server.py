@@ -1,7 +1,7 @@
 """A stand-in of the Hub over HTTP: what huggingface_hub itself asks of a dataset repository, with
 faults to be injected.
 
-Written from huggingface_hub's own requests: information, creation, preupload, LFS upload, commit,
+Written from huggingface_hub's requests: information, creation, preupload, LFS upload, commit,
 download, squash, LFS list.
 """
 

@@ -1,4 +1,4 @@
-"""Going on from given tokens: the rest of one's own text is the same text, another token gives what
+"""Going on from prefix tokens: the rest of one's text is the same text, another token gives what
 the target alone gives from it."""
 
 from __future__ import annotations

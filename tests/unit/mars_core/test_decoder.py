@@ -1,4 +1,4 @@
-"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a fresh pass
+"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a new pass
 through the model as it was loaded, whatever else is read, not rounded to half precision, with masks
 that every kernel takes."""
 

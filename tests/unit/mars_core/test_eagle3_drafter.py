@@ -1,5 +1,5 @@
 """EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact,
-and strict stays the target's own text.
+and strict stays the target's text.
 
 The models have twelve tokens, so that an untrained head is often right: drafted paths are kept,
 branches are taken.
@@ -152,7 +152,7 @@ def test_every_draft_is_what_its_definition_gives(
     shape: TreeShape, draft_vocabulary: int, mode: DraftMode
 ) -> None:
     """Drafts of a run against ones built path by path without any cache, from the target's features
-    of a fresh pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
+    of a new pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
     the noise E of each place."""
     models = models_of("llama", draft_vocabulary)
     trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
@@ -210,7 +210,7 @@ def distribution_after(
     head: Eagle3Head, hidden: Tensor, ids: list[int], path: tuple[int, ...]
 ) -> dict[int, float]:
     """The head's distribution after ids and a drafted path: all entries anew, the drafted ones fed
-    with the head's own output."""
+    with the head's output."""
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
         residual, q, k, v = project(

@@ -4,7 +4,7 @@ the published equations, written a second time.
 
 ``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint
 and plain operations, one position at a time (EAGLE ``cnets.py``; speculators for the norms that
-EAGLE's own heads do not have).
+EAGLE's heads do not have).
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: 
         (
             "eagle",
             {"draft_vocab_size": "many"},
-            ["draft_vocab_size 'many'", "whole number above 0"],
+            ["draft_vocab_size 'many'", "integer above 0"],
         ),
         ("eagle", {"hidden_size": None}, ["has no hidden_size"]),
         ("eagle", {"intermediate_size": None}, ["has no intermediate_size"]),
@@ -417,7 +417,7 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
         ),
         ([], {"fc.weight": torch.full((32, 96), torch.inf)}, ["fc.weight", "not finite"]),
         ([], {"d2t": torch.zeros(7, dtype=torch.long)}, ["d2t of the shape [7], not [40]"]),
-        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as whole numbers"]),
+        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as integers"]),
         (
             [],
             {"d2t": torch.full((DRAFT,), 70)},
@@ -564,7 +564,7 @@ def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
         fetched(ModelRef("org/other"), shelf.target)
 
 
-PREFIX = 9  # entries with the target's own features
+PREFIX = 9  # entries with the target's features
 
 
 class Straight:

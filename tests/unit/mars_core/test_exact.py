@@ -1,4 +1,4 @@
-"""Exact runs: in a dtype that rounds, strict writes the target's own text, token for token; and a
+"""Exact runs: in a dtype that rounds, strict writes the target's text, token for token; and a
 run goes on as it would have gone on."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 @pytest.fixture(scope="module", params=["llama", "qwen3", "mistral", "gemma3", "llama float32"])
 def pair(request: pytest.FixtureRequest) -> Pair:
     """In bfloat16 but for the last, with a head where there are such; gemma3 runs over
-    transformers' own modules."""
+    transformers' modules."""
     kind, dtype = (
         request.param.split()[0],
         torch.float32 if "float32" in request.param else torch.bfloat16,
@@ -72,7 +72,7 @@ def config_for(
 
 @pytest.fixture(scope="module")
 def written(pair: Pair) -> Callable[[DrafterConfig, float], Trace]:
-    """Runs of the pair; what is asked for again is not decoded again."""
+    """Runs of the pair; what is requested again is not decoded again."""
     return cache(lambda drafter, temperature: decoded(pair, config_for(pair, drafter, temperature)))
 
 
@@ -163,7 +163,7 @@ def test_what_depends_on_its_neighbours_is_found_out(
     plain = open_cache(pair.target, CacheSize(120, 120)).forward(
         real_text(pair.tokenizer, pair.vocabulary), 0
     )
-    assert len(margins) == 127  # with the target's own continuation
+    assert len(margins) == 127  # with the target's continuation
     assert torch.allclose(
         torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05
     )

@@ -48,7 +48,7 @@ def generate(
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trace]:
-    """Runs of a Llama; what is asked for again is not decoded again."""
+    """Runs of a Llama; what is requested again is not decoded again."""
     pair = loaded_pair("llama", tmp_path_factory.mktemp("llama"))
     return cache(lambda *options, **named: generate(pair, *options, **named))
 

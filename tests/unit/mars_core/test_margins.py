@@ -1,4 +1,4 @@
-"""What a threshold means at given positions agrees with what the rule does there; a pair's own θ is
+"""What a threshold means at given positions agrees with what the rule does there; a pair's θ is
 used only where it is said."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hub models: what goes wrong on the way is said in one sentence; what is in the cache is found
+"""Hub models: what goes wrong on the way is reported in one sentence; what is in the cache is found
 without a network."""
 
 from __future__ import annotations

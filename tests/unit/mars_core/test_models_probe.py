@@ -1,5 +1,5 @@
 """The probe accepts what computes the same after rollbacks and in trees, and finds out what only
-looks so; quantised layers are run over the library's own."""
+looks so; quantised layers are run over the library's layers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_logits_that_are_not_finite_are_refused() -> None:
 
 
 class Remembering(LlamaForCausalLM):
-    """A Llama with a state of its own, which no cache knows of: it cannot be rolled back."""
+    """A Llama with a hidden state, which no cache knows of: it cannot be rolled back."""
 
     seen = 0.0
 

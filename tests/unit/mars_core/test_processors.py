@@ -1,4 +1,4 @@
-"""Penalties, repeated n-grams, biases and banned words: transformers' own, for every drafter, at
+"""Penalties, repeated n-grams, biases and banned words: as in transformers, for every drafter, at
 every node of a draft."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws and draws: the warpers are transformers' own, and drawing has exactly the distribution it is
+"""Distributions and draws: the warpers are those of transformers, and drawing has exactly the distribution it is
 given."""
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def test_trace_accounts_for_every_drafted_token(
 def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     headed: Pair, kind: str, temperature: float
 ) -> None:
-    """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the
+    """p, logprob, rank, margin and entropy from one pass over the full text; their sums are the
     run's."""
     tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
     trace = decoded(
@@ -285,7 +285,7 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
-    """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low
+    """mars on greedy drafts: kept iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
     trace = decoded(pair, config_for(pair, sampling=Sampling(temperature), new=80))
     outcomes = set()

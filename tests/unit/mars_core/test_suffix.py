@@ -51,7 +51,7 @@ def test_never_more_than_k_the_limit_and_the_factor() -> None:
 
 
 def from_the_definition(ids: list[int], k: int) -> list[int]:
-    """Candidates of every suffix, the longest first, by counting in the whole text."""
+    """Candidates of every suffix, the longest first, by counting in the full text."""
     best, most = [], 0.0
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ends = [at for at in range(length, len(ids)) if ids[at - length : at] == ids[-length:]]

@@ -301,7 +301,7 @@ def test_the_smallest_vocabularies_are_judged(rule: str, size: int) -> None:
 def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
     rule: str, values: dict[str, float]
 ) -> None:
-    """Ties of the two best are common in bf16. At temperature 0 the own token is the first of them;
+    """Ties of the two best are common in bf16. At temperature 0 the target's token is the first of them;
     top-1 must be the same one."""
     for seed in range(20):
         logits = torch.randn(2, 50, generator=torch.Generator().manual_seed(seed))

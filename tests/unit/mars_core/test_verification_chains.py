@@ -288,7 +288,7 @@ def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) 
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
-    """(own, passes, probability): which drafted tokens are the target's own draws, and which pass
+    """(own, passes, probability): which drafted tokens are the target's draws, and which pass
     their own test."""
     for flags in product([True, False], repeat=2 * len(p)):
         weight = math.prod(
@@ -409,7 +409,7 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
     """The first two tokens of texts of three: drafts of two, then of one, with random numbers of
-    each step's own."""
+    each step's."""
 
     def p(text: tuple[int, ...]) -> Distribution:
         return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]

@@ -1,5 +1,5 @@
-"""Coupled drafts: the joint law of draft and own token, what is kept of it, and the meter as the
-distance of the emitted token's law."""
+"""Coupled drafts: the joint distribution of draft and the target's token, what is kept of it, and telemetry as the
+distance of the emitted token's distribution."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
-    """A chain of equal places, each with noise of its own."""
+    """A chain of equal places, each with separate noise."""
     count = 20_000
     z, p, q = laws(seed, sampling)
     random_words = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
@@ -217,7 +217,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
 def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
     rule: str, children: int, sampling: Sampling
 ) -> None:
-    """Equal nodes, each with noise of its own and with its best tokens in ln q + g as children."""
+    """Equal nodes, each with separate noise and with its best tokens in ln q + g as children."""
     batches, count = 4, 500
     z, p, q = laws(2, sampling)
     tokens, relaxed, end = [], 0, None

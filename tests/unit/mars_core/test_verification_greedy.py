@@ -1,4 +1,4 @@
-"""Greedy drafts: decisions have the published distribution, the meter is its distance from p,
+"""Greedy drafts: decisions have the published distribution, telemetry is its distance from p,
 strict has none, others become it."""
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Cell(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """The distribution of the token after a node, and how probably it is not the target's own."""
+    """The distribution of the token after a node, and how probably it is not the target's token."""
 
     distribution: list[float]
     changed: float
@@ -109,7 +109,7 @@ class Piece(NamedTuple):
 
 
 def cells(node: int, p: Tensor, drafted: list[int]) -> list[Cell]:
-    """The target's own token, and if it is drafted also the first one that is not: a rule may
+    """The target's token, and if it is drafted also the first one that is not: a rule may
     replace it by that."""
     rest = p.clone()
     rest[drafted] = 0
@@ -193,7 +193,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
 def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
-    """And a coupled rule replaces the own token no oftener than two variables of distributions P
+    """And a coupled rule replaces the target's token no oftener than two variables of distributions P
     and p must differ: TV(P, p)."""
     logits, draft = case(tree, seed)
     p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
