@@ -43,7 +43,7 @@ def decode(
             )
         # 2. One pass of the target gives the logits after the last token and after each drafted one.
         rows = _logits(target, drafted)[len(ids) - 1 :]
-        # 3. A drafted token is accepted if it is the one that the target chooses itself, or if the rule relaxes it.
+        # 3. A drafted token is accepted if the target chooses it itself, or if the rule relaxes it.
         for proposed, z in zip_longest(drafted[len(ids) :], rows):
             choice = choose(z, temperature, seed, len(ids) - len(prompt))
             accepted = proposed == choice or (proposed is not None and relaxes(z, proposed, theta))

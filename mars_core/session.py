@@ -118,8 +118,8 @@ class Session:
 
     def start(self, config: RunConfig, *, telemetry: bool = True) -> Run:
         """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and
-        out-of-memory errors. Without ``telemetry`` only times and outcomes are recorded, to measure the
-        cost of the telemetry."""
+        out-of-memory errors. Without ``telemetry`` only times and outcomes are recorded, to measure
+        the cost of the telemetry."""
         return Run(self.pair, *self.check(config), telemetry)
 
     def warm_up(self, config: RunConfig) -> None:

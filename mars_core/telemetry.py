@@ -71,8 +71,8 @@ def summarise(
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
-    """Steps that accepted a token at depth i / steps that drafted one there, for i = 1 … the deepest
-    draft."""
+    """Steps that accepted a token at depth i / steps that drafted one there, for i = 1 … the
+    deepest draft."""
     depths = [
         max((node.depth for node in step.nodes), default=0) for step in steps
     ]  # smaller depths are drafted too

@@ -311,9 +311,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under target
-    and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared instead of
-    q, else nan."""
+    """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under
+    target and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared
+    instead of q, else nan."""
 
     id: int
     piece: str

@@ -57,8 +57,8 @@ def write_gguf(
     more: str = "",
     architecture: str = "llama",
 ) -> Path:
-    """``tiny_llama`` in ``path``. ``numbers``: instead of those of the file, by key; ``kind``: of its
-    matrices; ``without``, ``more``: a tensor that is left out, or added."""
+    """``tiny_llama`` in ``path``. ``numbers``: instead of those of the file, by key; ``kind``: of
+    its matrices; ``without``, ``more``: a tensor that is left out, or added."""
     model = tiny_llama()
     writer = gguf.GGUFWriter(path, architecture)
     keys_of = {

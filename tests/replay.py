@@ -89,12 +89,12 @@ class Replayed:
 
 
 def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
-    """Puts a stand-in of its own, with a count of its own, in the place of ``Captured``."""
+    """Puts a stand-in with a separate count instead of ``Captured``."""
     stand_in = type("Replayed", (Replayed,), {})
     monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
     monkeypatch.setattr(
         "mars_core.verification.coupled.READABLE", ()
-    )  # a CPU that stands for a GPU is not asked
+    )  # a CPU that stands for a GPU is not queried
     return stand_in
 
 

@@ -187,7 +187,7 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
         events = _stream(serving, engine, body, fault, chat, wait)
         if body.get("stream") or fault is not Fault.NONE:
             return StreamingResponse(events, media_type="text/event-stream")
-        return StreamingResponse(_whole(events), media_type="application/json")
+        return StreamingResponse(_joined(events), media_type="application/json")
 
     return answer
 
@@ -243,7 +243,7 @@ def _stream(
     yield "data: [DONE]\n\n"
 
 
-def _whole(events: Iterator[str]) -> Iterator[str]:
+def _joined(events: Iterator[str]) -> Iterator[str]:
     """The answer in one piece that a stream of completions would be."""
     answer: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
     usage: dict[str, Any] = {}
@@ -382,7 +382,7 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
         return None
     ids = bool(body.get("return_tokens_as_token_ids"))
     rows = [
-        (_shown(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens
+        (_label(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens
     ]
     if chat:
         return {
@@ -402,7 +402,7 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
     }
 
 
-def _shown(id_: int, piece: str, ids: bool) -> str:
+def _label(id_: int, piece: str, ids: bool) -> str:
     return f"token_id:{id_}" if ids else piece
 
 
@@ -413,9 +413,9 @@ def _top(token: Token, ids: bool) -> list[tuple[str, float]]:
     first = {token.id1: token.logprob, token.id2: token.logprob + token.gap}.get(token.id)
     if first is None:  # the token is neither: only the probabilities of the trace are known
         return [
-            (_shown(each.id, each.piece, ids), math.log(each.p))
+            (_label(each.id, each.piece, ids), math.log(each.p))
             for each in token.top[:2]
             if each.p > 0
         ]
     pairs = ((token.id1, first), (token.id2, first - token.gap))
-    return [(_shown(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]
+    return [(_label(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]

@@ -50,9 +50,9 @@ def serving(
     ready: Path | Callable[[str], bool] | None = None,
     **variables: str,
 ) -> Iterator[Serving]:
-    """``python -m module arguments PORT`` with ``said`` in its environment; ended by SIGTERM.
+    """``python -m module arguments PORT`` with ``variables`` in its environment; ended by SIGTERM.
 
-    It is there once it answers or, if given, has written the file ``ready`` or is called so by that
+    It is there once it answers or, if set, has written the file ``ready`` or is called so by that
     function of its address.
     """
     with socket.socket() as probe:

@@ -3,7 +3,7 @@
 ``make_trace`` plays one run over a small vocabulary: at every output position the target's
 token is drawn by a uniform that depends on seed and position only, so two rules agree up to the
 first token that one of them forgave. Drafts are trees (a chain has one path); a node beside the
-path is judged under the distribution of its own context.
+path is judged under the distribution of its context.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PositionValues:
     """The target's distribution at one output position, over five tokens."""
 
     ids: tuple[int, ...]  # likeliest first
@@ -169,7 +169,7 @@ def make_trace(
     ``options`` are those of ``make_config``; the tokens of ``prefix`` are numbers of ``words``.
     """
     config = make_config(max_new_tokens=new_tokens, **options)
-    prefix = _given(config.prefix, words)
+    prefix = _prefix_tokens(config.prefix, words)
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
     prompt_ids = tuple(range(5, 5 + 1 + len(config.prompt.text) // 4))
@@ -194,7 +194,7 @@ def make_trace(
 
 
 def make_tree_trace(**options: Any) -> Trace:
-    """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at
+    """One run with an EAGLE-3 head that drafts trees: accepted and rejected branches, and at
     temperature 0 an infinite KL."""
     return make_trace(
         **{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options}
@@ -206,14 +206,16 @@ def same(left: object, right: object) -> bool:
     return repr(left) == repr(right)
 
 
-def _given(prefix: Sequence[int], words: Sequence[str]) -> tuple[PrefixToken, ...]:
+def _prefix_tokens(prefix: Sequence[int], words: Sequence[str]) -> tuple[PrefixToken, ...]:
     ends = list(accumulate((len(words[id_]) for id_ in prefix), initial=0))
     return tuple(
         PrefixToken(id_, words[id_], ends[at], ends[at + 1]) for at, id_ in enumerate(prefix)
     )
 
 
-def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) -> _Place:
+def _position_values(
+    config: RunConfig, branch: int, position: int, words: Sequence[str]
+) -> _PositionValues:
     rng = random.Random(f"{config.seed}/{branch}/{position}")
     ids = tuple(rng.sample(range(len(words)), 5))
     z1 = rng.uniform(6.0, 22.0)
@@ -234,11 +236,13 @@ def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) 
     draft = (
         drawn if guess < 0.72 else ids[0] if guess < 0.82 else ids[1] if guess < 0.96 else ids[4]
     )
-    return _Place(ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, drawn, u, edge, draft)
+    return _PositionValues(
+        ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, drawn, u, edge, draft
+    )
 
 
 def _token(
-    position: _Place,
+    position: _PositionValues,
     token: int,
     outcome: Outcome,
     base: Token,
@@ -402,7 +406,7 @@ def _guesses(
     config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]
 ) -> list[_Guess]:
     """The drafter's best tokens after ``parent``: a chain's is always ``draft``, with q = 0.5."""
-    position_values = _place(config, parent.branch, position, words)
+    position_values = _position_values(config, parent.branch, position, words)
     rng = random.Random(f"{config.seed}/q/{parent.branch}/{position}")
     sure = rng.uniform(0.35, 0.85) if top_k > 1 else 0.5
     others = [token for token in position_values.ids if token != position_values.draft]
@@ -427,10 +431,10 @@ def _walk(
     base: Token,
     words: Sequence[str],
 ) -> list[Token]:
-    """The step's tokens: down the tree as long as a child is kept."""
+    """The step's tokens: down the tree as long as a child is accepted."""
     tokens: list[Token] = []
     while not tokens or tokens[-1].outcome in KEPT:
-        position = _place(config, branches[base.node], base.position, words)
+        position = _position_values(config, branches[base.node], base.position, words)
         children = {
             node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node
         }
@@ -447,7 +451,7 @@ def _walk(
 
 
 def _decide(
-    config: RunConfig, position: _Place, drafted: Sequence[int]
+    config: RunConfig, position: _PositionValues, drafted: Sequence[int]
 ) -> tuple[int, Outcome, float]:
     """The emitted token, its outcome and its forgiveness."""
     lenient = [

@@ -87,8 +87,8 @@ class Repository:
             self.push(files, tries - 1)
 
     def commit(self, snapshot: Snapshot, files: Mapping[str, Path], *, alone: bool = False) -> None:
-        """One commit upon ``snapshot`` with a file in each of these folders; ``alone``: all others are
-        deleted."""
+        """One commit upon ``snapshot`` with a file in each of these folders; ``alone``: all others
+        are deleted."""
         number = snapshot.pushes[-1][0] + 1 if snapshot.pushes else 1
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
         changes: list[Any] = [

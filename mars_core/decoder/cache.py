@@ -50,8 +50,8 @@ class CacheSize(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """Positions; with ``full_width`` a multiple of ``_ALIGNED``, as attention kernels require for
-        masks."""
+        """Positions; with ``full_width`` a multiple of ``_ALIGNED``, as attention kernels require
+        for masks."""
         spare = round_up(self.spare, self.shapes.row_step)
         return round_up(
             self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.full_width else 1)
@@ -59,8 +59,8 @@ class CacheSize(NamedTuple):
 
 
 class ModelCache(ABC):
-    """``feature_layers``: layers whose input the latest ``forward`` left in ``features`` [rows, layers · H], at
-    a fixed address."""
+    """``feature_layers``: layers whose input the latest ``forward`` left in ``features`` [rows,
+    layers · H], at a fixed address."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore

@@ -20,8 +20,8 @@ from mars_core.verification import Draft, chain_draft
 
 class ModelDrafter(Drafter):
     """Only ids below the pair's ``vocabulary``, which target and draft model share, are proposed.
-    ``full_width``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was read
-    before."""
+    ``full_width``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was
+    read before."""
 
     computes = True
 

@@ -162,8 +162,8 @@ class _Weights(NamedTuple):
 def _by_parameter(
     tensors: Mapping[str, Tensor], head: Eagle3Head, name: str
 ) -> dict[str, tuple[str, Tensor]]:
-    """Tensors by parameter, from the names of either family, with or without ``model.``; unknown and
-    repeated ones are refused."""
+    """Tensors by parameter, from the names of either family, with or without ``model.``; unknown
+    and repeated ones are refused."""
     known = {alias: parameter for parameter in head.state_dict() for alias in aliases(parameter)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
     by_parameter: dict[str, tuple[str, Tensor]] = {}

@@ -60,8 +60,8 @@ class Eagle3Drafter(Drafter):
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         """The number of entries to cache, and for each its row of the features and the id that
-        follows; if ``full_width``, padded to the maximum. After a prompt of one token there is no entry,
-        and no draft."""
+        follows; if ``full_width``, padded to the maximum. After a prompt of one token there is no
+        entry, and no draft."""
         count = len(self._uncached)
         filled = [0] * (self._shape.depth + 1 - count if self._full_width else 0)
         numbers = [count, *self._uncached, *filled, *ids[len(ids) - count :], *filled]

@@ -20,8 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``feature_layers``: layers whose
-    *input* is read (0 is the first)."""
+    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``feature_layers``: layers
+    whose *input* is read (0 is the first)."""
 
     layer: LlamaConfig
     target_hidden_size: int

@@ -1,9 +1,8 @@
 """The interface between the page and an accelerator: a Job in, events out, all picklable.
 
-On ZeroGPU the two are separate processes, elsewhere separate threads. ``RecordedRun`` builds a trace
-from the events. Runs to be compared are executed one after the other, each after a warm-up
-(``Session.warm_up``), in random order.
-"""
+On ZeroGPU the two are separate processes, elsewhere separate threads. ``RecordedRun`` builds a
+trace from the events. Runs to be compared are executed one after the other, each after a warm-up
+(``Session.warm_up``), in random order."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ class PairSpec:
 def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
 ) -> PairSpec:
-    """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a
-    smaller model; ``head``: an EAGLE-3 head. Without both, drafts come
-    from the text itself, or there are none."""
+    """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``:
+    a smaller model; ``head``: an EAGLE-3 head. Without both, drafts come from the text itself, or
+    there are none."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head

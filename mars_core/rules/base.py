@@ -18,9 +18,9 @@ from mars_core.types import DraftMode, ShiftKind
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of a rule: P positions of the draft, and E rows of candidates, each judged at one of
-    the positions. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones
-    (the full vocabulary)."""
+    """The input of a rule: P positions of the draft, and E rows of candidates, each judged at one
+    of the positions. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled
+    ones (the full vocabulary)."""
 
     logits: torch.Tensor  # [P, V] z, the target's logits after penalties and biases, before warpers
     distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
@@ -126,11 +126,12 @@ class Reach(Enum):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
-    All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is replaced by
-    a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with ``OWN_FIRST``
-    need no correction: the target's draw is emitted). ``aim`` → [E, V]: the distribution that
-    replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁
-    − z₂ below which the rule sees a near tie, of rules with a margin threshold."""
+    All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is
+    replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
+    ``OWN_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
+    distribution that replaces p in the correction, on sampled drafts and at temperature 0.
+    ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of rules with a margin
+    threshold."""
 
     name: str
     title: str
@@ -173,8 +174,8 @@ class Rule:
         )
 
     def values(self, overrides: Mapping[str, float]) -> dict[str, float]:
-        """All parameters: defaults, overridden by ``overrides``. Raises ValueError with name, value and
-        range."""
+        """All parameters: defaults, overridden by ``overrides``. Raises ValueError with name, value
+        and range."""
         known = {parameter.name: parameter for parameter in self.parameters}
         for name, value in overrides.items():
             if name not in known:

@@ -3,9 +3,8 @@ host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
 (HEAD numbers), then the columns of COLUMNS that belong to these contents, grouped by dtype. A new
-metric of a token is one line of COLUMNS, its values in ``judge``, and a field of ``JudgedToken`` and of
-``types.Token``.
-"""
+metric of a token is one line of COLUMNS, its values in ``judge``, and a field of ``JudgedToken``
+and of ``types.Token``."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
 
 
 def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """TV and KL after each position of a chain, [2, N], under a rule that relaxes the two best tokens
-    only."""
+    """TV and KL after each position of a chain, [2, N], under a rule that relaxes the two best
+    tokens only."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
@@ -145,8 +145,8 @@ def joint_integral(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell of every token's w and its position within, from 0 to 1, [N, V]; N at the edges of the
-    cells, [N, CELLS + 1]."""
+    """The cell of every token's w and its position within, from 0 to 1, [N, V]; N at the edges of
+    the cells, [N, CELLS + 1]."""
     at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)
     both = torch.stack([p, q]).mul_(_FIXED).long()

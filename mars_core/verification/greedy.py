@@ -121,8 +121,8 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:
-    """keep [N]: y, or instead a child with Q > p, only as often as P requires; matches: bool [N], which
-    child is y."""
+    """keep [N]: y, or instead a child with Q > p, only as often as P requires; matches: bool [N],
+    which child is y."""
     more, u = shares - children.p, children.at_parent(uniform)
     surplus = more.clamp(min=0)
     drawn = children.sum_over_siblings(matches.double())

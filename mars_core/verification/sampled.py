@@ -1,9 +1,8 @@
 """Decisions on sampled drafts (chains): token by token with the pair (a, R), or the full block at
 once.
 
-A drafted x ~ q is accepted with probability a(x); the first rejected token is replaced by a draw from
-R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, exactly.
-"""
+A drafted x ~ q is accepted with probability a(x); the first rejected token is replaced by a draw
+from R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, exactly."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class JudgedToken(NamedTuple):
 
 class Nodes:
     """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
-    draft is needed. Without ``telemetry`` measured columns are nan, 0 for integers, and there are no
-    alternatives."""
+    draft is needed. Without ``telemetry`` measured columns are nan, 0 for integers, and there are
+    no alternatives."""
 
     def __init__(self, row: Sequence[float]) -> None:
         self._row = row
@@ -126,8 +126,8 @@ class StepVerdict(NamedTuple):
 
 
 def walk(row: Sequence[float]) -> StepVerdict:
-    """The accepted path, from each node to the child that is accepted after it. ``row``: the result of
-    ``judge``."""
+    """The accepted path, from each node to the child that is accepted after it. ``row``: the result
+    of ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:

@@ -87,8 +87,8 @@ def _attend(
     chain_keys: Tensor,
     chain_values: Tensor,
 ) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys [B,
-    kv, R, s, d]."""
+    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys
+    [B, kv, R, s, d]."""
     groups = (
         queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5
     )  # [B, kv, g, R, d]

@@ -3,8 +3,8 @@ head learns from.
 
 Nothing but the target is needed: from its chat template up to the user's first word it writes what
 a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
-prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows of a
-batch advance one token a step, each at its position.
+prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows
+of a batch advance one token a step, each at its position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
 last hidden state).

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from mars_core.rules import RULES, Rule
 
 # Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of
-# ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a random number, or replace the token that
-# vLLM draws.
+# ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a random number, or replace the
+# token that vLLM draws.
 OFFERED = (
     "strict",
     "mars",

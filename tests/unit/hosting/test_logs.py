@@ -56,9 +56,9 @@ def restored() -> Iterator[None]:
             if stream in now and stream not in streams:
                 handler.setStream(streams[now.index(stream)])
     logging.setLogRecordFactory(factory)
-    root.handlers[:], level, own_level = held
+    root.handlers[:], level, mars_level = held
     root.setLevel(level)
-    mars_logger.setLevel(own_level)
+    mars_logger.setLevel(mars_level)
 
 
 @pytest.fixture

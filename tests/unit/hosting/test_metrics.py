@@ -65,7 +65,7 @@ def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
     trace = make_trace(rule="mars", theta=0.6)
     metrics = observed(trace)
     by, name = {"model_name": "the/model", "rule": "mars"}, "vllm:spec_decode_num_accepted_tokens"
-    kept = [
+    per_position = [
         value(metrics, f"{name}_per_pos_total", **by, position=str(at)) or 0.0
         for at in range(POSITIONS)
     ]
@@ -74,14 +74,16 @@ def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
         sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)
     ]
     rates = trace.summary.acceptance_by_position
-    assert kept[: len(rates)] == pytest.approx(
+    assert per_position[: len(rates)] == pytest.approx(
         [rate * count for rate, count in zip(rates, tried, strict=True)]
     )
     accepted, drafts = (
         value(metrics, f"{name}_total", **by),
         value(metrics, "vllm:spec_decode_num_drafts_total", **by),
     )
-    assert sum(kept) == accepted == trace.summary.accepted + trace.summary.relaxed and drafts
+    assert (
+        sum(per_position) == accepted == trace.summary.accepted + trace.summary.relaxed and drafts
+    )
     drafted = [step for step in trace.steps if step.drafted]
     assert 0 < len(drafted) < len(trace.steps)
     assert 1 + accepted / drafts == pytest.approx(

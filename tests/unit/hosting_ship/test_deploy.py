@@ -67,8 +67,8 @@ class Hub:
 
         return call
 
-    def given(self, name: str) -> dict[str, Any]:
-        return next(given for called, given in self.calls if called == name)
+    def arguments_of(self, name: str) -> dict[str, Any]:
+        return next(bound for called, bound in self.calls if called == name)
 
 
 def refused(status: int) -> HfHubHTTPError:
@@ -177,8 +177,8 @@ def test_a_tree_that_is_not_clean_is_refused_unless_told(
     assert main(["me/space", "--dry-run"], root=project) == 2
     assert "2 files differ from the last commit" in capsys.readouterr().err
     assert main(["me/space", "--dry-run", "--dirty"], root=project) == 0
-    listed = capsys.readouterr().out
-    assert "ui/page.py" in listed and "runs.db" not in listed and "+changes" in listed
+    output = capsys.readouterr().out
+    assert "ui/page.py" in output and "runs.db" not in output and "+changes" in output
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_one_commit_makes_the_space_what_the_tree_is(
 ) -> None:
     hub = Hub(present=("old.py", ".gitattributes", "app.py"))
     assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
-    commit = hub.given("create_commit")
+    commit = hub.arguments_of("create_commit")
     added = [
         operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)
     ]
@@ -227,13 +227,13 @@ def test_one_commit_makes_the_space_what_the_tree_is(
         if isinstance(each, CommitOperationDelete)
     ] == ["old.py"]
     assert (commit["repo_type"], commit["parent_commit"]) == ("space", "a" * 40)
-    made = hub.given("create_repo")
+    made = hub.arguments_of("create_repo")
     assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == (
         "gradio",
         "zero-a10g",
         True,
     )
-    assert hub.given("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
+    assert hub.arguments_of("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
     assert [name for name, _ in hub.calls][-1] == "create_commit"
     assert "removed there: old.py" in capsys.readouterr().out
     hub = Hub()
@@ -248,11 +248,11 @@ def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]
         main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project)
         == 0
     )
-    listed = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         not hub.calls
-        and "         100  Xet   mars_core/model.safetensors" in listed
-        and "sdk docker" in listed
+        and "         100  Xet   mars_core/model.safetensors" in output
+        and "sdk docker" in output
     )
 
 

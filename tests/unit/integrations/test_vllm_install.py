@@ -128,7 +128,7 @@ def function(parameters: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("sample", "message"),
     [
         (
             function("self, logits, spec_decode_metadata, more"),
@@ -138,11 +138,11 @@ def function(parameters: str) -> Any:
     ],
 )
 def test_other_signatures_are_refused(
-    monkeypatch: pytest.MonkeyPatch, found: Any, message: str
+    monkeypatch: pytest.MonkeyPatch, sample: Any, message: str
 ) -> None:
     name = "vllm.v1.worker.gpu_model_runner"
     module: Any = ModuleType(name)
-    methods = {"_sample": found, "_update_states": function("self, scheduler_output")}
+    methods = {"_sample": sample, "_update_states": function("self, scheduler_output")}
     module.GPUModelRunner = type("GPUModelRunner", (), methods)
     for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
         monkeypatch.setitem(sys.modules, each, ModuleType(each))

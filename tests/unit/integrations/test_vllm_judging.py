@@ -75,14 +75,16 @@ def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
     drafted = logits.topk(3).indices.gather(
         -1, torch.randint(3, (len(asks), 1), generator=generator)
     )[:, 0]
-    temperatures = torch.tensor([1.0 if ask is None or ask.greedy else 0.7 for ask in asks])
+    temperatures = torch.tensor(
+        [1.0 if wanted is None or wanted.greedy else 0.7 for wanted in asks]
+    )
     together = decide(asks, logits, drafted, temperatures)
     alone = [
-        bool(decide([ask], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
-        for i, ask in enumerate(asks)
+        bool(decide([wanted], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
+        for i, wanted in enumerate(asks)
     ]
     assert together.tolist() == alone and any(alone)
-    assert not together[[ask is None for ask in asks]].any()
+    assert not together[[wanted is None for wanted in asks]].any()
 
 
 TIE = [10.0, 9.5, 1.0]

@@ -103,7 +103,7 @@ def accepted(
     return strict
 
 
-def own_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
+def drawn_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
     """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p. f follows from the
     probability of acceptance."""
     distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
@@ -179,7 +179,7 @@ def after_node(
                 for a, b in zip(soft, q, strict=True)
             ]
             return one(mixed.index(max(mixed)))
-    return own_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
+    return drawn_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
 
 
 def correction(rule: str, z: Distribution, p: Distribution, q: Distribution) -> Distribution:

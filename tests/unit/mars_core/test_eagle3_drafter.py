@@ -1,7 +1,7 @@
 """EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact,
 and strict stays the target's text.
 
-The models have twelve tokens, so that an untrained head is often right: drafted paths are kept,
+The models have twelve tokens, so that an untrained head is often right: drafted paths are accepted,
 branches are taken.
 """
 
@@ -94,7 +94,7 @@ def models_of(name: str, draft_vocabulary: int = V) -> Models:
     )
     options: dict[str, Any] = {
         "draft_vocabulary": draft_vocabulary,
-        "taps": (0, 1, 2),
+        "feature_layers": (0, 1, 2),
         "norm_before_residual": True,
     }
     head = random_head(tiny_config(target.config, **options), target, seed=7)
@@ -137,7 +137,7 @@ def test_strict_with_trees_is_the_target_alone(name: str) -> None:
 
 
 def branches(step: Step) -> bool:
-    """Whether the nodes kept are others than the first ones."""
+    """Whether the accepted nodes are others than the first ones."""
     return [token.node for token in step.emitted[: step.kept]] != list(range(1, step.kept + 1))
 
 
@@ -153,7 +153,7 @@ def test_every_draft_is_what_its_definition_gives(
 ) -> None:
     """Drafts of a run against ones built path by path without any cache, from the target's features
     of a new pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
-    the noise E of each place."""
+    the noise E of each position."""
     models = models_of("llama", draft_vocabulary)
     trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
     ids, start = list(trace.prompt_ids), len(trace.prompt_ids)

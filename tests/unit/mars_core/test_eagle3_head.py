@@ -214,7 +214,7 @@ IDS = "eagle_aux_hidden_state_layer_ids"
 
 
 @pytest.mark.parametrize(
-    ("family", "nested", "flat", "taps"),
+    ("family", "nested", "flat", "feature_layers"),
     [
         ("eagle", None, None, (2, 4, 5)),
         ("eagle", [], None, (2, 4, 5)),
@@ -681,7 +681,7 @@ def slowed(turn: float, rope: Mapping[str, Any]) -> float:
         {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
         {"rope_parameters": LLAMA3},
         {"qk_norm": True, "norm_before_residual": True},
-        {"taps": (0, 2, 5, 7), "fc_norm": True},
+        {"feature_layers": (0, 2, 5, 7), "fc_norm": True},
         {"draft_vocabulary": DRAFT},
     ],
     ids=lambda options: "-".join(options) or "plain",

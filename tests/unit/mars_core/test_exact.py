@@ -116,14 +116,14 @@ def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
         (0.0, CHAINS["draft model"]),
         *((1.0, each) for each in (NONE, *drafters(pair))),
     ):
-        full_width = written(drafter, temperature)
-        for given in (1, 33) if drafter.kind == "none" else (33,):
+        original = written(drafter, temperature)
+        for length in (1, 33) if drafter.kind == "none" else (33,):
             rest = replace(
-                full_width.config, prefix=full_width.token_ids[:given], max_new_tokens=NEW - given
+                original.config, prefix=original.token_ids[:length], max_new_tokens=NEW - length
             )
             trace = decoded(pair, rest)
-            assert trace.token_ids == full_width.token_ids[given:]
-            assert numbers(trace) == numbers(full_width)[given:]
+            assert trace.token_ids == original.token_ids[length:]
+            assert numbers(trace) == numbers(original)[length:]
 
 
 def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:

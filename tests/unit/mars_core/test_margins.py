@@ -1,5 +1,5 @@
-"""What a threshold means at given positions agrees with what the rule does there; a pair's θ is
-used only where it is said."""
+"""What a threshold means at some positions agrees with what the rule does there; a pair's θ is
+used only where it is reported."""
 
 from __future__ import annotations
 

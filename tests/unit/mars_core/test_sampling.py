@@ -1,5 +1,5 @@
-"""Distributions and draws: the warpers are those of transformers, and drawing has exactly the distribution it is
-given."""
+"""Distributions and draws: the warpers are those of transformers, and drawing has exactly the
+distribution it is given."""
 
 from __future__ import annotations
 

@@ -215,8 +215,8 @@ def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
 
 
 def begun_with(trace: Trace, count: int, new: int) -> Trace:
-    """The trace with its first ``count`` tokens given, and ``new`` of the others written, each in a
-    step of its own."""
+    """The trace with its first ``count`` tokens as prefix, and ``new`` of the others written, each
+    in a separate step."""
     steps = tuple(
         replace(trace.steps[0], tokens=(token,)) for token in trace.tokens[count : count + new]
     )

@@ -301,8 +301,8 @@ def test_the_smallest_vocabularies_are_judged(rule: str, size: int) -> None:
 def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
     rule: str, values: dict[str, float]
 ) -> None:
-    """Ties of the two best are common in bf16. At temperature 0 the target's token is the first of them;
-    top-1 must be the same one."""
+    """Ties of the two best are common in bf16. At temperature 0 the target's token is the first of
+    them; top-1 must be the same one."""
     for seed in range(20):
         logits = torch.randn(2, 50, generator=torch.Generator().manual_seed(seed))
         first, second = sorted(
@@ -348,8 +348,8 @@ def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
 
 
 def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negative() -> None:
-    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is kept
-    for sure."""
+    """Top-k leaves the best alone, its ratio −∞/z₁ is +∞, and the token it filtered away is
+    accepted for sure."""
     logits = torch.tensor([[-1.0, -9.0], [0.0, 0.0]], dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1]), torch.tensor([0.1], dtype=torch.float64))
     u = picked([1], [1], uniform=[0.99, 0.99], size=2)

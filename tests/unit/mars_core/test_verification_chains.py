@@ -159,7 +159,7 @@ def contexts(seed: str, size: int) -> Contexts:
 
 
 def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
-    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning
+    """Block verification (2403.10444): hᵢ of each position, and the correction after each beginning
     that is kept."""
     reach = [1.0]
     for at, token in enumerate(x):
@@ -187,7 +187,8 @@ def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -
 
 
 def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]:
-    """(uniforms, weight): just below and just above each chance, one of the two at every place."""
+    """(uniforms, weight): just below and just above each chance, one of the two at every
+    position."""
     cells = [[(c - NEAR, c)] * (c > NEAR) + [(c + NEAR, 1 - c)] * (c < 1 - NEAR) for c in chances]
     for cell in product(*cells):
         yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
@@ -288,8 +289,8 @@ def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) 
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
-    """(own, passes, probability): which drafted tokens are the target's draws, and which pass
-    their own test."""
+    """(matches, passes, probability): which drafted tokens are the target's draws, and which pass
+    their test."""
     for flags in product([True, False], repeat=2 * len(p)):
         weight = math.prod(
             each if flag else 1 - each for each, flag in zip(p * 2, flags, strict=True)
@@ -300,7 +301,7 @@ def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...
 def accepted_count(
     matches: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int
 ) -> int:
-    """How many drafted tokens are kept."""
+    """How many drafted tokens are accepted."""
     forced = 0
     for at, match in enumerate(matches):
         after = passes[at + 1 : at + 1 + window]
@@ -314,7 +315,7 @@ def accepted_count(
 
 
 def chain_distribution(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
-    """P(xᵢ | x₁ … xᵢ₋₁) from the (kept tokens, probability) of all outcomes."""
+    """P(xᵢ | x₁ … xᵢ₋₁) from the (accepted tokens, probability) of all outcomes."""
     reached = [0.0] * (len(p) + 1)
     for length, weight in lengths:
         for at in range(length + 1):

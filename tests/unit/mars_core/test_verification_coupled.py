@@ -1,5 +1,5 @@
-"""Coupled drafts: the joint distribution of draft and the target's token, what is kept of it, and telemetry as the
-distance of the emitted token's distribution."""
+"""Coupled drafts: the joint distribution of the draft and the target's token, what a rule accepts
+of it, and TV and KL of the emitted token."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def joint(p: list[float], q: list[float]) -> list[list[float]]:
     ]
 
 
-def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
+def distributions(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
     """z [1, V], p, and the q of a drafter, which excludes other tokens than p."""
     logits, draft = case("chain of 1", seed)
     assert draft.distribution is not None
@@ -82,7 +82,7 @@ def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float
 def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
     seed: int, sampling: Sampling
 ) -> None:
-    _, p, q = laws(seed, sampling)
+    _, p, q = distributions(seed, sampling)
     joint_p = torch.tensor(joint(p, q), dtype=torch.float64)
     assert joint_p.sum(-1).tolist() == pytest.approx(q, abs=1e-12)
     assert joint_p.sum(0).tolist() == pytest.approx(p, abs=1e-12)
@@ -163,7 +163,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
 ) -> None:
     """A chain of equal places, each with separate noise."""
     count = 20_000
-    z, p, q = laws(seed, sampling)
+    z, p, q = distributions(seed, sampling)
     random_words = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
     drawn = noise(random_words[:, Use.DRAW], V)
     uniform = torch.rand(
@@ -219,7 +219,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
 ) -> None:
     """Equal nodes, each with separate noise and with its best tokens in ln q + g as children."""
     batches, count = 4, 500
-    z, p, q = laws(2, sampling)
+    z, p, q = distributions(2, sampling)
     tokens, relaxed, end = [], 0, None
     for batch in range(batches):
         random_words = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
@@ -265,7 +265,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
 def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
     tree: str, sampling: Sampling
 ) -> None:
-    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is
+    """So strict follows the target's draws. Where strict's TV is 0, a relaxed tree's is
     missing."""
     for seed in range(10):
         logits, draft = case(tree, seed)

@@ -47,8 +47,8 @@ COUPLED = [
 def outcomes(
     logits: Tensor, draft: Draft, rule: str, sampling: Sampling, uniform: Tensor, noise: Tensor
 ) -> Tensor:
-    """The token after each node in each of C trials, [C, N + 1]; uniform [C, N + 1], noise [C, N + 1,
-    V]: a node has its own.
+    """The token after each node in each of C trials, [C, N + 1]; uniform [C, N + 1], noise [C, N +
+    1, V] for each node.
 
     All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow
     each other (the token after a leaf means nothing there).
@@ -193,8 +193,8 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
 def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
-    """And a coupled rule replaces the target's token no oftener than two variables of distributions P
-    and p must differ: TV(P, p)."""
+    """And a coupled rule replaces the target's token no oftener than two variables of distributions
+    P and p must differ: TV(P, p)."""
     logits, draft = case(tree, seed)
     p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
     nodes = decide(logits, draft, rule, sampling, chance(draft, seed)).nodes

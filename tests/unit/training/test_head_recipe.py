@@ -115,15 +115,15 @@ def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_th
     writer = TextWriter(model, tokenizer, (0, 1), _SMALL, 5)
     samples = list(writer.samples(900))
     plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
-    own = 0
+    greedy = 0
     for sample in samples:
         output = plain(sample.ids[None, :-1], output_hidden_states=True)
         states = torch.cat([output.hidden_states[layer][0] for layer in (0, 1, -1)], -1)
         torch.testing.assert_close(sample.values, states, atol=2e-4, rtol=0)
         assert writer.prefix < sample.start < len(sample.ids)
         best = output.logits[0, sample.start - 1 :].argmax(-1)
-        own += bool((best == sample.ids[sample.start :]).all())
-    assert 0.3 < own / len(samples) < 0.9  # 0.6 of them
+        greedy += bool((best == sample.ids[sample.start :]).all())
+    assert 0.3 < greedy / len(samples) < 0.9  # 0.6 of them
     assert max(len(sample.ids) for sample in samples) > _SMALL.length  # the long ones
 
 
