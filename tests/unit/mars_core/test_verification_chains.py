@@ -22,7 +22,7 @@ from tests.unit.mars_core.published import Distribution, accepted, correction, n
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
-    Told,
+    Decoded,
     V,
     case,
     chance,
@@ -176,7 +176,7 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
     return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
 
 
-def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Told:
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Decoded:
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
     distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
