@@ -29,7 +29,7 @@ from bench.common.measure import (
     speed_table,
 )
 from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import Pair
 from mars_core.models.gguf import weights
 from mars_core.models.source import SOURCE
@@ -53,17 +53,19 @@ def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
         return Ours(pair, RuleConfig(rule), drafter, temperature, tokens)
 
     there = {"model": pair.draft is not None, "eagle3": pair.head is not None, "ngram": True}
-    found = {"none": method("none", DRAFTERS["none"])}
+    by_name = {"none": method("none", DRAFTERS["none"])}
     for name, drafter in DRAFTERS.items():
         if not there.get(drafter.kind):
             continue
-        found[f"strict, {name}"] = method("strict", drafter)
+        by_name[f"strict, {name}"] = method("strict", drafter)
         if drafter.tree is None and drafter.kind != "ngram":
-            found[f"mars, {name}"] = method("mars", drafter)
+            by_name[f"mars, {name}"] = method("mars", drafter)
             for mode in DraftMode if temperature else ():
                 if mode is DraftMode.GREEDY or (mode, drafter.kind) == (DraftMode.SAMPLED, "model"):
-                    found[f"strict, {name}, {mode}"] = method("strict", replace(drafter, mode=mode))
-    return found
+                    by_name[f"strict, {name}, {mode}"] = method(
+                        "strict", replace(drafter, mode=mode)
+                    )
+    return by_name
 
 
 def folder(pair: Pair) -> Path:
@@ -74,30 +76,32 @@ def folder(pair: Pair) -> Path:
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
     """transformers', on models as it loads them: generation in both dtypes, and assisted generation
     with the prompt."""
-    found = {}
+    by_name = {}
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         target = opened(folder(pair), dtype)
         eos: Any = target.generation_config.eos_token_id
         plain = greedy(target, eos)
-        found[f"transformers generate, {name}"] = prompted(plain, pair.tokenizer, tokens)
+        by_name[f"transformers generate, {name}"] = prompted(plain, pair.tokenizer, tokens)
         if dtype is torch.float32:
             lookup = greedy(target, eos, prompt_lookup_num_tokens=DRAFTERS["n-grams"].k)
-            found["transformers prompt lookup, float32"] = prompted(lookup, pair.tokenizer, tokens)
-    return found
+            by_name["transformers prompt lookup, float32"] = prompted(
+                lookup, pair.tokenizer, tokens
+            )
+    return by_name
 
 
-def goals(samples: Samples) -> list[Figure]:
+def goals(samples: Samples) -> list[MeasuredFigure]:
     """Of the methods that were measured. ``best``: the lossless one with a drafter that is
     fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
     best = max(lossless, key=lambda name: ratio(samples, name, "none").median)
-    found = []
+    figures = []
     for (method, baseline), least in GOALS.items():
         name = best if method == "best" else method
         if baseline in samples:
             ratios = paired(samples, name, baseline)
-            found.append(Figure.of(f"{name} / {baseline}", ratios, "×", least=least))
-    return found
+            figures.append(MeasuredFigure.of(f"{name} / {baseline}", ratios, "×", least=least))
+    return figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     actual, tokens, rounds = options.pair == "real", options.max_new_tokens, options.rounds
     pair = real() if actual else bundled()
     prompts = REAL_PROMPTS[: options.prompts] if actual else mixed_prompts(options.prompts)
-    tables, figures, data, failed = [], list[Figure](), {}, False
+    tables, figures, data, failed = [], list[MeasuredFigure](), {}, False
     for temperature in (0.0, 1.0):
         methods = ours(pair, temperature, tokens)
         with ExitStack() as running:
@@ -121,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         title = f"Temperature {temperature:g}"
         tables.append(speed_table(samples, "none" if temperature else GENERATE, title))
         figures += goals(samples) if actual and not temperature else []
-        data[title] = {name: [each._asdict() for each in own] for name, own in samples.items()}
+        data[title] = {name: [each._asdict() for each in taken] for name, taken in samples.items()}
         for name in samples:
             same, count = same_outputs(samples, name, "none")
             failed |= same < count and name.startswith("strict") and "sampled" not in name
@@ -132,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
     title = f"Speed of the {options.pair} pair"
-    report = Report(title, notes, figures, tables, work, device=pair.device, failed=failed)
+    report = BenchReport(title, notes, figures, tables, work, device=pair.device, failed=failed)
     return command.finish(report, options.pair)
 
 

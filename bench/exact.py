@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, Differences, Ours, any_shape, bundled, mixed_prompts
-from bench.common.report import Report, Table
+from bench.common.report import BenchReport, ResultTable
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.catalog import GENERAL_PROMPTS
 from mars_core.types import DrafterConfig, PromptConfig
@@ -28,11 +28,14 @@ WAYS = {
 CONTINUED = "n-grams"
 
 
-def report(found: Differences, facts: Mapping[str, str]) -> Report:
-    rows = [*found.strict.items(), (f"{CONTINUED}, continued", found.continued[CONTINUED])]
-    notes = [f"{found.texts} texts, half of them at temperature 1"]
-    tables = [Table(("strict with", "texts that differ from `none`"), rows)]
-    return Report("Strict against the target alone", notes, tables=tables, facts=facts)
+def report(differences: Differences, facts: Mapping[str, str]) -> BenchReport:
+    rows = [
+        *differences.strict.items(),
+        (f"{CONTINUED}, continued", differences.continued[CONTINUED]),
+    ]
+    notes = [f"{differences.texts} texts, half of them at temperature 1"]
+    tables = [ResultTable(("strict with", "texts that differ from `none`"), rows)]
+    return BenchReport("Strict against the target alone", notes, tables=tables, facts=facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pair = pair if options.exact == "on" else any_shape(pair)
     model = Path(options.target).name or "bundled"
     exact = pair.inexact or str(pair.shapes)
-    facts, found = {"dtype": options.dtype, "exact": exact, "model": model}, Differences()
+    facts, differences = {"dtype": options.dtype, "exact": exact, "model": model}, Differences()
     name = f"exact-{model}-{options.exact}-{options.dtype}"
     for seed, prompt in enumerate(prompts):
         for temperature in (0.0, 1.0):
@@ -64,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 each: Ours(pair, None, drafter, temperature, options.max_new_tokens)
                 for each, drafter in drafters.items()
             }
-            found.add(methods, prompt, seed, continued=(CONTINUED,))
-        command.save(report(found, facts), name)
-    return command.finish(report(found, facts), name)
+            differences.add(methods, prompt, seed, continued=(CONTINUED,))
+        command.save(report(differences, facts), name)
+    return command.finish(report(differences, facts), name)
 
 
 if __name__ == "__main__":

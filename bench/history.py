@@ -23,7 +23,7 @@ from bench.common.bounds import timed
 from bench.common.command import CPU, Command
 from bench.common.decoding import DRAFTERS, complete, config_of
 from bench.common.postgres import databases
-from bench.common.report import Figure, Report, Table
+from bench.common.report import BenchReport, MeasuredFigure, ResultTable
 from bench.coupled import prompts, small_pair
 from mars_core.rules import RULES
 from mars_core.types import Status, Trace
@@ -138,13 +138,13 @@ def measure(url: str, count: int, rounds: int) -> dict[str, list[float]]:
             with store._engine.connect() as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("VACUUM ANALYZE")
-    found: dict[str, list[float]] = {}
+    by_action: dict[str, list[float]] = {}
     with RunStore(url) as store:
         for scoped in (store, store.of("anna"), store.of("boris")):
             for name, act in actions(scoped, count):
                 act()
-                found.setdefault(name, []).append(1000 * timed(act, CPU, rounds))
-    return found
+                by_action.setdefault(name, []).append(1000 * timed(act, CPU, rounds))
+    return by_action
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,15 +153,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables, figures, data = [], [], {}
     with TemporaryDirectory(prefix="mars-history-") as folder, databases(folder) as urls:
         for name, url in urls.items():
-            found = measure(url, options.comparisons, options.rounds)
-            slowest = max(found, key=lambda action: max(found[action]))
-            ms, title = max(found[slowest]), f"{name}: slowest action"
-            figures.append(Figure(title, ms, "ms", slowest, most=MAX_MS))
+            by_action = measure(url, options.comparisons, options.rounds)
+            slowest = max(by_action, key=lambda action: max(by_action[action]))
+            ms, title = max(by_action[slowest]), f"{name}: slowest action"
+            figures.append(MeasuredFigure(title, ms, "ms", slowest, most=MAX_MS))
             heads = ("action", "everything", "owner of 89 %", "owner of 1 %")
-            tables.append(Table(heads, [(each, *found[each]) for each in found], f"{name}, ms"))
-            data[name] = found
+            tables.append(
+                ResultTable(heads, [(each, *by_action[each]) for each in by_action], f"{name}, ms")
+            )
+            data[name] = by_action
     title = f"History with {options.comparisons:,} comparisons"
-    return command.finish(Report(title, list(urls), figures, tables, data), "history")
+    return command.finish(BenchReport(title, list(urls), figures, tables, data), "history")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from bench.common.bounds import timed
 from bench.common.command import CPU, Command
 from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, ratio, speed_table
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import ModelPool, custom_pair
 from mars_core.sampling import Use, chance, words
 from mars_core.types import DraftMode, RuleConfig
@@ -30,16 +30,18 @@ STRICT = {mode: f"draft model, {mode}, strict" for mode in DraftMode}
 GOALS = {DraftMode.GREEDY: 1.25, DraftMode.SAMPLED: 1.0}  # of coupled strict over these, at least
 
 
-def cost(method: Ours) -> Figure:
+def cost(method: Ours) -> MeasuredFigure:
     """Of making the random numbers of a step, beside the step."""
     size = method.pair.vocabulary
-    given = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
-    own = timed(lambda: words(0, 0, K + 1), CPU, 200)
-    own += timed(lambda: chance(given, size, DraftMode.COUPLED, 1.0), CPU, 200)
+    random_words = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
+    seconds = timed(lambda: words(0, 0, K + 1), CPU, 200)
+    seconds += timed(lambda: chance(random_words, size, DraftMode.COUPLED, 1.0), CPU, 200)
     step = median(each.step_s for each in method.timed if each.drafted)
     name, most = Path(method.pair.target_ref.name).name, 3 if size < 10_000 else 5
-    note = f"{1000 * own:.3f} ms of {1000 * step:.2f}, {size:,} ids"
-    return Figure(f"noise, share of a step, {name}", 100 * own / step, "%", note, most=most)
+    note = f"{1000 * seconds:.3f} ms of {1000 * step:.2f}, {size:,} ids"
+    return MeasuredFigure(
+        f"noise, share of a step, {name}", 100 * seconds / step, "%", note, most=most
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,13 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     samples = interleaved(methods, prompts, options.rounds, clock=time.process_time)
     figures, coupled = [], STRICT[DraftMode.COUPLED]
     for mode, least in GOALS.items():
-        whole = [
+        speeds = [
             sum(each.tokens for each in samples[name]) / sum(each.seconds for each in samples[name])
             for name in (coupled, STRICT[mode])
         ]
         note = f"text by text {ratio(samples, coupled, STRICT[mode])}"
         title = f"speed, coupled over {mode} strict, all texts together"
-        figures.append(Figure(title, whole[0] / whole[1], "×", note, least=least))
+        figures.append(MeasuredFigure(title, speeds[0] / speeds[1], "×", note, least=least))
     figures.append(cost(methods[coupled]))
     if options.model:
         real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.append(cost(method))
     table = speed_table(samples, "none", "Temperature 1")
     notes = ["new tokens per second of processor time; methods alternate by prompt at random"]
-    report = Report("Coupled drafts and noise", notes, figures, [table], device=pair.device)
+    report = BenchReport("Coupled drafts and noise", notes, figures, [table], device=pair.device)
     return command.finish(report, "noise")
 
 

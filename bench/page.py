@@ -20,7 +20,7 @@ from playwright.sync_api import Browser
 
 from bench.common.command import Command
 from bench.common.page import chromium, opened, wait
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from bench.common.shapes import small
 from bench.coupled import NOISE, VOCABULARY, save_models
 from storage import RunStore
@@ -95,20 +95,20 @@ def start(browser: Browser, folder: Path, clicks: int) -> Start:
             page.window.click("#compare")
             page.window.wait_for_function("window.marks.done")
             marks.append(page.window.evaluate("window.marks"))
-    found = []
+    measured = []
     with RunStore(f"sqlite:///{folder}/runs.db") as store:
         ids = reversed(list(store.comparisons(limit=clicks)["id"]))
         for mark, stored in zip(marks, map(store.load, ids), strict=True):
             runs = [run.trace.summary for run in stored.runs]
             runs += [each.summary for each in stored.repeats]
-            found.append(
+            measured.append(
                 Click(mark["token"], mark["done"], 1000 * sum(each.wall_s for each in runs))
             )
-    return Start(gradio_s, usable_s, example_s, found)
+    return Start(gradio_s, usable_s, example_s, measured)
 
 
 def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
-    """One strict lane of a random pair with a long context, as the user's own folders."""
+    """One strict lane of a random pair with a long context, as the user's folders."""
     pair = save_models(small(VOCABULARY), folder / "pair", NOISE)
     assert pair.draft is not None
     with opened(browser, folder) as page:
@@ -131,13 +131,13 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
         return Stream(*window.evaluate(BLOCKED))
 
 
-def figures(starts: Sequence[Start], streams: Sequence[Stream]) -> list[Figure]:
+def figures(starts: Sequence[Start], streams: Sequence[Stream]) -> list[MeasuredFigure]:
     """The first click of each start is cold."""
     later = [one for each in starts for one in each.clicks[1:]]
     over = [100 * (one.done / one.runs - 1) for one in later]
     relative = [each.usable_s / each.gradio_s for each in starts]
     return [
-        Figure.of(name, values, unit, most=most)
+        MeasuredFigure.of(name, values, unit, most=most)
         for name, most, unit, values in (
             ("process start to a usable page", 5.0, "s", [each.usable_s for each in starts]),
             ("usable page / gradio alone", 1.3, "×", relative),
@@ -170,8 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             starts.append(start(browser, folders[2 * number], max(2, options.clicks)))
             streams.append(stream(browser, folders[2 * number + 1], options.tokens))
     note = f"stream: {options.tokens:,} tokens"
-    found = figures(starts, streams)
-    return command.finish(Report("The page", [NOTE, note], found), "page")
+    measured = figures(starts, streams)
+    return command.finish(BenchReport("The page", [NOTE, note], measured), "page")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """``python -m bench.scale``: a study of 10,000 runs of 512 tokens: time of a save, a read and the
 report, rate of the exports.
 
-A worker runs the whole study, but decodes each lane once only: later runs are the first ones with
-their own configurations.
+A worker runs the full study, but decodes each lane once only: later runs are the first ones with
+their configurations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from bench.common.bounds import seconds
 from bench.common.command import CPU, Command
 from bench.common.decoding import complete
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from bench.coupled import prompts, small_pair
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
@@ -61,7 +61,7 @@ class Repeating:
 
 
 def build(store: RunStore, runs: int, tokens: int) -> str:
-    """The id of a finished study of ``runs`` runs, rounded down to whole items."""
+    """The id of a finished study of ``runs`` runs, rounded down to full items."""
     pair = small_pair()
     texts = prompts(runs // (len(LANES) * len(TEMPERATURES)))
     items = tuple(Item(str(at), (each.text,), ("t1",)) for at, each in enumerate(texts))
@@ -75,7 +75,7 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
     return study_id
 
 
-def one_run(store: RunStore, count: int) -> Iterator[Figure]:
+def one_run(store: RunStore, count: int) -> Iterator[MeasuredFigure]:
     """The time of saving one more run, and of reading it."""
     last = store.load(str(store.comparisons(limit=1)["id"].item()))
     trace = max((run.trace for run in last.runs), key=lambda trace: len(trace.steps))
@@ -84,7 +84,9 @@ def one_run(store: RunStore, count: int) -> Iterator[Figure]:
     reads = [partial(store.load, id_) for id_ in ids]
     for name, work, most in (("saved", saves, SAVE_MS), ("read", reads, READ_MS)):
         times = [1000 * seconds(each, CPU) for each in work]
-        yield Figure.of(f"a run of {len(trace.tokens)} tokens {name}", times, "ms", most=most)
+        yield MeasuredFigure.of(
+            f"a run of {len(trace.tokens)} tokens {name}", times, "ms", most=most
+        )
 
 
 def exported(store: RunStore, write: Callable[..., None], path: Path) -> float:
@@ -105,16 +107,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         study_id = build(store, options.runs, options.max_new_tokens)
         figures = [*one_run(store, 10 * options.rounds)]
         reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(options.rounds)]
-        figures.append(Figure.of("report measured", reports, "s", most=REPORT_S))
+        figures.append(MeasuredFigure.of("report measured", reports, "s", most=REPORT_S))
         csv_s = exported(store, write_csv, Path(name, "csv"))
         parquet_s = exported(store, write_parquet, Path(name, "parquet"))
         rows = pq.read_metadata(Path(name, "parquet")).num_rows
         for kind, took, least in (("CSV", csv_s, 150_000), ("Parquet", parquet_s, 400_000)):
             note = f"{rows:,} rows in {took:.1f} s"
-            figures.append(Figure(f"tokens as {kind}", rows / took, "rows/s", note, least=least))
+            figures.append(
+                MeasuredFigure(f"tokens as {kind}", rows / took, "rows/s", note, least=least)
+            )
         size = Path(name, "runs.db").stat().st_size / 1e9
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
-    return command.finish(Report(title, [f"SQLite, {size:.2f} GB"], figures), "scale")
+    return command.finish(BenchReport(title, [f"SQLite, {size:.2f} GB"], figures), "scale")
 
 
 if __name__ == "__main__":

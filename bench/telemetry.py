@@ -11,7 +11,7 @@ from itertools import product
 from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, paired
-from bench.common.report import Figure, Report
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.types import RuleConfig
 
 MAX_COST = 3.0  # per cent of the processor time
@@ -26,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures, rounds = [], -(-options.pairs // len(prompts))
     for run, temperature, (rule, drafter) in product((1, 2), (0.0, 1.0), SETTINGS):
         methods = {
-            name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, meter)
-            for name, meter in (("on", True), ("off", False))
+            name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, telemetry)
+            for name, telemetry in (("on", True), ("off", False))
         }
         samples = interleaved(methods, prompts, rounds, warm_up=0, clock=time.process_time)
         name = f"{rule}, {drafter}, temperature {temperature:g}, run {run}"
         shares = [100 * (1 - ratio) for ratio in paired(samples, "on", "off")]
-        figures.append(Figure.of(name, shares, "%", most=MAX_COST))
+        figures.append(MeasuredFigure.of(name, shares, "%", most=MAX_COST))
     note = "medians of pairs of runs with telemetry on and off"
-    report = Report("Processor time of telemetry", [note], figures, device=pair.device)
+    report = BenchReport("Processor time of telemetry", [note], figures, device=pair.device)
     return command.finish(report, "telemetry")
 
 

@@ -249,7 +249,9 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
     return _plan(
-        options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.own)
+        options,
+        models,
+        _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value),
     )
 
 

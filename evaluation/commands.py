@@ -184,7 +184,7 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
     has_theta = any(
-        spec.key == key and spec.theta.own is not None for spec in CATALOG
+        spec.key == key and spec.theta.pair_value is not None for spec in CATALOG
     )  # then θ is never left out
     parameters = {
         parameter: float(value)

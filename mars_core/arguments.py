@@ -182,28 +182,28 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
 def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
     """The catalog entry ``pair``, with any of its models replaced. Raises ValueError,
     ModelError."""
-    found = next((spec for spec in CATALOG if spec.key == pair), None)
-    if found is None:
+    entry = next((spec for spec in CATALOG if spec.key == pair), None)
+    if entry is None:
         raise ValueError(
             f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}."
         )
     if target is not None:
         return custom_pair(target, draft, head)
     if draft is None and head is None:
-        return found
-    own = custom_pair(found.target, draft or found.draft, head or found.head)
-    return replace(own, title=found.title, text=found.text, theta=found.theta)
+        return entry
+    custom = custom_pair(entry.target, draft or entry.draft, head or entry.head)
+    return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
-    """The pair given by PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
+    """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(options.drafter)
     parts = {DRAFTERS[kind].part: path} if kind else {}
     return find_spec(options.pair, options.target, parts.get("draft"), parts.get("head"))
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
-    """The drafter given by DRAFTER_OPTIONS; by default the pair's own."""
+    """The drafter of DRAFTER_OPTIONS; by default the pair's."""
     kind = _drafter(options.drafter)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
@@ -215,7 +215,7 @@ def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
-    """Kind and model of ``--drafter``; None selects the pair's own. A draft model has no prefix."""
+    """Kind and model of ``--drafter``; None selects the pair's. A draft model has no prefix."""
     named = {name: each.part for name, each in DRAFTERS.items() if each is not MODEL}
     if option is None or option in named:
         return option, None
@@ -227,36 +227,38 @@ def read_rules(
     names: Sequence[str], options: argparse.Namespace, theta: float | None = None
 ) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a
-    value are left out, except θ where ``theta``, a pair's own, is given. Raises ValueError for an
+    value are left out, except θ where ``theta``, the pair's, is not None. Raises ValueError for an
     unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
-    given = _parameters(options)
+    values_of = _parameters(options)
     known = {(rule, parameter.name) for rule in names for parameter in RULES[rule].parameters}
-    for rule, parameter in given:
+    for rule, parameter in values_of:
         if (rule, parameter) not in known | {("", name) for _, name in known}:
             choices = ", ".join(sorted(".".join(each) for each in known)) or "none"
             name = f"{rule}.{parameter}".lstrip(".")
             raise ValueError(
                 f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}."
             )
-    found = []
+    configs = []
     for name in names:
-        own = [parameter.name for parameter in RULES[name].parameters]
-        values = {each: given.get((name, each)) or given.get(("", each)) for each in own}
+        parameters = [parameter.name for parameter in RULES[name].parameters]
+        values = {
+            each: values_of.get((name, each)) or values_of.get(("", each)) for each in parameters
+        }
         if "theta" in values and not values["theta"] and theta is not None:
             values["theta"] = (theta,)
         varied = {each: numbers for each, numbers in values.items() if numbers}
-        found += [
+        configs += [
             RuleConfig(name, dict(zip(varied, each, strict=True)))
             for each in product(*varied.values())
         ]
-    return found
+    return configs
 
 
 def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float, ...]]:
     """(rule, parameter) → values; an empty rule name stands for every rule."""
-    found = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
+    values_of = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
     for item in options.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
@@ -264,17 +266,17 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
             raise ValueError(
                 f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas."
             )
-        found[rule, name] = read_numbers(f"--set {left}", values)
-    return found
+        values_of[rule, name] = read_numbers(f"--set {left}", values)
+    return values_of
 
 
 def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
-    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not
+    """What the thresholds of these rules mean on the pair, a line each; and why its θ is not
     the paper's, where that is used."""
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
-    own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
-    reasons = [spec.theta.sentence] if own and spec.theta.reason else []
+    at_pair_value = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
+    reasons = [spec.theta.sentence] if at_pair_value and spec.theta.reason else []
     return [*filter(None, lines), *reasons]
 
 
@@ -300,7 +302,7 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
     names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
         names = ["strict", *(name for name in names if name != "strict")]
-    rules = read_rules(names, options, pair.spec.theta.own)
+    rules = read_rules(names, options, pair.spec.theta.pair_value)
     if options.command == "run" and len(rules) > 1:
         raise ValueError(
             f"The options name {len(rules)} rules or values; run takes 1, compare takes several."

@@ -42,12 +42,14 @@ def validate(config: RunConfig, pair: Pair) -> None:
     )
     _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
     for position, token in enumerate(config.prefix):
-        place = f"Token {position} of the given beginning"
+        token_name = f"Token {position} of the given beginning"
         _require(
-            0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}."
+            0 <= token < rows,
+            f"{token_name} has id {token}; this target's ids are 0 to {rows - 1}.",
         )
         _require(
-            token not in pair.eos_ids, f"{place}, id {token}, ends the text; nothing can follow it."
+            token not in pair.eos_ids,
+            f"{token_name}, id {token}, ends the text; nothing can follow it.",
         )
 
 
@@ -59,10 +61,10 @@ def _require(holds: bool, message: str) -> None:
 def validate_length(config: RunConfig, prompt: int, context: int, model: str) -> None:
     """Raises ValueError if ``prompt`` tokens, the prefix and the new tokens do not fit into the
     ``context`` of ``model``."""
-    given = len(config.prefix)
-    available = context - prompt - given
-    begun = f" and the given beginning {given}" if given else ""
-    alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
+    prefix = len(config.prefix)
+    available = context - prompt - prefix
+    begun = f" and the given beginning {prefix}" if prefix else ""
+    alone = "prompt and beginning alone do not" if prefix else "the prompt alone does not"
     _require(
         1 <= config.max_new_tokens <= available,
         f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "

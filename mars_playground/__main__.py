@@ -19,7 +19,7 @@ from mars_playground import data
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:2] == ["eval", "lm_eval"]:  # lm-eval reads its own options
+    if words[:2] == ["eval", "lm_eval"]:  # lm-eval reads its options
         from evaluation.harness.command import main as lm_eval
 
         return lm_eval(words[2:])

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import read_configs, read_spec, threshold_lines
-from mars_core.jobs import Began, Job, Record, Wrote, execution_order
+from mars_core.jobs import Began, Job, RecordedRun, Wrote, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
 from mars_core.models import CATALOG, ModelPool, Pair, PairSpec
@@ -60,11 +60,11 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
     """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and
     skips the rest."""
     job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
-    records: dict[int, Record] = {}
+    records: dict[int, RecordedRun] = {}
     with suppress(KeyboardInterrupt):
         for event in perform(pool, job, lambda: False):
             if isinstance(event, Began):
-                records[event.run] = Record(event)
+                records[event.run] = RecordedRun(event)
                 continue
             records[event.run].follow(event)
             if isinstance(event, Wrote) and event.steps:
@@ -93,7 +93,7 @@ def _document(traces: list[Trace], pair: Pair) -> str:
             ],
             "summary": asdict(trace.summary),
             "threshold": (means := meaning(trace.config.rule, pair.margins)) and means._asdict(),
-            "divergence": (found := first_divergence(traces[0], trace)) and asdict(found),
+            "divergence": (divergence := first_divergence(traces[0], trace)) and asdict(divergence),
         }
         for trace in traces
     ]
@@ -149,11 +149,16 @@ def _shift(trace: Trace, value: float) -> str:
 def _ending(baseline: Trace, trace: Trace) -> str:
     if trace.status is Status.FAILED:
         return f"[failed: {trace.error}]"
-    found = first_divergence(baseline, trace)
-    if found is None:
+    divergence = first_divergence(baseline, trace)
+    if divergence is None:
         return f"[{trace.stop_reason}]"
-    cause = f", a tie of {found.gap:.2g}" if found.cause is Cause.NUMERIC else ""
-    return f"[{trace.stop_reason}; first differs from {baseline.config.rule.name} at token {found.position}: {found.cause}{cause}]"
+    cause = str(divergence.cause)
+    if divergence.cause is Cause.NUMERIC:
+        cause += f", a tie of {divergence.gap:.2g}"
+    rule = baseline.config.rule.name
+    return (
+        f"[{trace.stop_reason}; first differs from {rule} at token {divergence.position}: {cause}]"
+    )
 
 
 def _label(config: RunConfig) -> str:
@@ -167,12 +172,12 @@ def _models_table(pool: ModelPool) -> str:
     for spec in CATALOG:
         fit = pool.fits(spec)
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
-        place = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
+        memory = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
         refs = [ref for ref in (spec.target, spec.draft, spec.head) if ref]
         names = " ← ".join(
             f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs
         )
-        need = f"{size}; {'fits' if fit.fits else 'too large'}: {place}"
+        need = f"{size}; {'fits' if fit.fits else 'too large'}: {memory}"
         rows.append(f"\n{'':20}".join([f"{spec.key:20}{spec.title}", names, need, spec.note]))
     return "\n".join(rows)
 

@@ -203,11 +203,11 @@ def _find(store: RunStore, name: str) -> str:
     studies = store.studies(limit=10_000)
     if name == "latest" and studies:
         return studies[0].id
-    found = [study.id for study in studies if name and study.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
+    matches = [study.id for study in studies if name and study.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
     raise ValueError(
-        f"The study is {name[:64]!r}, and {len(found)} studies in this database match; name exactly one."
+        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name exactly one."
     )
 
 

@@ -195,20 +195,20 @@ def _score(
     plan: Plan, metric: str, number: int, loose: float, wide: float, rng: random.Random
 ) -> Score:
     base, none = plan.baseline(number) is None, plan.none == number
-    kept = 1 - 0.6 * loose + rng.uniform(-0.01, 0.01)
+    share = 1 - 0.6 * loose + rng.uniform(-0.01, 0.01)
     baseline = _about(0.81, wide)
     binary = metric != BLEU
-    recovery = Interval(1.0, 1.0, 1.0) if base else _about(kept, 0.4 * wide)
+    recovery = Interval(1.0, 1.0, 1.0) if base else _about(share, 0.4 * wide)
     return Score(
         metric=metric,
         binary=binary,
         runs=120,
-        value=_about(0.81 * kept, wide),
+        value=_about(0.81 * share, wide),
         baseline=baseline,
         recovery=recovery,
-        recovery_none=_about(kept, 0.4 * wide),
-        recovery_bootstrap=_about(kept, 0.42 * wide),
-        difference=_about(0.81 * (kept - 1), 0.4 * wide),
+        recovery_none=_about(share, 0.4 * wide),
+        recovery_bootstrap=_about(share, 0.42 * wide),
+        difference=_about(0.81 * (share - 1), 0.4 * wide),
         mcnemar=_mcnemar(loose) if binary and not base else None,
         verdict=None if base or none else _verdict(plan.margin, recovery),
     )
@@ -240,10 +240,10 @@ def _verdict(margin: float, recovery: Interval) -> RecoveryVerdict:
 def _prompts(plan: Plan) -> tuple[PromptRow, ...]:
     rows = []
     for suite in plan.suites:
-        for place, item in enumerate(reversed(suite.items)):
-            lane = 2 + (place % 3)
+        for rank, item in enumerate(reversed(suite.items)):
+            lane = 2 + (rank % 3)
             runs = (f"{2 * len(rows):032x}", f"{2 * len(rows) + 1:032x}")
-            lost = max(0.0, 3 - place / 4)
+            lost = max(0.0, 3 - rank / 4)
             rows.append(
                 PromptRow(
                     suite.name,
@@ -253,11 +253,11 @@ def _prompts(plan: Plan) -> tuple[PromptRow, ...]:
                     1.0,
                     lane,
                     3,
-                    3 - place % 3,
-                    0.0 if place else 1.0,
+                    3 - rank % 3,
+                    0.0 if rank else 1.0,
                     lost,
-                    7 + place,
-                    4.0 - place / 20,
+                    7 + rank,
+                    4.0 - rank / 20,
                     1.2,
                     runs,
                 )

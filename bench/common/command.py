@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from bench.common.report import Report, save
+from bench.common.report import BenchReport, save
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
@@ -41,21 +41,21 @@ class Command(argparse.ArgumentParser):
         self.options = self.parse_args(arguments)
         return self.options
 
-    def save(self, report: Report, name: str) -> str:
+    def save(self, report: BenchReport, name: str) -> str:
         """Writes the result as JSON and Markdown. Returns the Markdown."""
         device = torch.device(str(report.device))
         facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
         path = self.options.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
         return save(replace(report, facts=facts), path)
 
-    def finish(self, report: Report, name: str) -> int:
+    def finish(self, report: BenchReport, name: str) -> int:
         """Writes the result and prints it. The exit status: 1 for a report that failed."""
         sys.stdout.write(self.save(report, name))
         return int(report.failed)
 
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: a whole number of at least 1; one of the words of a tuple, the first by
+    """What an option takes: an integer of at least 1; one of the words of a tuple, the first by
     default; some of a list, all by default; else what has the type of the default."""
     match default:
         case int():
@@ -78,8 +78,8 @@ def machine(device: torch.device) -> dict[str, str]:
     """Date, commit, hardware and versions."""
     name, cuda = _processor(), ""
     if device.type == "cuda":
-        found = torch.cuda.get_device_properties(device)
-        name = f"{found.name}, {found.total_memory / 2**30:.0f} GiB"
+        properties = torch.cuda.get_device_properties(device)
+        name = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
         cuda = f", CUDA {torch.version.cuda}"
     return {
         "date": f"{STARTED:%Y-%m-%d %H:%M} UTC",

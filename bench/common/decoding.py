@@ -70,12 +70,12 @@ class Ours:
     drafter: DrafterConfig
     temperature: float
     tokens: int
-    meter: bool = True
+    telemetry: bool = True
     timed: list[Timed] = field(default_factory=list)
     path: str = ""  # how the target's pass runs, from the engine
 
     def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
-        run = Session(self.pair).start(self.config(prompt, seed), meter=self.meter)
+        run = Session(self.pair).start(self.config(prompt, seed), telemetry=self.telemetry)
         self.path = run.config.environment["path"]
         steps = list(run)
         self.timed += [
@@ -122,7 +122,7 @@ def config_of(
 
 
 def complete(pair: Pair, config: RunConfig) -> Trace:
-    """A whole run."""
+    """A complete run."""
     run = Session(pair).start(config)
     for _ in run:
         pass
@@ -174,17 +174,17 @@ class Differences:
         generate their text again from its middle; ``repeated``: one that starts after a text which
         repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
-        whole: tuple[int, ...] = ()
+        first_ids: tuple[int, ...] = ()
         for name, method in methods.items():
-            prefix = (*whole[: method.tokens // 3], whole[0]) if name == repeated else ()
-            found = method.ids(prompt, seed, prefix)
-            whole = whole or found
-            half = len(found) // 2
-            self.strict[name] += found != (
-                methods[none].ids(prompt, seed, prefix) if prefix else whole
+            prefix = (*first_ids[: method.tokens // 3], first_ids[0]) if name == repeated else ()
+            ids = method.ids(prompt, seed, prefix)
+            first_ids = first_ids or ids
+            half = len(ids) // 2
+            self.strict[name] += ids != (
+                methods[none].ids(prompt, seed, prefix) if prefix else first_ids
             )
             if name in continued:
                 self.continued[name] += (
-                    method.ids(prompt, seed, (*prefix, *found[:half])) != found[half:]
+                    method.ids(prompt, seed, (*prefix, *ids[:half])) != ids[half:]
                 )
         self.texts += 1

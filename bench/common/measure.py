@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from bench.common.report import Spread, Table, spread
+from bench.common.report import ResultTable, Spread, spread
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
@@ -32,7 +32,7 @@ class Decoded:
 Method = Callable[[PromptConfig, int], Decoded]  # prompt, seed
 
 
-class Sample(NamedTuple):
+class TimedSample(NamedTuple):
     """One method on one prompt in one round."""
 
     prompt: int
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
         return self.tokens / self.seconds
 
 
-Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
+Samples = Mapping[str, Sequence[TimedSample]]  # of every method, one for each prompt and round
 
 
 def interleaved(
@@ -66,7 +66,7 @@ def interleaved(
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
-    samples: dict[str, list[Sample]] = {name: [] for name in methods}
+    samples: dict[str, list[TimedSample]] = {name: [] for name in methods}
     order = random.Random(0)
     for turn in range(rounds):
         for number, prompt in enumerate(prompts):
@@ -75,7 +75,7 @@ def interleaved(
                 decoded = methods[name](prompt, turn)
                 seconds = clock() - started
                 samples[name].append(
-                    Sample(
+                    TimedSample(
                         number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids)
                     )
                 )
@@ -93,10 +93,10 @@ def paired(samples: Samples, method: str, baseline: str) -> list[float]:
     """The ratios of the speeds, method / baseline, of the same prompt and round. Raises ValueError
     for a missing method or run."""
     others = {(each.prompt, each.round): each for each in samples.get(baseline, ())}
-    own = samples.get(method, ())
-    if not own or {(each.prompt, each.round) for each in own} != {*others}:
+    taken = samples.get(method, ())
+    if not taken or {(each.prompt, each.round) for each in taken} != {*others}:
         raise ValueError(f"{method} and {baseline} have no runs of the same prompts")
-    return [each.speed / others[each.prompt, each.round].speed for each in own]
+    return [each.speed / others[each.prompt, each.round].speed for each in taken]
 
 
 def ratio(samples: Samples, method: str, baseline: str) -> Spread:
@@ -107,28 +107,28 @@ def ratio(samples: Samples, method: str, baseline: str) -> Spread:
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
     """Number of outputs that are equal token for token, and number of outputs."""
     others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
-    own = samples[method]
-    return sum(sample.digest == others[sample.prompt, sample.round] for sample in own), len(own)
+    taken = samples[method]
+    return sum(sample.digest == others[sample.prompt, sample.round] for sample in taken), len(taken)
 
 
-def median_speed(samples: Sequence[Sample]) -> float:
+def median_speed(samples: Sequence[TimedSample]) -> float:
     """Median tokens per second."""
     return median(each.speed for each in samples)
 
 
-def overall_tau(samples: Sequence[Sample]) -> float | None:
+def overall_tau(samples: Sequence[TimedSample]) -> float | None:
     """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None
 
 
-def speed_table(samples: Samples, baseline: str, title: str) -> Table:
+def speed_table(samples: Samples, baseline: str, title: str) -> ResultTable:
     """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
     baseline's."""
     rows = []
-    for name, own in samples.items():
+    for name, taken in samples.items():
         same, count = same_outputs(samples, name, baseline)
-        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(own)
-        rows.append((name, median_speed(own), beside, tau, f"{same} of {count}"))
+        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(taken)
+        rows.append((name, median_speed(taken), beside, tau, f"{same} of {count}"))
     heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
-    return Table(heads, rows, title)
+    return ResultTable(heads, rows, title)

@@ -28,7 +28,7 @@ ARGUMENTS = [
 ]
 
 
-class Served(NamedTuple):
+class PageServer(NamedTuple):
     """A running page in a window. ``started``: start of its process, on ``time.monotonic``."""
 
     window: Page
@@ -61,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, folder: Path) -> Iterator[Served]:
+def opened(browser: Browser, folder: Path) -> Iterator[PageServer]:
     """``app.py`` with a database in ``folder``, in a window, once Compare can be clicked. Python
     keeps what it compiles, as by default.
 
@@ -78,7 +78,7 @@ def opened(browser: Browser, folder: Path) -> Iterator[Served]:
     variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database}
     variables["MARS_PAIRS"] = "bundled"
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    page = Served(window, f"http://127.0.0.1:{port}/", time.monotonic())
+    page = PageServer(window, f"http://127.0.0.1:{port}/", time.monotonic())
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "app.py"], cwd=ROOT, env=variables, stdout=log, stderr=log

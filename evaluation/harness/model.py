@@ -149,7 +149,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             beginning = replace(config.prompt, text=context[:200] or "x")
             Session(self.pair).warm_up(replace(config, prompt=beginning))
             self._warm = True
-        run, thought = Run(self.pair, config, tuple(ids), meter=True), self.options.think_end_token
+        run, thought = (
+            Run(self.pair, config, tuple(ids), telemetry=True),
+            self.options.think_end_token,
+        )
         for _ in run:
             if (
                 thought

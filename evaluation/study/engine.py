@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evaluation.study.plan import BASELINE, Plan, Task
 from evaluation.study.result import answer
 from mars_core import __version__
-from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote
+from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.types import Exchange, ModelRef, RunConfig, Status, Trace
 
@@ -77,13 +77,13 @@ class Accelerated:
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         left = max(0.0, self.seconds - (time.monotonic() - self._started))
-        record: Record | None = None
+        record: RecordedRun | None = None
         with closing(
             self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)
         ) as events:
             for event in events:
                 if isinstance(event, Began):
-                    record = Record(event)
+                    record = RecordedRun(event)
                     continue
                 assert record is not None
                 record.follow(event)

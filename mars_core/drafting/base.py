@@ -23,7 +23,7 @@ class Inputs(NamedTuple):
     """Inputs of a draft: host numbers that are copied to the device together."""
 
     size: int  # tokens to draft; at most the limit
-    start: int  # position of the drafter's own cache at which it continues
+    start: int  # position of the drafter's cache at which it continues
     numbers: Sequence[int] = ()
 
 
@@ -38,7 +38,7 @@ class Drafter:
         self.longest = longest  # maximum number of tokens that it can draft in one step
 
     def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, taps ·
+        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, layers ·
         T]: the target's."""
 
     def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
@@ -93,7 +93,7 @@ class DrafterKind:
     modes: tuple[DraftMode, ...] = (DraftMode.GREEDY,)  # the default first; coupled ones need q
     chains: bool = True  # of K tokens
     trees: bool = False
-    taps: Callable[[Pair], Sequence[int]] = (
+    feature_layers: Callable[[Pair], Sequence[int]] = (
         lambda _: ()
     )  # layers of the target whose input it reads
     vllm: str = ""  # its name in vLLM

@@ -20,8 +20,8 @@ from mars_core.verification import Draft, chain_draft
 
 class ModelDrafter(Drafter):
     """Only ids below the pair's ``vocabulary``, which target and draft model share, are proposed.
-    ``whole``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was read
-    before."""
+    ``full_width``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was
+    read before."""
 
     computes = True
 
@@ -29,10 +29,10 @@ class ModelDrafter(Drafter):
         pair, self.longest = parts.pair, parts.config.k
         assert pair.draft is not None, "validated"
         self._cache = open_cache(
-            pair.draft, CacheSize(parts.tokens, self.longest, whole=pair.graphs)
+            pair.draft, CacheSize(parts.tokens, self.longest, full_width=pair.graphs)
         )
         self._rows = input_embedding(pair.draft).num_embeddings
-        self._vocabulary, self._whole = pair.vocabulary, pair.graphs
+        self._vocabulary, self._full_width = pair.vocabulary, pair.graphs
         self._sampling, self._processor = parts.sampling, parts.processor
         self._length = 0  # ids that are cached
 
@@ -43,8 +43,8 @@ class ModelDrafter(Drafter):
 
     def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
         """The root, and the ids to be read, which end with it: one or two, or always two if
-        ``whole``."""
-        start = max(0, len(ids) - 2) if self._whole else self._length
+        ``full_width``."""
+        start = max(0, len(ids) - 2) if self._full_width else self._length
         return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
 
     def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:

@@ -23,6 +23,6 @@ EAGLE3 = DrafterKind(
     option="eagle3 (the pair's head), eagle3:ID or FOLDER",
     modes=(DraftMode.COUPLED, DraftMode.GREEDY),
     trees=True,
-    taps=lambda pair: pair.head.config.taps if pair.head else (),
+    feature_layers=lambda pair: pair.head.config.feature_layers if pair.head else (),
     vllm="eagle3",
 )

@@ -23,8 +23,8 @@ class NgramDrafter(Drafter):
     def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
         self._index(ids)
         contexts = (tuple(ids[-size:]) for size in range(min(MAX_NGRAM, len(ids)), 0, -1))
-        found = next((at for at in map(self._last.get, contexts) if at is not None), len(ids))
-        return ids[found : found + limit]
+        start = next((at for at in map(self._last.get, contexts) if at is not None), len(ids))
+        return ids[start : start + limit]
 
     def _index(self, ids: Sequence[int]) -> None:
         """Indexes for each position in ids the n-grams that end just before it."""

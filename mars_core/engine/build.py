@@ -28,29 +28,38 @@ class Kind(NamedTuple):
     parameters: tuple[tuple[str, float], ...]
     sampling: Sampling
     cache_size: CacheSize  # of the target
-    meter: bool
+    telemetry: bool
 
 
-def kind_of(pair: Pair, config: RunConfig, tokens: int, meter: bool) -> Kind:
+def kind_of(pair: Pair, config: RunConfig, tokens: int, telemetry: bool) -> Kind:
     """For a text of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     longest = (
         min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens) if pair.graphs else tokens
     )
-    cache_size = CacheSize(longest, nodes + 1, pair.shapes, whole=pair.graphs)
+    cache_size = CacheSize(longest, nodes + 1, pair.shapes, full_width=pair.graphs)
     parameters = tuple(sorted(config.rule.parameters.items()))
-    return Kind(config.drafter, config.rule.name, parameters, config.sampling, cache_size, meter)
+    return Kind(
+        config.drafter, config.rule.name, parameters, config.sampling, cache_size, telemetry
+    )
 
 
 def build(pair: Pair, kind: Kind) -> Engine:
     drafter = drafter_kind(kind.drafter.kind)
-    target = open_cache(pair.target, kind.cache_size, drafter.taps(pair))
+    target = open_cache(pair.target, kind.cache_size, drafter.feature_layers(pair))
     rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
     chosen, processor = kind.sampling.processors, None
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
-    given = dict(kind.parameters), kind.sampling, kind.drafter.mode, kind.meter, size, processor
+    settings = (
+        dict(kind.parameters),
+        kind.sampling,
+        kind.drafter.mode,
+        kind.telemetry,
+        size,
+        processor,
+    )
     tokens = kind.cache_size.tokens
     parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
-    verifier = Verifier(target, rule, *given)
+    verifier = Verifier(target, rule, *settings)
     return Engine(verifier, drafter.build(parts), pair.eos_ids, captures=pair.graphs)

@@ -39,7 +39,7 @@ from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import Planned, Progress, bar_class, label
+from mars_core.models.source import PlannedModel, Progress, bar_class, label
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -107,7 +107,7 @@ class Plans(NamedTuple):
 
     target: Plan
     draft: Plan | None
-    head: Planned[HeadConfig] | None
+    head: PlannedModel[HeadConfig] | None
 
 
 def plan(spec: PairSpec, progress: Progress) -> Plans:
@@ -136,7 +136,7 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
             weight.numel() for table in tables if table is not None for weight in table.parameters()
         )
         total = empty.num_parameters()
-        return Planned(
+        return PlannedModel(
             pinned, folder, config, total, total - min(dense, total) if bits else 0, bits
         )
 
@@ -144,8 +144,10 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
 def _bits(config: PreTrainedConfig) -> int:
     """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ,
     AWQ). 0: not quantised, or formats that may be widened on loading."""
-    found: Any = getattr(config, "quantization_config", None) or {}
-    stored: dict[str, Any] = found if isinstance(found, dict) else found.to_dict()
+    quantization: Any = getattr(config, "quantization_config", None) or {}
+    stored: dict[str, Any] = (
+        quantization if isinstance(quantization, dict) else quantization.to_dict()
+    )
     if stored.get("quant_method") in ("gptq", "awq"):
         return int(stored.get("bits", 4))
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
@@ -225,15 +227,15 @@ def _model(
         trial = reference_logits(model, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
-        found = find_shapes(model, text)
-        if not (is_fast(model) and agrees(model, trial, shapes=found.shapes, trees=trees)):
+        shapes = find_shapes(model, text)
+        if not (is_fast(model) and agrees(model, trial, shapes=shapes.shapes, trees=trees)):
             if is_fast(model):
                 del model
                 model = _read(plan, folder, device, dtype, progress, spread)
                 prepare(model, fast=False)
-                found = find_shapes(model, text)
-            check(model, trial, shapes=found.shapes, trees=trees)
-        return _Loaded(model, ref, *found)
+                shapes = find_shapes(model, text)
+            check(model, trial, shapes=shapes.shapes, trees=trees)
+        return _Loaded(model, ref, *shapes)
 
 
 class _Loaded(NamedTuple):

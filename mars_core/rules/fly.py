@@ -11,7 +11,7 @@ def fly(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where −Σ p·ln p over the three best is at least the bar (p not renormalised) and p(x) > 0,
     else strict."""
     best = evidence.soft.topk(min(3, evidence.soft.shape[-1])).values
-    unsure = evidence.place(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]
+    unsure = evidence.per_row(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]
     return torch.where(unsure & (evidence.of(evidence.soft) > 0), 1.0, evidence.strict)
 
 

@@ -29,8 +29,10 @@ def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
 def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and
     without a check of its sign."""
-    kept = evidence.place(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
-    return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
+    allowed = evidence.per_row(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
+    return (
+        torch.where(allowed, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
+    )
 
 
 def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:

@@ -17,10 +17,10 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
-    mixed = values["weight"] * evidence.place(evidence.soft)
+    mixed = values["weight"] * evidence.per_row(evidence.soft)
     if evidence.drafter is not None:
         known = evidence.drafter.shape[-1]
-        mixed[:, :known] += (1 - values["weight"]) * evidence.place(evidence.drafter)
+        mixed[:, :known] += (1 - values["weight"]) * evidence.per_row(evidence.drafter)
     return mixed
 
 
@@ -36,7 +36,7 @@ def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
 def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
     trusted = evidence.q * _good(evidence, values)
-    distribution = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.distribution)
+    distribution = (1 - trusted.sum(-1, keepdim=True)) * evidence.per_row(evidence.distribution)
     return distribution.scatter_add(-1, evidence.x, trusted.to(distribution.dtype))
 
 

@@ -15,14 +15,14 @@ def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def ears(evidence: Evidence, values: Values) -> torch.Tensor:
-    """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never kept."""
+    """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never accepted."""
     raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.distribution))
     return torch.where(evidence.p > 0, raised.clamp(max=1), 0.0)
 
 
 def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
-    spread = evidence.place(
+    spread = evidence.per_row(
         -torch.xlogy(evidence.distribution, evidence.distribution).sum(-1, keepdim=True)
     )
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
@@ -33,7 +33,7 @@ def typical(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
-    spread = evidence.place(
+    spread = evidence.per_row(
         -(evidence.distribution * (evidence.distribution + 1e-5).log()).sum(-1, keepdim=True)
     )
     bar = (values["delta"] * (-spread).exp()).clamp(max=values["epsilon"])
@@ -69,7 +69,7 @@ def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def _among(evidence: Evidence, count: int) -> torch.Tensor:
     """bool [E, C]: fewer than ``count`` tokens have a larger logit than the candidate."""
-    least = evidence.place(
+    least = evidence.per_row(
         evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:]
     )
     return evidence.of(evidence.logits) >= least

@@ -11,12 +11,12 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
-from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
-from mars_core.verification import Judged
+from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
+from mars_core.verification import JudgedToken
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character;
+    """Builds one run's text and tokens. ``text`` is complete up to the last complete character;
     ``count`` tokens are in it. It begins with the tokens of ``prefix``; a character that they leave
     incomplete belongs to the new token that completes it."""
 
@@ -39,14 +39,14 @@ class Assembler:
         self.count = 0
         # In this order: a token's end is known once it has been appended.
         self.given = tuple(
-            Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
+            PrefixToken(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
         )
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that
         completes it)."""
         tokens: list[Token] = []
-        kept, stopped = 0, False
+        accepted, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
             if last:  # the drafted tokens that the recovered one replaces
@@ -57,17 +57,17 @@ class Assembler:
                     for each in children
                 ]
             tokens.append(self._emitted(raw, at, last))
-            kept += not last
+            accepted += not last
             if stopped := self._ends(tokens[-1]):
                 break
         step = Step(
             index=self._steps,
             drafted=len(raw.verdict.nodes) - 1,
-            kept=kept,
+            kept=accepted,
             draft_s=raw.draft_s,
             verify_s=raw.verify_s,
             elapsed_s=elapsed_s,
-            nodes=self._nodes(raw, kept),
+            nodes=self._nodes(raw, accepted),
             tokens=tuple(tokens),
         )
         self._steps += 1
@@ -93,9 +93,9 @@ class Assembler:
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
-    def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
-        """The whole draft; nodes after the end of the text count as rejected."""
-        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
+    def _nodes(self, raw: RawStep, accepted: int) -> tuple[DraftNode, ...]:
+        """The full draft; nodes after the end of the text count as rejected."""
+        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : accepted + 1]
         depths, drafted = [0], []
         columns = zip(
             nodes.parents,
@@ -105,7 +105,7 @@ class Assembler:
         for number, (parent, id_, p, q, strict, odds) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
-                outcome = _kept(strict) if number in path else Outcome.REJECTED
+                outcome = _accepted_as(strict) if number in path else Outcome.REJECTED
                 drafted.append(
                     DraftNode(
                         int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds
@@ -119,12 +119,14 @@ class Assembler:
         if not last:
             number = verdict.path[at + 1]
             judged = verdict.nodes.drafted(number)
-            return self._token(judged, number, _kept(judged.strict), at, start)
+            return self._token(judged, number, _accepted_as(judged.strict), at, start)
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _token(self, judged: Judged, number: int, outcome: Outcome, at: int, start: int) -> Token:
+    def _token(
+        self, judged: JudgedToken, number: int, outcome: Outcome, at: int, start: int
+    ) -> Token:
         """``number``: of the node, 0 if it was not drafted."""
         rejected, z1 = outcome is Outcome.REJECTED, judged.z1
         id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
@@ -166,6 +168,6 @@ class Assembler:
         )
 
 
-def _kept(strict: float) -> Outcome:
+def _accepted_as(strict: float) -> Outcome:
     """The outcome of a token that the rule keeps."""
     return Outcome.ACCEPTED if strict else Outcome.RELAXED

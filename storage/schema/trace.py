@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from mars_core.types import Exchange, Given, Processors, RunConfig, Summary, Trace
+from mars_core.types import Exchange, PrefixToken, Processors, RunConfig, Summary, Trace
 
 COLUMNS = {
     "config.prompt.text": "prompt",
@@ -36,7 +36,7 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[str, ...]: tuple,
     tuple[int, ...]: tuple,
     tuple[float, ...]: lambda values: tuple(map(float, values)),
-    tuple[Given, ...]: lambda values: tuple(starmap(Given, values)),
+    tuple[PrefixToken, ...]: lambda values: tuple(starmap(PrefixToken, values)),
     tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
     Processors: lambda values: processors_of(values),
     Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},

@@ -123,13 +123,13 @@ def commands(page: Path) -> list[str]:
         line.strip() for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()
     ]
     code = [re.sub(r"(^|\s+)# .*", "", line) for line in lines]
-    found = [part for line in code if line for part in re.split(r" && | \| |; ", line)]
-    return [*found, *spans(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
+    parts = [part for line in code if line for part in re.split(r" && | \| |; ", line)]
+    return [*parts, *spans(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
 
 
 def spans(text: str) -> list[str]:
-    found = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
-    several = [span.split(" | ") for span in found if COMMAND.match(span)]
+    texts = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+    several = [span.split(" | ") for span in texts if COMMAND.match(span)]
     return [
         one
         for first, *more in several
@@ -140,21 +140,21 @@ def spans(text: str) -> list[str]:
 @cache
 def everything() -> dict[str, set[str]]:
     """Where each command is named."""
-    found: dict[str, set[str]] = {}
+    pages_of: dict[str, set[str]] = {}
     for page in PAGES:
         for command in commands(page):
-            found.setdefault(VARIABLES.sub("", command), set()).add(page.name)
+            pages_of.setdefault(VARIABLES.sub("", command), set()).add(page.name)
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 for command in spans(node.value):
-                    found.setdefault(VARIABLES.sub("", command), set()).add(path.name)
-    return found
+                    pages_of.setdefault(VARIABLES.sub("", command), set()).add(path.name)
+    return pages_of
 
 
 def words(command: str, **places: str) -> list[str]:
-    """With what stands for a reader's own names replaced."""
-    told = {
+    """With what stands for a reader's names replaced."""
+    values = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
         " …": "",
         "[": "",
@@ -162,15 +162,15 @@ def words(command: str, **places: str) -> list[str]:
         "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}",
     }
-    for name, meant in (told | places).items():
+    for name, meant in (values | places).items():
         command = command.replace(name, meant)
     return shlex.split(command)
 
 
-def main_of(given: list[str]) -> tuple[Main | None, list[str]]:
+def main_of(arguments: list[str]) -> tuple[Main | None, list[str]]:
     """What a command of this program calls, and with what; None: a module without a command
     line."""
-    match given:
+    match arguments:
         case ["mars" | ".venv/bin/mars", *rest]:
             return mars, rest
         case ["mars-playground", *rest] | ["python", "app.py", *rest]:
@@ -195,16 +195,17 @@ class Read(BaseException):
 
 
 def test_every_command_is_run_or_has_a_reason() -> None:
-    found = everything()
+    pages_of = everything()
     reasons = {
-        name: [each for each in NOT_RUN if re.fullmatch(each, name)] for name in found.keys() - RUN
+        name: [each for each in NOT_RUN if re.fullmatch(each, name)]
+        for name in pages_of.keys() - RUN
     }
     assert not [
-        f"{name!r} of {found[name]} is neither in RUN nor in NOT_RUN"
+        f"{name!r} of {pages_of[name]} is neither in RUN nor in NOT_RUN"
         for name, each in reasons.items()
         if not each
     ]
-    assert not RUN.keys() - found, "no page names these any more"
+    assert not RUN.keys() - pages_of, "no page names these any more"
     assert not NOT_RUN.keys() - {each for several in reasons.values() for each in several}, (
         "nothing is left out for these"
     )
@@ -236,8 +237,8 @@ def test_the_options_of_every_command_are_read(
         return
     parse = argparse.ArgumentParser.parse_args
 
-    def read(*given: Any, **more: Any) -> None:
-        parse(*given, **more)
+    def read(*arguments: Any, **more: Any) -> None:
+        parse(*arguments, **more)
         raise Read
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", read)
@@ -328,6 +329,6 @@ def test_the_commands_of_a_page_run(
         assert main is not None
         try:
             assert main(rest) == 0, (command, *capsys.readouterr())
-        except SystemExit as end:  # of argparse's own help
+        except SystemExit as end:  # of argparse's help
             assert not end.code, command
         capsys.readouterr()

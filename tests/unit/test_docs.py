@@ -55,15 +55,15 @@ def test_figures_show_what_the_code_does(rule: object, drawing: SimpleNamespace)
 def examples(name: str) -> list[dict[str, object]]:
     """The names that each Python example of a page defines."""
     text = (DOCS / name).read_text(encoding="utf-8")
-    found = []
+    definitions = []
     for number, block in enumerate(text.split("```python\n")[1:]):
         defined: dict[str, object] = {"__name__": f"example{number}"}
         exec(
             compile(block.split("```")[0], f"{name}, example {number}", "exec", dont_inherit=True),
             defined,
         )
-        found.append(defined)
-    return found
+        definitions.append(defined)
+    return definitions
 
 
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +74,9 @@ def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -
     )  # all that shows figures shows those of this table
     monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, figure))
     trace = make_trace()
-    shown = details.details_of({0: trace}, ["a"], {})
-    assert shown is not None
-    plot = shown.plots[figure.name]
+    drawn = details.details_of({0: trace}, ["a"], {})
+    assert drawn is not None
+    plot = drawn.plots[figure.name]
     assert plot is not None and [row[3] for row in plot.data.rows] == [
         step.drafted for step in trace.steps
     ]
@@ -150,7 +150,7 @@ def test_every_path_of_the_documentation_exists() -> None:
         f"{page.relative_to(ROOT)}: {path}"
         for page in PAGES
         for path in (
-            found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8"))
+            named.rstrip(".") for named in SOURCES.findall(page.read_text(encoding="utf-8"))
         )
         if not PLACEHOLDER.search(path)
         and not (ROOT / path).exists()

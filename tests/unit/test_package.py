@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import app
-from hosting.settings import Settings
+from hosting.settings import ServerSettings
 from mars_core import __version__
 from mars_playground.__main__ import main
 
@@ -41,8 +41,8 @@ def test_each_extra_has_a_lock() -> None:
 @pytest.mark.parametrize("extra", DECLARED)
 def test_each_locked_version_is_within_the_declared_range(extra: str) -> None:
     declared = requirements(DECLARED[extra])
-    own = declared.pop(PROJECT["name"], None)  # dev has the other extras
-    assert (own.extras if own else set()) == (
+    project = declared.pop(PROJECT["name"], None)  # dev has the other extras
+    assert (project.extras if project else set()) == (
         {*DECLARED} - {"", "dev"} if extra == "dev" else set()
     )
     for name, requirement in declared.items():
@@ -105,8 +105,8 @@ def test_the_module_of_a_script_does_what_the_script_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], Settings(port=7000)),
-        (["--host", "::1", "--port", "80"], Settings(host="::1", port=80)),
+        ([], ServerSettings(port=7000)),
+        (["--host", "::1", "--port", "80"], ServerSettings(host="::1", port=80)),
         (["--port=0"], "PORT is '0'; it must be a whole number"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["page"], "unrecognized arguments: page"),
@@ -172,8 +172,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_command_runs_the_command_line_of_its_package_under_its_name(
     arguments: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, said = outcome(arguments.split(), capsys)
-    assert found == code and re.search(text, said)
+    status, output = outcome(arguments.split(), capsys)
+    assert status == code and re.search(text, output)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

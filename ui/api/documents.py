@@ -15,7 +15,7 @@ from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
-from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
+from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
@@ -144,9 +144,9 @@ def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     return [*prefix, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
 
 
-def _token(token: Given | Token, text: str) -> Document:
+def _token(token: PrefixToken | Token, text: str) -> Document:
     text_of = text[token.start : token.end]
-    if isinstance(token, Given):
+    if isinstance(token, PrefixToken):
         return {"outcome": "given", **token._asdict(), "text": text_of}
     top = [alternative._asdict() for alternative in token.top]
     return _document(

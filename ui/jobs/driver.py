@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mars_core.jobs import Began, Ended, Job, Record, Stop, Wrote
+from mars_core.jobs import Began, Ended, Job, RecordedRun, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
-from mars_core.types import Given, RunConfig, Trace
+from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
 from ui.jobs.services import Services
@@ -67,7 +67,7 @@ class Started(NamedTuple):
     run: int
     turn: int
     comparison: str
-    prefix: tuple[Given, ...]
+    prefix: tuple[PrefixToken, ...]
     text: str  # of the prefix
 
 
@@ -200,7 +200,7 @@ def _run(
     position: int,
 ) -> Iterator[Event]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
-    record = Record(began)
+    record = RecordedRun(began)
     unsaved, run_id, broken = "", "", None
     try:
         yield Started(began.run, position, comparison, began.given, began.text)

@@ -13,7 +13,16 @@ from dataclasses import replace
 from evaluation.format import count, displayable, number, plural, ratio, visible
 from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
+from mars_core.types import (
+    Cause,
+    Divergence,
+    Outcome,
+    PrefixToken,
+    Status,
+    StopReason,
+    Token,
+    Trace,
+)
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
 
@@ -199,7 +208,7 @@ def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
     return here, SentencePart(" was chosen instead of "), theirs, SentencePart(".")
 
 
-def output(trace: Trace) -> tuple[Given | Token, ...]:
+def output(trace: Trace) -> tuple[PrefixToken | Token, ...]:
     """The token at every output position."""
     return (*trace.given, *trace.tokens)
 

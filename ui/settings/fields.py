@@ -257,13 +257,14 @@ def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
         wide = (parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2))
         fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
         found = [
-            float(round(value)) if parameter.whole else float(f"{value:.3g}") for value in fitting
+            float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
+            for value in fitting
         ]
     return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
 
 
 def step_of(parameter: Parameter) -> float:
-    return 0.01 if parameter.high <= 1 else 1 if parameter.whole else 0.1
+    return 0.01 if parameter.high <= 1 else 1 if parameter.is_integer else 0.1
 
 
 def rule_html(name: str) -> str:

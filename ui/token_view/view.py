@@ -18,7 +18,16 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import count, displayable, visible
-from mars_core.types import UNKNOWN, Given, Outcome, RunConfig, ShiftKind, Status, Token, Trace
+from mars_core.types import (
+    UNKNOWN,
+    Outcome,
+    PrefixToken,
+    RunConfig,
+    ShiftKind,
+    Status,
+    Token,
+    Trace,
+)
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
@@ -159,7 +168,7 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
     return rows
 
 
-def prefix_rows(prefix: Iterable[Given], text: str) -> list[Row]:
+def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[Row]:
     """The rows of given tokens: text without numbers."""
     return [
         [

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from bench.common.command import Command
-from bench.common.measure import WARM_UP_PROMPTS, Decoded, Sample, digest, interleaved, paired
-from bench.common.report import Figure, Report, Table, markdown
+from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved, paired
+from bench.common.report import BenchReport, MeasuredFigure, ResultTable, markdown
 from mars_core.types import PromptConfig
 
 
 def sample(
     prompt: int, turn: int, seconds: float, *, tokens: int = 12, steps: int = 4, digest: str = "a"
-) -> Sample:
-    return Sample(prompt, turn, seconds, tokens, steps, digest)
+) -> TimedSample:
+    return TimedSample(prompt, turn, seconds, tokens, steps, digest)
 
 
 def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
-    figure = Figure.of("time", iter([3.0, 1.0, 2.0]), "s", most=2)
+    figure = MeasuredFigure.of("time", iter([3.0, 1.0, 2.0]), "s", most=2)
     assert (figure.value, figure.note, figure.goal, figure.reached) == (
         2.0,
         "1 to 3, n = 3",
@@ -27,12 +27,14 @@ def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
         True,
     )
     assert figure.samples == (3.0, 1.0, 2.0)
-    assert Figure.of("time", [2.5], least=3).reached is False
-    assert Figure("time", 2.5).reached is None
+    assert MeasuredFigure.of("time", [2.5], least=3).reached is False
+    assert MeasuredFigure("time", 2.5).reached is None
 
 
 def test_a_cell_cannot_leave_its_row_or_column() -> None:
-    text = markdown(Report("T", tables=[Table(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])]))
+    text = markdown(
+        BenchReport("T", tables=[ResultTable(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])])
+    )
     assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
 
 
@@ -50,7 +52,7 @@ def test_a_result_is_written_with_the_command_the_machine_and_facts_of_its_own(
 ) -> None:
     command = Command("bench.x", "What it is.")
     command.read(["--out", str(tmp_path)])
-    text = command.save(Report("T", facts={"dtype": "float32"}), "x")
+    text = command.save(BenchReport("T", facts={"dtype": "float32"}), "x")
     (path,) = tmp_path.glob("*-x-cpu.md")
     assert path.read_text(encoding="utf-8") == text
     assert f"- command: `python -m bench.x --out {tmp_path}`" in text and "- dtype: float32" in text
@@ -88,12 +90,12 @@ def test_every_method_decodes_every_prompt_in_every_round() -> None:
     prompts = [PromptConfig(text) for text in ("x", "yy", "zzz")]
     methods = {name: lambda prompt, seed, name=name: method(name, prompt, seed) for name in names}
     samples = interleaved(methods, prompts, 2)
-    asked = {(prompt, turn) for prompt in range(3) for turn in range(2)}
-    assert {name: {each[:2] for each in own} for name, own in samples.items()} == dict.fromkeys(
-        names, asked
+    expected = {(prompt, turn) for prompt in range(3) for turn in range(2)}
+    assert {name: {each[:2] for each in taken} for name, taken in samples.items()} == dict.fromkeys(
+        names, expected
     )
     first = samples["a"][0]
-    assert first == Sample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0
+    assert first == TimedSample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0
     timed = calls[len(names) * WARM_UP_PROMPTS :]
     blocks = [timed[at : at + len(names)] for at in range(0, len(timed), len(names))]
     assert [block[0][1:] for block in blocks] == [

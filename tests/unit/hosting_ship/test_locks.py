@@ -29,11 +29,11 @@ def make() -> SimpleNamespace:
 
 def locked(name: str) -> dict[str, set[str]]:
     """Package → versions of one lock file."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for line in (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)", line):
-            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
-    return found
+            versions.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return versions
 
 
 ALL = {name: locked(name) for name in FILES}
@@ -67,9 +67,9 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_locked_package_has_hashes(name: str, make: SimpleNamespace) -> None:
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
-    found = make.entries(text)
-    assert {canonicalize_name(package) for package in found} == set(ALL[name])
-    for package, lines in found.items():
+    entries = make.entries(text)
+    assert {canonicalize_name(package) for package in entries} == set(ALL[name])
+    for package, lines in entries.items():
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), package
     assert not re.search(r"https?://|--index|--find|git\+|file:|@", text.partition("\n")[2]), (
         "nothing but names, versions and hashes"
@@ -105,11 +105,11 @@ def test_what_is_tested_here_is_what_is_locked() -> None:
             )
 
 
-def make_run(folder: Path, *said: str) -> subprocess.CompletedProcess[str]:
+def make_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments
     that do nothing."""
     return subprocess.run(
-        ["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True
+        ["make", ".venv/.requirements", *arguments], cwd=folder, capture_output=True, text=True
     )
 
 

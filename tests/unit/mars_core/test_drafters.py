@@ -89,8 +89,8 @@ def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
 ) -> None:
     """A new one is its own module, and of a drafter a row. ``words`` mean other things as well."""
     known = names.keys() - words
-    found = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
-    assert found == elsewhere
+    paths = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
+    assert paths == elsewhere
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def pair() -> Pair:
 def test_strict_with_every_drafter_writes_what_the_target_writes(
     pair: Pair, name: str, temperature: float
 ) -> None:
-    alone, found = (
+    alone, drafted = (
         decoded(pair, config_for(pair, DrafterConfig(each), Sampling(temperature), new=40))
         for each in ("none", name)
     )
-    assert found.token_ids == alone.token_ids and found.config.drafter.kind == name
-    assert (found.summary.drafted > 0) is DRAFTERS[name].chains
+    assert drafted.token_ids == alone.token_ids and drafted.config.drafter.kind == name
+    assert (drafted.summary.drafted > 0) is DRAFTERS[name].chains

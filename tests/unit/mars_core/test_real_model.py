@@ -144,21 +144,21 @@ def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(
     loaded: Callable[[str], Pair],
 ) -> None:
     folder = Path(loaded("float32").target.name_or_path)
-    found: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
-    for place, wanted in load_file(folder / "model.safetensors").items():
-        owner, _, leaf = place.rpartition(".")
-        assert torch.equal(getattr(found.get_submodule(owner), leaf), wanted), place
+    model: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
+    for path, wanted in load_file(folder / "model.safetensors").items():
+        owner, _, leaf = path.rpartition(".")
+        assert torch.equal(getattr(model.get_submodule(owner), leaf), wanted), path
 
 
 def test_a_server_of_it_that_speculates_is_lossless(
     loaded: Callable[[str], Pair], tmp_path: Path
 ) -> None:
-    prompts, found = tmp_path / "prompts.txt", tmp_path / "found.json"
+    prompts, file = tmp_path / "prompts.txt", tmp_path / "found.json"
     prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[3]}")
     with serve_models(Session(loaded("bfloat16")), drafter=SUFFIX) as server:
-        asked = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
-        assert main([*asked, "--json", str(found)]) == 0
-    assert {row["verdict"] for row in json.loads(found.read_text())["findings"]} == {
+        arguments = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
+        assert main([*arguments, "--json", str(file)]) == 0
+    assert {row["verdict"] for row in json.loads(file.read_text())["findings"]} == {
         "lossless as far as tested"
     }
 

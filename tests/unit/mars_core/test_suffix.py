@@ -15,9 +15,9 @@ from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixDrafter
 def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
     drafter = SuffixDrafter(k)
     drafter.begin((), torch.empty(0))
-    found = drafter.inputs(ids, limit)
-    assert found.numbers[0] == ids[-1] and found.size == len(found.numbers) - 1
-    return list(found.numbers[1:])
+    inputs = drafter.inputs(ids, limit)
+    assert inputs.numbers[0] == ids[-1] and inputs.size == len(inputs.numbers) - 1
+    return list(inputs.numbers[1:])
 
 
 LONG = [*range(10, 40)]
@@ -51,7 +51,7 @@ def test_never_more_than_k_the_limit_and_the_factor() -> None:
 
 
 def from_the_definition(ids: list[int], k: int) -> list[int]:
-    """Candidates of every suffix, the longest first, by counting in the whole text."""
+    """Candidates of every suffix, the longest first, by counting in the full text."""
     best, most = [], 0.0
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ends = [at for at in range(length, len(ids)) if ids[at - length : at] == ids[-length:]]

@@ -49,7 +49,7 @@ from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import StudyProgress, started
 from ui.tabs.votes.round import Rounds, write_answers
 
-ENGINE = "mars_core.jobs.perform.burst"  # in its thread
+ENGINE = "mars_core.jobs.perform.decode_for"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)
 PUBLIC = Limits(
     prompt_characters=200,

@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import app
-from hosting.settings import Settings, offered, read_settings
+from hosting.settings import ServerSettings, offered, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Cause, ModelRef
@@ -321,14 +321,17 @@ def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch
 def test_pairs_are_offered_by_their_keys_and_in_public_the_small_ones(spec: PairSpec) -> None:
     first, second = replace(spec, key="small"), replace(spec, key="bundled")
     catalog = (first, second)
-    assert offered(Settings(), catalog) == catalog
-    assert offered(Settings(public=True), catalog) == (second,)
-    assert offered(Settings(public=True), CATALOG) == CATALOG[:2]
-    assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
+    assert offered(ServerSettings(), catalog) == catalog
+    assert offered(ServerSettings(public=True), catalog) == (second,)
+    assert offered(ServerSettings(public=True), CATALOG) == CATALOG[:2]
+    assert offered(ServerSettings(pairs=("bundled", first.key, "bundled")), catalog) == (
+        second,
+        first,
+    )
     with pytest.raises(
         ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"
     ):
-        offered(Settings(pairs=("nowhere",)), catalog)
+        offered(ServerSettings(pairs=("nowhere",)), catalog)
 
 
 def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_says_so(
@@ -339,7 +342,9 @@ def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_say
         ((), "SmolLM2 135M could not be fetched, so"),
         (("bundled", CATALOG[0].key), ""),
     ):
-        chosen = Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs)
+        chosen = ServerSettings(
+            database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs
+        )
         application = app.Application.open(chosen, CATALOG)
         try:
             services = application.services
@@ -385,7 +390,7 @@ def test_runs_leave_a_core_to_the_page_unless_told(
         lambda count: threads.append((threading.current_thread().name, count)),
     )
     application = app.Application.open(
-        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
+        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
     )
     try:
         name = application.services.engine.submit(lambda: threading.current_thread().name).result()
@@ -399,7 +404,7 @@ def test_the_pair_waits_for_the_first_visitor(
 ) -> None:
     monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
     application = app.Application.open(
-        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
+        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
     )
     try:
         application.start()

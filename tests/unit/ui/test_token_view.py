@@ -21,8 +21,8 @@ from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
-    Given,
     Outcome,
+    PrefixToken,
     Sampling,
     Status,
     Trace,
@@ -125,7 +125,7 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
     shifted = replace(
         trace,
-        given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)),
+        given=(PrefixToken(3, "Once", 0, 4), PrefixToken(4, " upon", 4, 9)),
         text="Once upon" + trace.text,
     )
     built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, 0)
