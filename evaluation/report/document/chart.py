@@ -269,10 +269,14 @@ def drawings(chart: Chart) -> dict[str, Drawing]:
 
 def _parameter_drawing(chart: Chart) -> Drawing:
     """Every quantity over the varied parameter, strict at the right."""
-    panels = tuple(
-        _over_parameter(chart, number, each) for number, each in enumerate(chart.quantities)
-    )
-    names = ", ".join(each.title for each in chart.quantities)
+    points = [point for series in chart.varied for point in series.every]
+    known = [
+        each
+        for each in chart.quantities
+        if any(math.isfinite(each.read(point.measured).value) for point in points)
+    ]
+    panels = tuple(_over_parameter(chart, number, each) for number, each in enumerate(known))
+    names = ", ".join(each.title for each in known)
     title = f"{names} over {chart.varied[0].parameter}. {chart.title}"
     return with_legend(title, panels, _keys(chart.varied))
 

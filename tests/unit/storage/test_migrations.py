@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from storage import RunStore, Search
+from storage import RunStore, Search, Source
 from storage.changes import follow, write_changes
 from storage.database import known_schemas, parse_url
 from storage.schema import Base
@@ -110,6 +110,17 @@ def test_a_migration_that_was_killed_is_made_at_the_next_start(
     assert rows(released) == before
     with RunStore(released) as store:
         assert store.counts().runs and "sweeps" not in rows(released)
+
+
+def test_runs_of_sweeps_become_runs_of_studies(released: str) -> None:
+    engine = create_engine(parse_url(released))
+    with engine.begin() as connection:
+        for table in ("comparisons", "facets"):
+            connection.exec_driver_sql(f"UPDATE {table} SET source = 'sweep'")
+    engine.dispose()
+    with RunStore(released) as store:
+        assert set(store.find(Search(limit=100)).frame["source"]) == {Source.STUDY}
+        assert store.find(Search(without_batches=True)).total == 0
 
 
 def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from evaluation.report.document.chart import charts, drawings, front
 from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
-from evaluation.report.values import RecoveryOutcome, Report
+from evaluation.report.values import Interval, RecoveryOutcome, Report
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
@@ -295,6 +295,19 @@ def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report
         drawing = drawings(charts(each)[0])["tradeoff"]
         assert {len(panel.lines[0]) >= least for panel in drawing.panels} == {True}
         assert any(panel.lines[0] for panel in drawing.panels) == bool(least)
+
+
+def test_what_is_unknown_of_the_varied_lanes_has_no_panel_over_the_parameter(
+    report: Report,
+) -> None:
+    lanes = report.plan.lanes
+    rows = [
+        row if lanes[row.lane].rule.name == "typical" else replace(row, tv_token=Interval())
+        for row in report.measured
+    ]
+    drawn = drawings(charts(replace(report, measured=tuple(rows)))[0])
+    assert "TV per token" not in [panel.y.name for panel in drawn["parameter"].panels]
+    assert "TV per token" in [panel.x.name for panel in drawn["tradeoff"].panels]
 
 
 def test_ticks_that_would_touch_are_left_out() -> None:
