@@ -18,7 +18,7 @@ from mars_core.types import WITH_PROBABILITIES, DraftMode
 DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
     {
         each.name: each
-        for each in (  # in the order of menus; a pair's default is the first that it offers
+        for each in (  # in the order of menus, behind the one that a pair begins with
             MODEL,
             EAGLE3,
             SUFFIX,
@@ -47,12 +47,15 @@ def described(name: str) -> DrafterKind:
 
 
 def offered(models: object) -> list[str]:
-    """The drafters of which a pair has the models, ``none`` last; None: all."""
-    return [
+    """The drafters of which a pair (its description, or loaded) has the models, in the order of
+    menus, ``none`` last; None: all. The first is the one that a run begins with."""
+    first = getattr(getattr(models, "spec", models), "drafter", "")
+    names = [
         name
         for name, kind in DRAFTERS.items()
         if models is None or not kind.part or kind.model(models) is not None
     ]
+    return sorted(names, key=lambda name: name != first)
 
 
 __all__ = [

@@ -34,6 +34,7 @@ Progress = Callable[[str], None]
 Config = TypeVar("Config")
 # Names of folders inside this package.
 BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
+SMOLLM2_HEAD = "bundled/smollm2-eagle3"
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 GGUF = ".gguf"
 SOURCE = f"source{GGUF}"  # in a folder: the file from which its safetensors were made
@@ -97,7 +98,9 @@ def parse_ref(text: str) -> ModelRef:
 def is_local(ref: ModelRef) -> bool:
     """Whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can only be
     a path."""
-    if ref.name in (*BUNDLED, smollm2.NAME) or ref.name.startswith(("/", "./", "../", "~")):
+    if ref.name in (*BUNDLED, SMOLLM2_HEAD, smollm2.NAME) or ref.name.startswith(
+        ("/", "./", "../", "~")
+    ):
         return True
     path = folder_of(ref)
     return ref.name != "" and (
@@ -116,7 +119,7 @@ def is_folder(path: Path) -> bool:
 def folder_of(ref: ModelRef) -> Path:
     """The folder that a local ``ref`` names; ``~`` stays if that home directory does not
     exist."""
-    if ref.name in BUNDLED:
+    if ref.name in (*BUNDLED, SMOLLM2_HEAD):
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
     try:
         return Path(ref.name).expanduser()
