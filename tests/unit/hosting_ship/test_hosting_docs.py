@@ -51,9 +51,9 @@ def test_limits_are_those_of_public_mode() -> None:
 
 def test_flavours_and_pairs_are_named() -> None:
     spaces = DOCS["hosting"].partition("## Hugging Face Spaces")[2].partition("\n## ")[0]
-    assert set(
-        re.findall(r"^\* `([a-z-]+)`(?: \(default\))?: [`Z]", spaces, re.MULTILINE)
-    ) == set(FLAVOURS)
+    assert set(re.findall(r"^\* `([a-z-]+)`(?: \(default\))?: [`Z]", spaces, re.MULTILINE)) == set(
+        FLAVOURS
+    )
     (row,) = re.findall(r"^\* `MARS_PAIRS` .+$", DOCS["hosting"], re.MULTILINE)
     assert {pair.key for pair in CATALOG} <= set(re.findall(r"`([a-z0-9.-]+)`", row))
 
