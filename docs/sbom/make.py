@@ -28,10 +28,10 @@ PAGE = ROOT / "docs" / "licences.md"
 PARTS: Mapping[str, str] = {
     "run": "The page and the command line",
     "torch-cuda": "torch for CUDA (for CPUs torch alone)",
-    "mcp": "`requirements-mcp.txt`",
-    "postgres": "`requirements-postgres.txt`",
-    "eval": "`requirements-eval.txt`",
-    "dev": "`requirements-dev.txt` (never deployed)",
+    "mcp": "Extra `mcp`",
+    "postgres": "Extra `postgres`",
+    "eval": "Extra `eval`",
+    "dev": "Extra `dev` (never deployed)",
 }
 PLATFORM = {
     "python_version": "3.12",
