@@ -106,6 +106,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"\.ci/build-in-chroot FOLDER": "needs root and Debian packages",
 }
 EXAMPLES = {  # pages with examples in Python, and the tests that run them
+    "README": "test_python.py",
     "api": "ui/test_api.py",
     "contributing": "test_docs.py",
     "data": "storage/test_data_docs.py",
