@@ -18,7 +18,7 @@ RUN python -m venv /opt/mars/venv \
 # The default model, converted, where every user of a machine finds it.
 WORKDIR /opt/mars/app
 COPY mars_core/ mars_core/
-RUN XDG_CACHE_HOME=/var/cache /opt/mars/venv/bin/python -m mars_core fetch
+RUN XDG_CACHE_HOME=/var/cache /opt/mars/venv/bin/python -c "from mars_core.models.gguf import fetch_default; fetch_default(print)"
 
 
 FROM python:3.12-slim
@@ -37,6 +37,7 @@ COPY storage/ storage/
 COPY mars_core/ mars_core/
 COPY evaluation/ evaluation/
 COPY ui/ ui/
+COPY mars_playground/ mars_playground/
 
 USER 1000
 ENV HOST=0.0.0.0 \

@@ -1,8 +1,9 @@
 # make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)   and the commands .venv/bin/{mars,mars-playground}
 # make test   all tests, with a real browser          (ARGS="-k name", JOBS=processes, 0 for one without others)
 # make check  lint, format, types, import rules
-# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{profile,growth,memory,page,scale}
+# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,history,noise,page,scale,telemetry}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
+# make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make vllm   the plugin in vLLM for CPUs, in .venv-vllm (VLLM_PYTHON=another environment's interpreter, ARGS="-k name")
@@ -14,7 +15,7 @@
 # TORCH_INDEX=URL          another place to look for torch, e.g. https://download.pytorch.org/whl/cpu (no CUDA, smaller)
 # LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda), into a .venv that has no others;
 #                          without it: the same versions of any index
-# make lock                writes locks/ anew after requirements were changed (UPGRADE=1: newest versions of what they leave open)
+# make lock                writes locks/ and requirements.txt anew after pyproject.toml was changed (UPGRADE=1: newest versions that it allows)
 # make sbom                writes docs/sbom/ and docs/licences.md from .venv
 # pip's own variables (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, ...) are respected.
 
@@ -45,8 +46,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VERIFIED := $(VENV)/.locked
-# $(call install,requirements file,lock files): the versions of the locks; with LOCKED=1 only files that have their hashes.
-install = $(if $(LOCKED),,rm -f $(VERIFIED); )$(PIP) $(if $(LOCKED),--require-hashes $(foreach lock,torch-$(TORCH) run $(2),-r locks/$(lock).txt),-r $(1) -c locks/constraints.txt)
+# $(call install,extras): the versions of locks/, from any index; with LOCKED=1 only files that have their hashes, and what locks before add.
+pins = sed -n 's/^\([[:alnum:]].*\) \\$$/\1/p'
+install = $(if $(LOCKED),,rm -f $(VERIFIED); )$(PIP) $(if $(LOCKED),--require-hashes $(patsubst %,-r locks/%.txt,torch-$(TORCH) run $(1)),\
+	-r <($(pins) locks/torch-cpu.txt $(patsubst %,locks/%.txt,run $(1))) -c <($(pins) locks/*.txt))
 # $(call script,name,module): a command in .venv/bin that runs main of the module of this checkout, from any folder.
 script = printf '%s\n' '\#!$(abspath $(BIN))/python' 'import sys' '' 'sys.path.insert(0, "$(CURDIR)")' 'from $(2) import main' '' \
 	'if __name__ == "__main__":' '    sys.exit(main())' > $(BIN)/$(1) && chmod +x $(BIN)/$(1)
@@ -55,7 +58,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda eval clean deploy lock sbom verified vllm wheel llama
+.PHONY: help run test check bench cuda mcp postgres eval clean deploy lock sbom verified vllm wheel llama
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -79,6 +82,12 @@ bench: $(RUN_READY)
 
 cuda:
 	OUT="$(OUT)" "$(PYTHON)" -m bench.cuda $(if $(TINY),--tiny) $(ARGS)
+
+mcp: $(RUN_READY)
+	$(call install,mcp)
+
+postgres: $(RUN_READY)
+	$(call install,mcp postgres)
 
 eval: $(EVAL_READY)
 
@@ -107,26 +116,26 @@ $(BIN)/pip:
 verified: | $(BIN)/pip
 	@[ -z "$(LOCKED)" ] || [ -e $(VERIFIED) ] || { echo "$(VENV) was made without LOCKED=1, so its files were never checked: run make clean first." >&2; exit 2; }
 
-$(RUN_READY): requirements.txt locks/constraints.txt | verified
-	@echo "Installing requirements.txt into $(VENV); the first time this takes some minutes."
-	$(call install,requirements.txt,)
+$(RUN_READY): locks/run.txt | verified
+	@echo "Installing the page into $(VENV); the first time this takes some minutes."
+	$(call install,)
 	@touch $@
 
 $(BIN)/mars: $(RUN_READY)
-	@$(call script,mars,mars)
+	@$(call script,mars,mars_playground.__main__)
 	@$(call script,mars-playground,app)
 
 # pip's own lm_eval does not discover models.
-$(EVAL_READY): requirements-eval.txt $(BIN)/mars
-	@echo "Installing requirements-eval.txt into $(VENV)."
-	$(call install,requirements-eval.txt,mcp postgres eval)
+$(EVAL_READY): locks/eval.txt $(BIN)/mars
+	@echo "Installing lm-eval into $(VENV)."
+	$(call install,mcp postgres eval)
 	@$(call script,lm_eval,evaluation.harness.command)
 	@$(call script,lm-eval,evaluation.harness.command)
 	@touch $@
 
-$(DEV_READY): requirements-dev.txt requirements-mcp.txt requirements-postgres.txt $(EVAL_READY)
-	@echo "Installing requirements-dev.txt into $(VENV)."
-	$(call install,requirements-dev.txt,mcp postgres eval dev)
+$(DEV_READY): locks/dev.txt locks/mcp.txt locks/postgres.txt $(EVAL_READY)
+	@echo "Installing tests and checks into $(VENV)."
+	$(call install,mcp postgres eval dev)
 	@touch $@
 
 lock: $(TOOLS)/.ready
@@ -135,7 +144,7 @@ lock: $(TOOLS)/.ready
 sbom: $(TOOLS)/.ready $(DEV_READY)
 	$(TOOLS)/bin/python docs/sbom/make.py $(BIN)/python $(WITH)
 
-$(TOOLS)/.ready: requirements-tools.txt
+$(TOOLS)/.ready:
 	.ci/venv "$(PYTHON)" "$(TOOLS)"
-	$(TOOLS)/bin/python -m pip install --disable-pip-version-check --quiet -r requirements-tools.txt
+	$(TOOLS)/bin/python -m pip install --disable-pip-version-check --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 uv==0.13.9
 	@touch $@

@@ -35,10 +35,10 @@ from starlette.middleware import Middleware
 from hosting.backup import Backup, backup_of
 from hosting.health import ENDING, PairProbe, Probe, database_probe, health_routes
 from hosting.logs import set_up
-from hosting.metrics import Metrics, labels_of
+from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import OWN, Guard
 from hosting.retention import Retention
-from hosting.settings import Settings, json_log, offered, read_settings
+from hosting.settings import ServerSettings, json_log, offered, read_settings
 from mars_core import __version__
 from mars_core.jobs import Accelerator
 from mars_core.jobs.accelerators import Local, ZeroGpu
@@ -70,7 +70,7 @@ class Application:
     sends no more visitors."""
 
     services: Services
-    metrics: Metrics
+    metrics: ServerMetrics
     loaded: PairProbe
     backup: Backup | None
     retention: Retention
@@ -78,7 +78,7 @@ class Application:
     opened: Event = field(default_factory=Event)  # set when a visitor opens the page
 
     @classmethod
-    def open(cls, chosen: Settings, catalog: Sequence[PairSpec]) -> Application:
+    def open(cls, chosen: ServerSettings, catalog: Sequence[PairSpec]) -> Application:
         """Raises ValueError for settings that cannot be used, StorageError for a database that
         cannot."""
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
@@ -94,7 +94,7 @@ class Application:
         if chosen.zero_gpu:
             accelerator, pairs = _zero_gpu(pool, pairs)
         store, notice, backup = _storage(chosen)
-        metrics = Metrics(
+        metrics = ServerMetrics(
             labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting)
         )
         services = Services(
@@ -118,7 +118,7 @@ class Application:
             Retention(store, chosen.retention_days),
         )
 
-    def launch(self, chosen: Settings) -> Any:
+    def launch(self, chosen: ServerSettings) -> Any:
         """Serve the page in background threads. Raises OSError."""
         page = build_app(self.services, self.opened.set).queue(
             default_concurrency_limit=4, api_open=not chosen.public
@@ -235,12 +235,14 @@ def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tu
     return ZeroGpu(pool, placed, spaces.GPU), tuple(placed)
 
 
-def _storage(chosen: Settings) -> tuple[RunStore, str, Backup | None]:
+def _storage(chosen: ServerSettings) -> tuple[RunStore, str, Backup | None]:
     """The store, its backup restored first where the disk is empty, and the notice about it. Raises
     ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
-    place = database_file(chosen.database)
-    backup = backup_of(chosen.backup_repo, chosen.backup_token, place, chosen.backup_minutes, log)
+    database = database_file(chosen.database)
+    backup = backup_of(
+        chosen.backup_repo, chosen.backup_token, database, chosen.backup_minutes, log
+    )
     if backup and (restored := backup.restore()):
         log.info(restored)
     store, notice = open_or_set_aside(chosen.database)
@@ -260,7 +262,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def serve(chosen: Settings, catalog: Sequence[PairSpec] = CATALOG) -> int:
+def serve(chosen: ServerSettings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     """Run the page until SIGTERM or Ctrl-C: 0 after a clean stop, 2 for invalid settings."""
     set_up(json=chosen.json_log, public=chosen.public)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -306,13 +308,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", help="address to listen on, instead of HOST")
     parser.add_argument("--port", help="port to listen on, instead of PORT")
     parser.add_argument("--version", action="version", version=__version__)
-    given = {
+    overrides = {
         name.upper(): value
         for name, value in vars(parser.parse_args(arguments)).items()
         if value is not None
     }
     try:
-        return serve(read_settings(os.environ | given))
+        return serve(read_settings(os.environ | overrides))
     except ValueError as error:
         set_up(json=json_log(os.environ), public=False)
         LOG.error(str(error))

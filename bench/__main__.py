@@ -1,15 +1,15 @@
-"""``python -m bench``: our decoding beside transformers' and, on the real pair, llama.cpp's and
-vLLM's, in one interleaved run.
+"""``python -m bench``: our decoding beside transformers' and, on the real pair, llama.cpp's, in one
+interleaved run.
 
-Servers are measured where their environments are: ``make llama`` and ``make vllm`` make them.
+llama.cpp is measured where ``make llama`` has made its environment.
 Prints the report and writes it to bench/results/. Exit status 1 if outputs differ that must be
 equal.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Mapping
+import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +17,19 @@ from typing import Any
 
 import torch
 
-from bench.common.command import measurement
+from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
-from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio, same_outputs
-from bench.common.measure import interleaved as timed
+from bench.common.measure import (
+    Method,
+    Samples,
+    interleaved,
+    paired,
+    ratio,
+    same_outputs,
+    speed_table,
+)
 from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
-from bench.common.report import Figure, Report, Table
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import Pair
 from mars_core.models.gguf import weights
 from mars_core.models.source import SOURCE
@@ -41,32 +48,24 @@ GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
 
 def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
     """By name; ``none`` first, then strict and MARS with each drafter that the pair has."""
-    found: dict[str, Method] = {
-        "none": Ours(pair, RuleConfig("none"), DrafterConfig("none"), temperature, tokens)
-    }
-    kinds = {"none": True, "draft model": pair.draft is not None, "n-grams": True}
+
+    def method(rule: str, drafter: DrafterConfig) -> Method:
+        return Ours(pair, RuleConfig(rule), drafter, temperature, tokens)
+
+    there = {"model": pair.draft is not None, "eagle3": pair.head is not None, "ngram": True}
+    by_name = {"none": method("none", DRAFTERS["none"])}
     for name, drafter in DRAFTERS.items():
-        if name != "none" and kinds.get(name, pair.head is not None):
-            found[f"strict, {name}"] = Ours(
-                pair, RuleConfig("strict"), drafter, temperature, tokens
-            )
-            if drafter.tree is None and name != "n-grams":
-                found[f"mars, {name}"] = Ours(
-                    pair, RuleConfig("mars"), drafter, temperature, tokens
-                )
-                if temperature:
-                    modes = (DraftMode.GREEDY, DraftMode.SAMPLED)
-                    found |= {
-                        f"strict, {name}, {mode}": Ours(
-                            pair,
-                            RuleConfig("strict"),
-                            replace(drafter, mode=mode),
-                            temperature,
-                            tokens,
-                        )
-                        for mode in modes
-                    }
-    return found
+        if not there.get(drafter.kind):
+            continue
+        by_name[f"strict, {name}"] = method("strict", drafter)
+        if drafter.tree is None and drafter.kind != "ngram":
+            by_name[f"mars, {name}"] = method("mars", drafter)
+            for mode in DraftMode if temperature else ():
+                if mode is DraftMode.GREEDY or (mode, drafter.kind) == (DraftMode.SAMPLED, "model"):
+                    by_name[f"strict, {name}, {mode}"] = method(
+                        "strict", replace(drafter, mode=mode)
+                    )
+    return by_name
 
 
 def folder(pair: Pair) -> Path:
@@ -76,103 +75,70 @@ def folder(pair: Pair) -> Path:
 
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
     """transformers', on models as it loads them: generation in both dtypes, and assisted generation
-    with the draft model or the prompt."""
-    found = {}
-    for dtype in (torch.float32, torch.bfloat16):
+    with the prompt."""
+    by_name = {}
+    for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         target = opened(folder(pair), dtype)
-        name = f"transformers generate, {str(dtype).removeprefix('torch.')}"
-        found[name] = prompted(
-            greedy(target, target.generation_config.eos_token_id), pair.tokenizer, tokens
-        )
+        eos: Any = target.generation_config.eos_token_id
+        plain = greedy(target, eos)
+        by_name[f"transformers generate, {name}"] = prompted(plain, pair.tokenizer, tokens)
         if dtype is torch.float32:
-            eos: Any = target.generation_config.eos_token_id
             lookup = greedy(target, eos, prompt_lookup_num_tokens=DRAFTERS["n-grams"].k)
-            found["transformers prompt lookup, float32"] = prompted(lookup, pair.tokenizer, tokens)
-    return found
-
-
-def table(samples: Samples, baseline: str, title: str) -> Table:
-    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
-    baseline's."""
-    rows = []
-    for name, own in samples.items():
-        same, count = same_outputs(samples, name, baseline)
-        rows.append(
-            (
-                name,
-                median_speed(own),
-                f"{ratio(samples, name, baseline)}×",
-                overall_tau(own),
-                f"{same} of {count}",
+            by_name["transformers prompt lookup, float32"] = prompted(
+                lookup, pair.tokenizer, tokens
             )
-        )
-    heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
-    return Table(heads, rows, title)
+    return by_name
 
 
-def goals(samples: Samples) -> list[Figure]:
+def goals(samples: Samples) -> list[MeasuredFigure]:
     """Of the methods that were measured. ``best``: the lossless one with a drafter that is
     fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
     best = max(lossless, key=lambda name: ratio(samples, name, "none").median)
-    found = []
+    figures = []
     for (method, baseline), least in GOALS.items():
         name = best if method == "best" else method
         if baseline in samples:
-            own = ratio(samples, name, baseline)
-            found.append(
-                Figure(
-                    f"{name} / {baseline}",
-                    own.median,
-                    "×",
-                    f"{own.low:.2f} to {own.high:.2f}",
-                    least=least,
-                )
-            )
-    return found
+            ratios = paired(samples, name, baseline)
+            figures.append(MeasuredFigure.of(f"{name} / {baseline}", ratios, "×", least=least))
+    return figures
 
 
-@measurement("{pair}", pair=("real", "bundled"), prompts=8, rounds=1, max_new_tokens=128)
-def main(options: Namespace) -> Report:
-    actual = options.pair == "real"
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = Command(
+        "bench", __doc__, pair=("real", "bundled"), prompts=8, rounds=1, max_new_tokens=128
+    )
+    options = command.read(arguments)
+    actual, tokens, rounds = options.pair == "real", options.max_new_tokens, options.rounds
     pair = real() if actual else bundled()
     prompts = REAL_PROMPTS[: options.prompts] if actual else mixed_prompts(options.prompts)
-    tables, figures, data, failed = [], list[Figure](), {}, False
+    tables, figures, data, failed = [], list[MeasuredFigure](), {}, False
     for temperature in (0.0, 1.0):
-        methods: Mapping[str, Method] = ours(pair, temperature, options.max_new_tokens)
+        methods = ours(pair, temperature, tokens)
         with ExitStack() as running:
             if not temperature:
-                methods = {**peers(pair, options.max_new_tokens), **methods}
+                methods = peers(pair, tokens) | methods
                 for name, kind in LLAMA_KINDS.items() if actual and LLAMA.exists() else ():
                     server = running.enter_context(llama_server(folder(pair) / SOURCE, kind))
-                    methods = {
-                        **methods,
-                        name: prompted(server, pair.tokenizer, options.max_new_tokens),
-                    }
-            samples = timed(methods, prompts, options.rounds)
-        baseline = "none" if temperature else GENERATE
-        tables.append(table(samples, baseline, f"Temperature {temperature:g}"))
+                    methods[name] = prompted(server, pair.tokenizer, tokens)
+            samples = interleaved(methods, prompts, rounds)
+        title = f"Temperature {temperature:g}"
+        tables.append(speed_table(samples, "none" if temperature else GENERATE, title))
         figures += goals(samples) if actual and not temperature else []
-        data[f"temperature {temperature:g}"] = {
-            name: [sample._asdict() for sample in own] for name, own in samples.items()
-        }
-        failed |= any(
-            len({*same_outputs(samples, name, "none")}) > 1
-            for name in samples
-            if name.startswith("strict") and "sampled" not in name
-        )
+        data[title] = {name: [each._asdict() for each in taken] for name, taken in samples.items()}
+        for name in samples:
+            same, count = same_outputs(samples, name, "none")
+            failed |= same < count and name.startswith("strict") and "sampled" not in name
     notes = [
-        f"dtype {pair.dtype}, {len(prompts)} prompts × {options.rounds} rounds of at most {options.max_new_tokens} tokens, interleaved; "
+        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} tokens, interleaved; "
         "median (quartiles) of the ratios, prompt by prompt",
         f"K = {DRAFTERS['n-grams'].k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
-    return Report(
-        f"Speed of the {options.pair} pair",
-        notes,
-        figures,
-        tables,
-        work,
-        device=pair.device,
-        failed=failed,
-    )
+    title = f"Speed of the {options.pair} pair"
+    report = BenchReport(title, notes, figures, tables, work, device=pair.device, failed=failed)
+    return command.finish(report, options.pair)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,13 +23,12 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Pre
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from bench.common.command import CPU
-from bench.common.decoding import complete, config_of
-from bench.common.shapes import CONTEXT, Shape, Trio, small
+from bench.common.shapes import CONTEXT, ModelShape, Trio, small
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import Pair, PairSpec, custom_pair
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Trace
+from mars_core.types import ModelRef, PromptConfig
 
 PROMPT = 64  # tokens
 VOCABULARY, NOISE = 2048, 0.1  # of a small pair
@@ -115,12 +114,6 @@ def small_pair() -> Pair:
     return coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
 
 
-def small_run(tokens: int, rule: RuleConfig | None = None) -> Trace:
-    """A run of such a pair with a draft model at temperature 1."""
-    pair, drafter = small_pair(), DrafterConfig("model", k=5)
-    return complete(pair, config_of(pair, random_prompt(PROMPT, 0), drafter, 1.0, tokens, 0, rule))
-
-
 def save_models(
     trio: Trio,
     folder: Path,
@@ -128,13 +121,13 @@ def save_models(
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float32,
 ) -> PairSpec:
-    """The files of target and draft in ``folder``, as for a user's own models."""
+    """The files of target and draft in ``folder``, as for a user's models."""
     names = {"target": folder / "target", "draft": folder / "draft"}
-    for place, model in zip(
+    for subfolder, model in zip(
         names.values(), coupled_models(trio, noise, device, dtype), strict=True
     ):
-        model.save_pretrained(place)
-        word_tokenizer(_closed(trio)).save_pretrained(place)
+        model.save_pretrained(subfolder)
+        word_tokenizer(_closed(trio)).save_pretrained(subfolder)
     return custom_pair(*map(str, names.values()))
 
 
@@ -166,7 +159,12 @@ def _closed(trio: Trio) -> int:
 
 @torch.no_grad()
 def random_model(
-    shape: Shape, shared: Codes, noise: float, device: torch.device, dtype: torch.dtype, seed: int
+    shape: ModelShape,
+    shared: Codes,
+    noise: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
 ) -> PreTrainedModel:
     """A model initialised in place on the device, without memory in addition to its weights."""
     with torch.random.fork_rng(devices=[]), device:
@@ -182,7 +180,7 @@ def random_model(
 
 @torch.no_grad()
 def random_head(
-    shape: Shape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
+    shape: ModelShape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
 ) -> Eagle3Head:
     """Its entries attend to themselves and read the code of their token's embedding; the codes in
     the hidden state that is fed back, which are those of the tokens before, are removed by the
@@ -195,7 +193,7 @@ def random_head(
         target_hidden_size=target.config.hidden_size,
         target_vocabulary=shape.vocabulary,
         draft_vocabulary=shape.drafted,
-        taps=tuple(sorted((2, count // 2, max(1, count - 3)))),
+        feature_layers=tuple(sorted((2, count // 2, max(1, count - 3)))),
         norm_before_residual=True,
     )
     with torch.random.fork_rng(devices=[]), weight.device:
@@ -245,7 +243,7 @@ class _Fill:
         weight[:, : self._rank] = (scale * rows).to(weight)
 
     def copying(self, head: Eagle3Head, noise: float) -> None:
-        """Attention that copies the code of the entry's own token, whose norm is 1 before and the
+        """Attention that copies the code of the entry's token, whose norm is 1 before and the
         root of the width after a norm."""
         layer, rank = head.layer, self._rank
         root, groups = (

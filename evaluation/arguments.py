@@ -1,4 +1,4 @@
-"""The options of ``python -m evaluation``, and their conversion to a plan."""
+"""The options of ``mars eval`` and ``mars check``, and their conversion to a plan."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
 from evaluation.suites.read import read_suite
+from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
     MACHINE_OPTIONS,
@@ -19,12 +20,12 @@ from mars_core.arguments import (
     Commands,
     Options,
     add_options,
-    own_drafter,
     read_numbers,
     read_processors,
     read_rules,
     read_thinking,
 )
+from mars_core.drafting import drafter_kind, offered
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
@@ -73,9 +74,15 @@ _PLAN: Options = (
     | {
         "--suite": {
             "action": "append",
-            "required": True,
+            "default": [],
             "metavar": "NAME|FILE",
             "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated",
+        },
+        "--prompt": {
+            "action": "append",
+            "default": [],
+            "metavar": "TEXT",
+            "help": "a prompt, or 'prompt => answer'; may be repeated. All together are the suite prompts",
         },
         "--limit": {"type": int, "help": "use only the first items of every suite"},
         "--skip-long": {
@@ -91,7 +98,7 @@ _PLAN: Options = (
         "--head": {"help": "Hub id or folder of an EAGLE-3 head"},
         "--drafter": {
             "default": "",
-            "help": "model, eagle3 or ngram; several separated by commas (default: the pair's)",
+            "help": f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)",
         },
         "--tree": {
             "default": "",
@@ -145,6 +152,39 @@ _PLAN: Options = (
         },
     }
 )
+_CHECK: tuple[str, Options] = (
+    "check whether a server with speculative decoding is lossless",
+    {
+        "--server": {
+            "required": True,
+            "metavar": "URL",
+            "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
+        },
+        "--server-model": {
+            "metavar": "NAME",
+            "help": "name of the served model (default: the only one)",
+        },
+        "--against": {
+            "metavar": "URL",
+            "help": "a server of the same model without speculative decoding",
+        },
+        "--against-model": {
+            "metavar": "NAME",
+            "help": "name of its model (default: the only one)",
+        },
+        "--draws": {
+            "type": int,
+            "default": 100,
+            "help": "short answers per prompt and server at temperature 1 (default 100)",
+        },
+        "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
+        "--prompts": {
+            "metavar": "FILE",
+            "help": "one prompt per line (default: ten of this program)",
+        },
+        "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
+    },
+)
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
     "resume": (
@@ -183,69 +223,25 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             "--limit": {"type": int, "help": "maximum number of answer pairs"},
         },
     ),
-    "check": (
-        "check whether a server with speculative decoding is lossless",
-        {
-            "--server": {
-                "required": True,
-                "metavar": "URL",
-                "help": "an OpenAI-compatible server; the key is read from MARS_SERVER_KEY",
-            },
-            "--server-model": {
-                "metavar": "NAME",
-                "help": "name of the served model (default: the only one)",
-            },
-            "--against": {
-                "metavar": "URL",
-                "help": "a server of the same model without speculative decoding",
-            },
-            "--against-model": {
-                "metavar": "NAME",
-                "help": "name of its model (default: the only one)",
-            },
-            "--draws": {
-                "type": int,
-                "default": 100,
-                "help": "short answers per prompt and server at temperature 1 (default 100)",
-            },
-            "--seed": {"type": int, "default": 0, "help": "seed of the first of them (default 0)"},
-            "--prompts": {
-                "metavar": "FILE",
-                "help": "one prompt per line (default: ten of this program)",
-            },
-            "--json": {"metavar": "FILE", "help": "write the verdicts as JSON too"},
-        },
-    ),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),
 }
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog=prog,
-        description="Does a relaxed rule keep the answers right? Paired studies of verification rules on suites of prompts.",
-    )
-    add_commands(root.add_subparsers(dest="command", required=True))
-    return root
-
-
-def add_command(commands: Commands, name: str) -> None:
-    summary, options = _COMMANDS[name]
-    add_options(
-        commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + "."),
-        options,
-    )
+def add_check(commands: Commands) -> None:
+    _add(commands, "check", *_CHECK)
 
 
 def add_commands(commands: Commands) -> None:
-    for name in _COMMANDS:
-        add_command(commands, name)
-    commands.add_parser(
-        "import", help="add runs from exports or from records of servers", add_help=False
-    )
+    for name, (summary, options) in _COMMANDS.items():
+        _add(commands, name, summary, options)
     commands.add_parser(
         "lm_eval", help="lm-eval's own command, with the model mars and our tasks", add_help=False
     )
+
+
+def _add(commands: Commands, name: str, summary: str, options: Options) -> None:
+    description = summary[0].upper() + summary[1:] + "."
+    add_options(commands.add_parser(name, help=summary, description=description), options)
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
@@ -253,7 +249,9 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
     return _plan(
-        options, models, _lanes(options, names, _drafters(options, pair), pair.spec.theta.own)
+        options,
+        models,
+        _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value),
     )
 
 
@@ -296,13 +294,19 @@ def _plan(
     lanes: tuple[Lane, ...],
     served: Served | None = None,
 ) -> Plan:
-    suites = tuple(
-        read_suite(source, options.limit) for given in options.suite for source in given.split(",")
-    )
+    suites = [
+        read_suite(source, options.limit)
+        for sources in options.suite
+        for source in sources.split(",")
+    ]
+    if options.prompt:
+        suites.append(typed_suite(options.prompt))
+    if not suites:
+        raise ValueError("There is nothing to run; give --suite or --prompt.")
     return Plan(
         name=options.name or ", ".join(suite.name for suite in suites),
         models=models,
-        suites=suites,
+        suites=tuple(suites),
         lanes=lanes,
         temperatures=read_numbers("--temperature", options.temperature),
         repeats=options.seeds,
@@ -321,10 +325,10 @@ def _lanes(
     drafters: list[DrafterConfig],
     theta: float | None = None,
 ) -> tuple[Lane, ...]:
-    given = read_rules(names, options, theta)
+    chosen = read_rules(names, options, theta)
     rules = [
         replace(rule, parameters=RULES[rule.name].values(rule.parameters))
-        for rule in given
+        for rule in chosen
         if rule.name != PLAIN
     ]
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
@@ -333,17 +337,14 @@ def _lanes(
 
 
 def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
-    kinds = _words(options.drafter) or [own_drafter(pair)]
+    kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
     tree = _tree(options.tree) if options.tree else None
-    if tree and "eagle3" not in kinds:
-        raise ValueError(
-            "--tree is given and eagle3 is not among the drafters; only eagle3 drafts trees."
-        )
+    if tree and not any(kind.trees for kind in kinds):
+        names = ", ".join(kind.name for kind in kinds)
+        raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
     mode = DraftMode(options.draft_mode)
-    modes = {"model": mode, "eagle3": DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode}
-    trees = {"eagle3": tree}
     return [
-        DrafterConfig(kind, None, options.k, modes.get(kind, DraftMode.GREEDY), trees.get(kind))
+        DrafterConfig(kind.name, None, options.k, kind.mode(mode), tree if kind.trees else None)
         for kind in kinds
     ]
 

@@ -9,6 +9,9 @@ from itertools import product
 from typing import Any
 
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
+from evaluation.suites.typed import SOURCE, typed
+from mars_core.drafting import described
+from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -21,7 +24,7 @@ from mars_core.types import (
     RunConfig,
 )
 
-PROGRAM = "python -m mars_core"
+PROGRAM = "mars"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
 _CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
@@ -55,15 +58,18 @@ def study_command(plan: Plan) -> str | None:
         return None
     options = {
         **_study_models(plan),
-        "suite": [suite.source or suite.name for suite in plan.suites],
-        "rules": ",".join([PLAIN] * (plan.none is not None) + list(values)),
+        "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
+        "prompt": [
+            typed(item) for suite in plan.suites if suite.source == SOURCE for item in suite.items
+        ],
+        "rules": ",".join(values if plan.none is None else [PLAIN, *values]),
         "set": [
-            f"{rule}.{name}={_listed(each)}"
-            for rule, found in values.items()
-            for name, each in found.items()
+            f"{rule}.{name}={_joined(each)}"
+            for rule, field in values.items()
+            for name, each in field.items()
         ],
         **drafting,
-        "temperature": _listed(plan.temperatures),
+        "temperature": _joined(plan.temperatures),
         "seeds": plan.repeats,
         "seed": plan.seed,
         "max_new_tokens": plan.max_new_tokens,
@@ -77,29 +83,26 @@ def study_command(plan: Plan) -> str | None:
         "execute_code": plan.execute_code,
         "name": plan.name,
     }
-    return f"python -m evaluation run {shlex.join(_words(options))}"
+    return f"mars eval run {shlex.join(_words(options))}"
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     """The drafter options; None where one K, one tree and one mode cannot express them all."""
     kinds = [drafter.kind for drafter in drafters]
     lengths = {drafter.k for drafter in drafters if not drafter.tree}
-    trees = {drafter.tree for drafter in drafters if drafter.kind == "eagle3"}
-    modes, heads = (
-        {drafter.mode for drafter in drafters if drafter.kind == kind}
-        for kind in ("model", "eagle3")
+    trees = {drafter.tree for drafter in drafters if described(drafter.kind).trees}
+    mode = next(
+        (
+            mode
+            for mode in DraftMode
+            if all(described(each.kind).mode(mode) is each.mode for each in drafters)
+        ),
+        None,
     )
-    if (
-        modes
-        and heads
-        and heads != {DraftMode.COUPLED if mode is DraftMode.SAMPLED else mode for mode in modes}
-    ):
-        return None
-    modes = modes or heads
-    if len(set(kinds)) < len(kinds) or max(len(lengths), len(trees), len(modes)) > 1:
+    if mode is None or len(set(kinds)) < len(kinds) or max(len(lengths), len(trees)) > 1:
         return None
     shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
-    others = [mode.value for mode in modes if mode is not DraftMode.COUPLED]
+    others = [mode.value] * (mode is not DraftMode.COUPLED)
     return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": others}
 
 
@@ -113,7 +116,7 @@ def _study_models(plan: Plan) -> Options:
         return {
             "server": served.url,
             "server_model": served.model,
-            "concurrency": _listed(served.concurrency),
+            "concurrency": _joined(served.concurrency),
         } | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
@@ -146,11 +149,15 @@ def _obstacle(config: RunConfig) -> str:
     """Why no command line can repeat this run, or an empty string. Arguments cannot contain NUL or
     a lone surrogate, and ``-`` means standard input."""
     texts = (config.prompt.text, config.prompt.system, *config.prompt.stop)
-    whole = all(
+    printable = all(
         "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text) for text in texts
     )
     return (
-        _CONTINUED if config.prefix else "" if whole and config.prompt.text != "-" else _UNPRINTABLE
+        _CONTINUED
+        if config.prefix
+        else ""
+        if printable and config.prompt.text != "-"
+        else _UNPRINTABLE
     )
 
 
@@ -165,8 +172,8 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
         and _machine(config) == _machine(base)
         for config in configs
     )
-    given = [item for config in configs for item in config.rule.parameters.items()]
-    return alike and len(dict(given)) == len(set(given)) and len(set(names)) == len(names)
+    parameters = [item for config in configs for item in config.rule.parameters.items()]
+    return alike and len(dict(parameters)) == len(set(parameters)) and len(set(names)) == len(names)
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
@@ -176,19 +183,19 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    own = any(
-        spec.key == key and spec.theta.own is not None for spec in CATALOG
+    has_theta = any(
+        spec.key == key and spec.theta.pair_value is not None for spec in CATALOG
     )  # then θ is never left out
-    given = {
+    parameters = {
         parameter: float(value)
         for rule in rules
-        for parameter, value in {**(_theta(rule) if own else {}), **rule.parameters}.items()
+        for parameter, value in {**(_theta(rule) if has_theta else {}), **rule.parameters}.items()
     }
     draft = _drafter(drafter, "" if key or drafter.model is None else model_name(drafter.model))
     options = {
         "prompt": config.prompt.text,
         "rule": [rule.name for rule in rules],
-        "set": [f"{parameter}={value}" for parameter, value in given.items()],
+        "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
@@ -229,7 +236,7 @@ def _machine(config: RunConfig) -> Options:
 def pair_key(config: RunConfig, catalog: Iterable[PairSpec] = CATALOG) -> str | None:
     """The key of the catalog pair with the run's models, or None."""
     for spec in catalog:
-        offered = {"model": spec.draft, "eagle3": spec.head}.get(config.drafter.kind)
+        offered = described(config.drafter.kind).model(spec)
         drafter_fits = config.drafter.model is None or _offers(offered, config.drafter.model)
         if _offers(spec.target, config.target) and drafter_fits:
             return spec.key
@@ -247,7 +254,7 @@ def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
 
 def model_args(models: Models, lane: Lane) -> dict[str, Any]:
     """A lane as ``--model_args`` of the model mars."""
-    model = {"model": models.draft, "eagle3": models.head}.get(lane.drafter.kind)
+    model = described(lane.drafter.kind).model(models)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
@@ -255,14 +262,12 @@ def model_args(models: Models, lane: Lane) -> dict[str, Any]:
 def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:
     """The pair of a study's plan. Raises ModelError, and ValueError for the model of a server."""
     if models.key == SERVER:
-        raise ValueError(
-            "This study runs on a server; continue it with: python -m evaluation resume"
-        )
-    found = next((spec for spec in catalog if spec.key == models.key), None)
+        raise ValueError("This study runs on a server; continue it with: mars eval resume")
+    known = next((spec for spec in catalog if spec.key == models.key), None)
     target, draft, head = (
         ref and model_name(ref) for ref in (models.target, models.draft, models.head)
     )
-    return found or custom_pair(target or "", draft, head)
+    return known or custom_pair(target or "", draft, head)
 
 
 def model_name(ref: ModelRef) -> str:
@@ -274,32 +279,27 @@ def model_name(ref: ModelRef) -> str:
 
 def _drafter(drafter: DrafterConfig, model: str) -> Options:
     """``model``: empty for the pair's own."""
-    kind, tree = drafter.kind, drafter.tree
-    if kind == PLAIN:
+    kind, tree = described(drafter.kind), drafter.tree
+    if kind.name == PLAIN:
         return {}
-    name = (
-        f"eagle3:{model}"
-        if model and kind == "eagle3"
-        else model or ("" if kind == "model" else kind)
-    )
-    found: dict[str, object] = {"drafter": name} if name else {}
-    mode = {} if kind == "ngram" else {"draft_mode": drafter.mode.value}
+    prefix = "" if kind is MODEL else kind.name
+    name = ":".join(filter(None, (prefix, model)))
+    shape: Options = {"chain": True} if kind.trees else {}
     if tree:
-        return (
-            found
-            | {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-            | mode
-        )
-    return found | ({"chain": True} if kind == "eagle3" else {}) | {"k": drafter.k} | mode
+        shape = {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
+    else:
+        shape |= {"k": drafter.k}
+    mode = {"draft_mode": drafter.mode.value} if len(kind.modes) > 1 else {}
+    return ({"drafter": name} if name else {}) | shape | mode
 
 
-def _prompt(given: PromptConfig | Plan) -> Options:
-    thinking = None if given.thinking is None else _switch(given.thinking)
+def _prompt(source: PromptConfig | Plan) -> Options:
+    thinking = None if source.thinking is None else _switch(source.thinking)
     return {
-        "system": given.system or None,
-        "no_chat": not given.chat,
+        "system": source.system or None,
+        "no_chat": not source.chat,
         "thinking": thinking,
-        "stop": given.stop,
+        "stop": source.stop,
     }
 
 
@@ -307,14 +307,14 @@ def _switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _listed(values: Iterable[float]) -> str:
+def _joined(values: Iterable[float]) -> str:
     return ",".join(f"{value:g}" for value in values)
 
 
 def _words(options: Options) -> list[str]:
     """``--name=value``: once for each value of a list, without one for a switch that is on; None
     and False are left out."""
-    found = []
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         values = (
@@ -324,5 +324,5 @@ def _words(options: Options) -> list[str]:
             if value is None or value is False
             else [value]
         )
-        found += [option if each is True else f"{option}={each}" for each in values]
-    return found
+        words += [option if each is True else f"{option}={each}" for each in values]
+    return words

@@ -16,7 +16,7 @@ MINUS = "\N{MINUS SIGN}"
 _BIDI_CONTROLS = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
-_SHOWN_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
+_VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -47,6 +47,16 @@ def count(value: int) -> str:
 def share(value: float) -> str:
     """A share of one as a percentage."""
     return MISSING if math.isnan(value) else f"{number(100 * value)} %"
+
+
+def percent(value: float) -> str:
+    """A share of one to a tenth of a percent, so that a column can be compared with a margin."""
+    return MISSING if math.isnan(value) else signless(f"{100 * value:,.1f} %")
+
+
+def signed(value: float) -> str:
+    """A signed difference."""
+    return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def bounded(text: str, kind: ShiftKind) -> str:
@@ -95,12 +105,12 @@ def parameters(size: int) -> str:
 
 def _scaled(size: float, units: tuple[str, str, str]) -> str:
     """In the unit of 1e9, 1e6 or 1e3; empty below."""
-    found = (
+    texts = (
         f"{number(size / scale)} {unit}"
         for unit, scale in zip(units, (1e9, 1e6, 1e3), strict=True)
         if size >= 0.9995 * scale
     )
-    return next(found, "")
+    return next(texts, "")
 
 
 def plural(amount: int, noun: str) -> str:
@@ -113,12 +123,12 @@ def displayable(text: str) -> str:
     and lone surrogates are escaped."""
     if text.isprintable():  # control characters, bidi marks and surrogates are not printable
         return text
-    return "".join(character if character in "\n\t" else _shown(character) for character in text)
+    return "".join(character if character in "\n\t" else _visible(character) for character in text)
 
 
 def visible(piece: str) -> str:
     """``piece`` on one line with its white space shown; never empty."""
-    text = displayable(piece.translate(_SHOWN_SPACE))
+    text = displayable(piece.translate(_VISIBLE_SPACE))
     if not text.isprintable():  # white space without a symbol
         text = "".join(
             f"⟨U+{ord(character):04X}⟩" if character.isspace() else character for character in text
@@ -132,7 +142,7 @@ def shorten(text: str, limit: int = 120) -> str:
     return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[: limit - 1]}…"
 
 
-def _shown(character: str) -> str:
+def _visible(character: str) -> str:
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

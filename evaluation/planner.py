@@ -55,7 +55,7 @@ class Costs(NamedTuple):
         return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
 
 
-class Planned(NamedTuple):
+class PlannedDraft(NamedTuple):
     """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``:
     deeper than anything the run drafted."""
 
@@ -72,11 +72,15 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
     if not deepest:
         return None
     reached = [[step for step in steps if _reached(step, depth)] for depth in range(1, deepest + 1)]
-    kept = [sum(step.kept >= depth for step in each) for depth, each in enumerate(reached, start=1)]
+    accepted = [
+        sum(step.kept >= depth for step in each) for depth, each in enumerate(reached, start=1)
+    ]
     counts = list(map(len, reached))
-    beyond = sum(kept) / sum(counts) if sum(counts) else 0.0
+    beyond = sum(accepted) / sum(counts) if sum(counts) else 0.0
     return Acceptance(
-        tuple(some / count if count else beyond for some, count in zip(kept, counts, strict=True)),
+        tuple(
+            some / count if count else beyond for some, count in zip(accepted, counts, strict=True)
+        ),
         beyond,
         _sizes(steps) if any(len(step.nodes) > _depth(step) for step in steps) else (),
     )
@@ -85,13 +89,13 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
     """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, of
     coupled trees of highest odds, product over the path, of a larger one."""
-    ranks = [rank for step in steps for rank in _kept_ranks(step)]
+    ranks = [rank for step in steps for rank in _accepted_ranks(step)]
     largest = max(len(step.nodes) for step in steps)
     sizes = sorted({math.ceil(largest * part / MOST) for part in range(1, MOST + 1)})
     return tuple((size, sum(rank < size for rank in ranks) / len(steps)) for size in sizes)
 
 
-def _kept_ranks(step: Step) -> list[int]:
+def _accepted_ranks(step: Step) -> list[int]:
     """The ranks, from 0, of the kept nodes among all of the step."""
     chances = [1.0]
     for node in step.nodes:
@@ -134,17 +138,21 @@ def expected_tokens(rates: Sequence[float]) -> float:
     return 1.0 + math.fsum(accumulate(rates, mul))
 
 
-def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[Planned, ...]:
+def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDraft, ...]:
     """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
-    deepest, found = len(run.rates), list[Planned]()
+    deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
-        for size, kept in run.sizes:
-            found.append(Planned(size, 1 + kept, _speedup(1 + kept, deepest, size, costs), False))
+        for size, accepted in run.sizes:
+            plans.append(
+                PlannedDraft(
+                    size, 1 + accepted, _speedup(1 + accepted, deepest, size, costs), False
+                )
+            )
     else:
         for k in range(1, most + 1):
             tokens = expected_tokens([*run.rates[:k], *[run.beyond] * (k - deepest)])
-            found.append(Planned(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
-    return tuple(found)
+            plans.append(PlannedDraft(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
+    return tuple(plans)
 
 
 def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
@@ -157,7 +165,7 @@ def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
     )
 
 
-def best(plan: Sequence[Planned]) -> Planned | None:
+def best(plan: Sequence[PlannedDraft]) -> PlannedDraft | None:
     """The fastest; None where none is faster than decoding without drafts."""
     fastest = max(plan, key=lambda each: each.speedup, default=None)
     return fastest if fastest and fastest.speedup > 1 else None

@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evaluation.report.values import Interval, Outcome, Verdict
+from evaluation.report.values import Interval, RecoveryOutcome, RecoveryVerdict
 from evaluation.statistics import Array, Places, Z, over
 
 POWER = 0.8
@@ -49,10 +49,10 @@ class Paired:
 
 def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Paired:
     """From the scores of single runs, [R]."""
-    _, place = np.unique(prompt, return_inverse=True)
+    _, index = np.unique(prompt, return_inverse=True)
 
     def summed(scores: Array) -> Array:
-        return np.bincount(place, scores).astype(np.float64)
+        return np.bincount(index, scores).astype(np.float64)
 
     more = rule - baseline
     return Paired(
@@ -125,23 +125,23 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
     return middle / (1 - middle) if middle < 1 else math.inf
 
 
-def verdict(recovery: Interval, pairs: Paired, margin: float) -> Verdict:
+def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict:
     """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of
     it is below; each errs in 2.5 %."""
     outcome, needed, sentence = (
-        Outcome.TOO_FEW,
+        RecoveryOutcome.TOO_FEW,
         None,
         "cannot be computed, the baseline scored nothing",
     )
     if recovery.low >= margin:
-        outcome = sentence = Outcome.SUPPORTED
+        outcome = sentence = RecoveryOutcome.SUPPORTED
     elif recovery.high < margin:
-        outcome = sentence = Outcome.NOT_SUPPORTED
+        outcome = sentence = RecoveryOutcome.NOT_SUPPORTED
     elif pairs.baseline.sum():
         needed = prompts_needed(pairs, margin)
         about = f"need about {needed:,}" if needed else "and too near the margin for any number"
         sentence = f"too few prompts, {about}"
-    return Verdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
+    return RecoveryVerdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
 
 
 def prompts_needed(pairs: Paired, margin: float) -> int | None:
@@ -155,8 +155,8 @@ def prompts_needed(pairs: Paired, margin: float) -> int | None:
     prompts = len(pairs.rule)
     distance = min(rule, baseline) - margin * baseline
     null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
-    seen = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
-    reach = Z * null + NormalDist().inv_cdf(POWER) * seen
+    observed = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
+    reach = Z * null + NormalDist().inv_cdf(POWER) * observed
     if abs(distance) * math.sqrt(MAX_NEEDED) <= reach * math.sqrt(prompts):
         return None
     number = prompts * (reach / distance) ** 2

@@ -32,9 +32,9 @@ Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
 
 
-def over(part: float, whole: float) -> float:
-    """``part / whole``, nan where it is undefined."""
-    return part / whole if whole else math.nan
+def over(part: float, total: float) -> float:
+    """``part / total``, nan where it is undefined."""
+    return part / total if total else math.nan
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -91,9 +91,9 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, 1.0 if successes == trials else min(1.0, middle + half)
 
 
-def count_interval(part: int, whole: int) -> Interval:
-    """``part / whole`` with Wilson's interval."""
-    return Interval(over(part, whole), *wilson(part, whole))
+def count_interval(part: int, total: int) -> Interval:
+    """``part / total`` with Wilson's interval."""
+    return Interval(over(part, total), *wilson(part, total))
 
 
 def share_interval(hits: Array, prompt: Places) -> Interval:
@@ -106,9 +106,9 @@ def share_interval(hits: Array, prompt: Places) -> Interval:
     if not hits.size:
         return Interval()
     share = float(hits.mean())
-    _, place = np.unique(prompt, return_inverse=True)
-    seeds = np.bincount(place).astype(np.float64)
-    spread = float(np.square(np.bincount(place, hits) - share * seeds).sum())
+    _, index = np.unique(prompt, return_inverse=True)
+    seeds = np.bincount(index).astype(np.float64)
+    spread = float(np.square(np.bincount(index, hits) - share * seeds).sum())
     nominal = hits.size * share * (1 - share)
     one, runs = float(np.square(seeds).sum()) / len(seeds), hits.size / len(seeds)
     effect = max(1.0, (spread + one / 4) / (nominal + runs / 4))  # a fair coin's variance is 1/4
@@ -128,7 +128,7 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     prompts = len(columns)
     generator = np.random.default_rng(seed)
     rows = max(1, BLOCK // max(1, prompts))
-    found = []
+    totals = []
     for size in (min(rows, resamples - start) for start in range(0, resamples, rows)):
         sample = (
             generator.integers(prompts, size=(size, prompts)) + prompts * np.arange(size)[:, None]
@@ -136,8 +136,8 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
         drawn = np.bincount(
             sample.ravel(), minlength=size * prompts
         )  # how often each prompt is drawn
-        found.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
-    return np.concatenate(found)
+        totals.append(drawn.reshape(size, prompts).astype(np.float64) @ columns)
+    return np.concatenate(totals)
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
@@ -146,14 +146,14 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
     Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples
     without a value (0 / 0) are left out; the ends are nan for fewer than 2 prompts.
     """
-    found = []
+    intervals = []
     for value, row in zip(map(float, values), resampled, strict=True):
         finite, interval = row[np.isfinite(row)], Interval(value)
         if prompts > 1 and finite.size and math.isfinite(value):
             tail = tail_level(prompts)
             interval = Interval(value, *map(float, np.quantile(finite, (tail, 1 - tail))))
-        found.append(interval)
-    return tuple(found)
+        intervals.append(interval)
+    return tuple(intervals)
 
 
 @cache
@@ -265,8 +265,8 @@ def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: i
     totals = cells.sum(0)
 
     def statistic(labels: NDArray[Any]) -> Array:
-        found = labels.astype(np.float32) @ cells
-        total: Array = (xlogy(found, found) + xlogy(totals - found, totals - found)).sum(
+        counts = labels.astype(np.float32) @ cells
+        total: Array = (xlogy(counts, counts) + xlogy(totals - counts, totals - counts)).sum(
             1, dtype=np.float64
         )
         return total

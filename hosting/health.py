@@ -65,13 +65,13 @@ def health_routes(
             else f"The {name} did not respond within {PATIENCE_S:g} s."
             for name, future in futures.items()
         }
-        shown = {name: results.pop(name) for name in information or {}}
+        facts = {name: results.pop(name) for name in information or {}}
         reasons = [result for result in results.values() if result]
         if was_ready is bool(reasons):  # only changes are logged
             LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
         was_ready = not reasons
         return JSONResponse(
-            {"ready": was_ready, "reasons": reasons, **shown}, 200 if was_ready else 503, NO_STORE
+            {"ready": was_ready, "reasons": reasons, **facts}, 200 if was_ready else 503, NO_STORE
         )
 
     return [Route("/health", _alive, name="health"), Route("/ready", ready, name="ready")]

@@ -42,7 +42,7 @@ WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 
 def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
-    """Log to ``stream`` (default: standard error) from now on, in the whole process. Call it before
+    """Log to ``stream`` (default: standard error) from now on, in this process. Call it before
     the server is launched: uvicorn configures its logging at the start."""
     logging.raiseExceptions = (
         False  # Python would print the values of a record that cannot be written
@@ -54,8 +54,8 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
         sys.stdout, sys.stderr = replaced[id(sys.stdout)], replaced[id(sys.stderr)]
         handlers = (
             each
-            for own in logging.root.manager.loggerDict.values()
-            for each in getattr(own, "handlers", ())
+            for logger in logging.root.manager.loggerDict.values()
+            for each in getattr(logger, "handlers", ())
         )
         for library in [each for each in handlers if isinstance(each, logging.StreamHandler)]:
             library.setStream(replaced.get(id(library.stream), library.stream))
@@ -121,7 +121,7 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return written
 
 
-class Link(NamedTuple):
+class ChainedError(NamedTuple):
     """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message``
     is empty where it is withheld."""
 
@@ -130,7 +130,7 @@ class Link(NamedTuple):
     frames: tuple[str, ...]
 
 
-def trail(error: BaseException | None, *, messages: bool) -> tuple[Link, ...]:
+def trail(error: BaseException | None, *, messages: bool) -> tuple[ChainedError, ...]:
     """``error`` and its causes, the latest first. Does not raise."""
     chain: list[BaseException] = []
     while error is not None and all(error is not each for each in chain) and len(chain) < MAX_CHAIN:
@@ -147,7 +147,7 @@ def readable(text: str, most: int = 2000) -> str:
     )
 
 
-def _link(error: BaseException, messages: bool) -> Link:
+def _link(error: BaseException, messages: bool) -> ChainedError:
     kind = type(error)
     name = (
         kind.__qualname__
@@ -161,7 +161,7 @@ def _link(error: BaseException, messages: bool) -> Link:
         )
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    return Link(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
+    return ChainedError(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
 
 
 def _message(error: BaseException) -> str:
@@ -216,11 +216,11 @@ def _catch() -> None:
         file: Any = None,
         chain: bool = True,
     ) -> None:
-        found = value if tb is not None or isinstance(value, BaseException) else error
+        caught = value if tb is not None or isinstance(value, BaseException) else error
         if file is not None:
-            printed(found, limit=limit, file=file, chain=chain)
-        elif isinstance(found, BaseException):
-            record(found, "printed")
+            printed(caught, limit=limit, file=file, chain=chain)
+        elif isinstance(caught, BaseException):
+            record(caught, "printed")
 
     def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
         if isinstance(error, Exception):

@@ -102,7 +102,7 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
 }
 
 
-class Metrics(logging.Handler):
+class ServerMetrics(logging.Handler):
     """Thread-safe. ``models``: target name in runs → label; ``rules``: names used as labels;
     ``line``: number of running and of waiting requests, called at each scrape. As a handler of the
     log ``mars.faults`` it counts its errors."""

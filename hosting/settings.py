@@ -22,7 +22,7 @@ _SWITCH: Mapping[str, bool] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """``docs/hosting.md`` explains each."""
 
     host: str = "127.0.0.1"
@@ -54,7 +54,7 @@ class Settings:
         return f"Settings(host={self.host!r}, port={self.port}, public={self.public})"
 
 
-def read_settings(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> ServerSettings:
     """Raises ValueError with one sentence for the first variable whose value is not allowed."""
     get = environment.get
     space = bool(get("SPACE_ID"))
@@ -75,11 +75,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             )
     mcp = _switch(environment, "MARS_MCP", False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently
-        message = "MARS_MCP is on but the package mcp is missing; install the extra mcp, or requirements-mcp.txt."
+        message = "MARS_MCP is on but the package mcp is missing; install the extra mcp (make mcp)."
         raise ValueError(message)
-    return Settings(
+    return ServerSettings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
-        port=_whole(environment, "PORT", 7860, 1, 65_535),
+        port=_integer(environment, "PORT", 7860, 1, 65_535),
         root_path=root_path,
         hosts=hosts,
         proxy=_switch(environment, "MARS_PROXY", space or bool(root_path)),
@@ -92,9 +92,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pairs=_items(get("MARS_PAIRS", "")),
         limits=get("MARS_LIMITS", ""),
         sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
-        retention_days=_whole(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
+        retention_days=_integer(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
         backup_repo=get("MARS_BACKUP_REPO", "").strip(),
-        backup_minutes=_whole(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
+        backup_minutes=_integer(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
         backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
         metrics=_switch(environment, "MARS_METRICS", False),
         json_log=_switch(environment, "MARS_JSON_LOG", public),
@@ -110,7 +110,7 @@ def json_log(environment: Mapping[str, str]) -> bool:
         return True
 
 
-def offered(chosen: Settings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
+def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
     """The available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
     strangers = [key for key in PUBLIC_PAIRS if key in by_key] if chosen.public else []
@@ -139,7 +139,7 @@ def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:
     return _SWITCH[word]
 
 
-def _whole(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+def _integer(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
     value = environment.get(name, str(default))
     word = value.strip()
     if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):

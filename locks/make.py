@@ -1,14 +1,14 @@
-"""Writes the lock files from the requirements: ``make lock``. Asks the package index through uv,
-which must be installed.
+"""Writes the lock files and requirements.txt from pyproject.toml: ``make lock``. Asks the package
+index through uv, which must be installed.
 
-Every package is in exactly one file with the hashes of all its files on the index, so that an
+Every package is in exactly one lock with the hashes of all its files on the index, so that an
 installation names the files it needs:
 
     pip install --require-hashes -r locks/run.txt -r locks/torch-cpu.txt
 
-constraints.txt has the same versions without hashes; ``make run`` and ``make test`` hold to it with
-any index. Versions that are locked stay as long as the requirements allow them; UPGRADE=1 takes the
-newest.
+``make run`` and ``make test`` take the same versions from any index. requirements.txt, which a
+Gradio Space installs, has those of the dependencies alone. Versions that are locked stay as long as
+pyproject.toml allows them; UPGRADE=1 takes the newest.
 """
 
 from __future__ import annotations
@@ -17,20 +17,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "locks"
-CONSTRAINTS = LOCKS / "constraints.txt"
-# Each file has what its requirements need beyond those of the files before it.
-LEVELS: Mapping[str, str] = {
-    "run": "requirements.txt",
-    "mcp": "requirements-mcp.txt",
-    "postgres": "requirements-postgres.txt",
-    "eval": "requirements-eval.txt",
-    "dev": "requirements-dev.txt",
-}
+# Extras of pyproject.toml: each lock has what its extra needs beyond those before it.
+EXTRAS = ("mcp", "postgres", "eval", "dev")
 TORCH = "torch"
 CUDA = re.compile(
     r"(nvidia|cuda)-.+|triton"
@@ -55,53 +49,49 @@ def entries(lock: str) -> dict[str, str]:
     return found
 
 
-def compiled(requirements: Iterable[str], *options: str) -> str:
-    """What uv resolves for every platform and Python from 3.11."""
+def compiled(extras: Iterable[str], pins: str, *options: str) -> str:
+    """What uv resolves for every platform and Python from 3.11, at the versions of ``pins``."""
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "lock.txt"
-        command = [
-            str(Path(sys.executable).parent / "uv"),
-            "pip",
-            "compile",
-            "--universal",
-            "--python-version",
-            "3.11",
-            "--quiet",
-            "--no-header",
-            "--no-annotate",
-            "--no-config",
-            "--native-tls",
-            "--output-file",
-            str(target),
-            *options,
-            *(str(ROOT / name) for name in requirements),
-        ]
-        subprocess.run(command, check=True)
+        target, constraints = Path(folder, "lock.txt"), Path(folder, "constraints.txt")
+        constraints.write_text(pins, encoding="utf-8")
+        command = [str(Path(sys.executable).parent / "uv"), "pip", "compile", "--universal"]
+        command += ["--python-version", "3.11", "--fork-strategy", "fewest", "--quiet"]
+        command += ["--no-header", "--no-annotate", "--no-config", "--native-tls", *options]
+        command += [f"--extra={extra}" for extra in extras]
+        command += ["--constraints", str(constraints), "--output-file", str(target)]
+        subprocess.run([*command, str(ROOT / "pyproject.toml")], check=True)
         return target.read_text(encoding="utf-8")
 
 
+def pins(lock: str) -> str:
+    """The versions of a lock, without hashes."""
+    return "".join(f"{line}\n" for line in re.findall(r"^(\w.*?)(?: \\)?$", lock, re.MULTILINE))
+
+
 def main(arguments: list[str]) -> int:
-    stay = "--upgrade" not in arguments and CONSTRAINTS.is_file()  # versions that are locked
-    constraints = compiled(LEVELS.values(), *["--constraints", str(CONSTRAINTS)] * stay)
-    CONSTRAINTS.write_text(
-        HEADER.format("The versions of all lock files.") + constraints, encoding="utf-8"
-    )
+    texts = [] if "--upgrade" in arguments else [each.read_text() for each in LOCKS.glob("*.txt")]
+    versions = compiled(EXTRAS, pins("\n".join(texts)))  # versions that are locked stay
     done: set[str] = set()
-    for level, name in LEVELS.items():
-        new = entries(
-            compiled(
-                dict.fromkeys((LEVELS["run"], name)),
-                "--generate-hashes",
-                "--constraints",
-                str(CONSTRAINTS),
-            )
-        )
-        write(level, {package: lines for package, lines in new.items() if package not in done})
+    for extra in ("", *EXTRAS):
+        new = entries(compiled([extra] * bool(extra), versions, "--generate-hashes"))
+        write(extra, {package: lines for package, lines in new.items() if package not in done})
         done |= new.keys()
+    (ROOT / "requirements.txt").write_text(requirements(entries(versions)), encoding="utf-8")
     return 0
 
 
-def write(level: str, new: Mapping[str, str]) -> None:
+def requirements(locked: Mapping[str, str]) -> str:
+    """The dependencies of pyproject.toml at their locked versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = []
+    for requirement in project["dependencies"]:
+        name, extras = re.match(r"([\w.-]+)(\[.*\])?", requirement).groups("")
+        version = locked[name.replace("_", "-").lower()].split()[0].partition("==")[2]
+        lines.append(f"{name}{extras}=={version}\n")
+    return "".join(lines)
+
+
+def write(extra: str, new: Mapping[str, str]) -> None:
     """One file; of the first one what depends on the kind of torch goes to files of its own."""
     cuda = {
         package: lines
@@ -109,9 +99,10 @@ def write(level: str, new: Mapping[str, str]) -> None:
         if package == TORCH or CUDA.fullmatch(package)
     }
     rest = {package: lines for package, lines in new.items() if package not in cuda}
-    _file(level, rest, f"Packages of {LEVELS[level]}.")
-    if level != "run":
+    if extra:
+        _file(extra, rest, f"Packages of the extra {extra}.")
         return
+    _file("run", rest, "Packages of the dependencies.")
     _file("torch-cuda", cuda, "torch from PyPI: with CUDA on Linux.")
     version = cuda[TORCH].split()[0]
     if not all(
@@ -125,9 +116,9 @@ def write(level: str, new: Mapping[str, str]) -> None:
     _file("torch-cpu", {TORCH: f"{version} \\\n{hashes}\n"}, note)
 
 
-def _file(level: str, packages: Mapping[str, str], note: str) -> None:
-    text = HEADER.format(note) + "".join(packages[name] for name in sorted(packages))
-    (LOCKS / f"{level}.txt").write_text(text, encoding="utf-8")
+def _file(name: str, packages: Mapping[str, str], note: str) -> None:
+    text = HEADER.format(note) + "".join(packages[each] for each in sorted(packages))
+    (LOCKS / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mars_core.drafting import DRAFTERS, offered
+from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
@@ -32,7 +34,6 @@ from mars_core.types import (
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_KINDS = ("eagle3", "ngram", PLAIN)
 _TREE = TreeShape()
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
@@ -74,23 +75,16 @@ DRAFT_OPTIONS: Options = {
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--drafter": {
-        "help": "Hub id, folder or GGUF file of a draft model, eagle3 (the pair's head), eagle3:ID or FOLDER, ngram, or none"
+        "help": ", ".join(each.option or name for name, each in DRAFTERS.items()),
     },
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
-    "--tree-tokens": {
-        "type": int,
-        "default": _TREE.tokens,
-        "help": f"eagle3: drafted nodes (default {_TREE.tokens})",
-    },
-    "--tree-depth": {
-        "type": int,
-        "default": _TREE.depth,
-        "help": f"eagle3: longest path (default {_TREE.depth})",
-    },
-    "--tree-top-k": {
-        "type": int,
-        "default": _TREE.top_k,
-        "help": f"eagle3: nodes expanded per depth (default {_TREE.top_k})",
+    **{
+        f"--tree-{name}": {"type": int, "default": usual, "help": f"{about} (default {usual})"}
+        for name, usual, about in (
+            ("tokens", _TREE.tokens, "eagle3: drafted nodes"),
+            ("depth", _TREE.depth, "eagle3: longest path"),
+            ("top-k", _TREE.top_k, "eagle3: nodes expanded per depth"),
+        )
     },
 }
 RULE_OPTIONS: Options = {
@@ -147,14 +141,6 @@ SAMPLING_OPTIONS: Options = {
 }
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog=prog, description="Strict and margin-aware speculative decoding."
-    )
-    add_commands(root.add_subparsers(dest="command", required=True))
-    return root
-
-
 def add_commands(commands: Commands) -> None:
     rules = f"{', '.join(RULES)} (default mars)"
     for name, summary, rule in (
@@ -196,85 +182,83 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
 def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
     """The catalog entry ``pair``, with any of its models replaced. Raises ValueError,
     ModelError."""
-    found = next((spec for spec in CATALOG if spec.key == pair), None)
-    if found is None:
+    entry = next((spec for spec in CATALOG if spec.key == pair), None)
+    if entry is None:
         raise ValueError(
             f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}."
         )
     if target is not None:
         return custom_pair(target, draft, head)
     if draft is None and head is None:
-        return found
-    own = custom_pair(found.target, draft or found.draft, head or found.head)
-    return replace(own, title=found.title, text=found.text, theta=found.theta)
+        return entry
+    custom = custom_pair(entry.target, draft or entry.draft, head or entry.head)
+    return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
-    """The pair given by PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
+    """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(options.drafter)
-    draft, head = (path, None) if kind == "model" else (None, path)
-    return find_spec(options.pair, options.target, draft, head)
+    parts = {DRAFTERS[kind].part: path} if kind else {}
+    return find_spec(options.pair, options.target, parts.get("draft"), parts.get("head"))
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
-    """The drafter given by DRAFTER_OPTIONS; by default the pair's own."""
-    kind = _drafter(options.drafter)[0] or own_drafter(pair)
+    """The drafter of DRAFTER_OPTIONS; by default the pair's."""
+    kind = _drafter(options.drafter)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
     tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
-    tree_wanted = kind == "eagle3" and not options.chain
+    tree_wanted = DRAFTERS[kind].trees and not options.chain
     return DrafterConfig(
         kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None
     )
 
 
-def own_drafter(pair: Pair) -> str:
-    """The default drafter kind of a pair."""
-    return "model" if pair.draft else "eagle3" if pair.head else "ngram"
-
-
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
-    """Kind and model of ``--drafter``; None selects the pair's own."""
-    if option is None or option in _KINDS:
+    """Kind and model of ``--drafter``; None selects the pair's. A draft model has no prefix."""
+    named = {name: each.part for name, each in DRAFTERS.items() if each is not MODEL}
+    if option is None or option in named:
         return option, None
     kind, _, path = option.partition(":")
-    return (kind, path) if kind == "eagle3" and path else ("model", option)
+    return (kind, path) if named.get(kind) and path else (MODEL.name, option)
 
 
 def read_rules(
     names: Sequence[str], options: argparse.Namespace, theta: float | None = None
 ) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a
-    value are left out, except θ where ``theta``, a pair's own, is given. Raises ValueError for an
+    value are left out, except θ where ``theta``, the pair's, is not None. Raises ValueError for an
     unknown rule, a parameter that none of the rules has, and a value that is no number."""
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
-    given = _parameters(options)
+    values_of = _parameters(options)
     known = {(rule, parameter.name) for rule in names for parameter in RULES[rule].parameters}
-    for rule, parameter in given:
+    for rule, parameter in values_of:
         if (rule, parameter) not in known | {("", name) for _, name in known}:
             choices = ", ".join(sorted(".".join(each) for each in known)) or "none"
             name = f"{rule}.{parameter}".lstrip(".")
             raise ValueError(
                 f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}."
             )
-    found = []
+    configs = []
     for name in names:
-        own = [parameter.name for parameter in RULES[name].parameters]
-        values = {each: given.get((name, each)) or given.get(("", each)) for each in own}
+        parameters = [parameter.name for parameter in RULES[name].parameters]
+        values = {
+            each: values_of.get((name, each)) or values_of.get(("", each)) for each in parameters
+        }
         if "theta" in values and not values["theta"] and theta is not None:
             values["theta"] = (theta,)
         varied = {each: numbers for each, numbers in values.items() if numbers}
-        found += [
+        configs += [
             RuleConfig(name, dict(zip(varied, each, strict=True)))
             for each in product(*varied.values())
         ]
-    return found
+    return configs
 
 
 def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float, ...]]:
     """(rule, parameter) → values; an empty rule name stands for every rule."""
-    found = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
+    values_of = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
     for item in options.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
@@ -282,17 +266,18 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
             raise ValueError(
                 f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas."
             )
-        found[rule, name] = read_numbers(f"--set {left}", values)
-    return found
+        values_of[rule, name] = read_numbers(f"--set {left}", values)
+    return values_of
 
 
 def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
-    """What the thresholds of these rules mean on the pair, a line each; and why its own θ is not
+    """What the thresholds of these rules mean on the pair, a line each; and why its θ is not
     the paper's, where that is used."""
     spec = pair.spec
     lines = dict.fromkeys(sentence(rule, pair.margins) for rule in rules)
-    own = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
-    return [*filter(None, lines), *[spec.theta.sentence] * bool(own and spec.theta.reason)]
+    at_pair_value = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
+    reasons = [spec.theta.sentence] if at_pair_value and spec.theta.reason else []
+    return [*filter(None, lines), *reasons]
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:
@@ -317,7 +302,7 @@ def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:
     names = list(dict.fromkeys(options.rule or ["mars"]))
     if options.command == "compare":
         names = ["strict", *(name for name in names if name != "strict")]
-    rules = read_rules(names, options, pair.spec.theta.own)
+    rules = read_rules(names, options, pair.spec.theta.pair_value)
     if options.command == "run" and len(rules) > 1:
         raise ValueError(
             f"The options name {len(rules)} rules or values; run takes 1, compare takes several."

@@ -1,4 +1,4 @@
-"""What the threshold of a margin rule means at given positions: how many it calls near ties, and
+"""What the threshold of a margin rule means at some positions: how many it calls near ties, and
 from which p₂/p₁ on it keeps the runner-up. The same θ is another ratio in every model: where z₁ >
 0, r > θ is p₂/p₁ > exp(−(1 − θ)·z₁) at temperature 1."""
 
@@ -12,7 +12,6 @@ from typing import NamedTuple
 from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 
-SYMBOLS = {"theta": "θ", "gap": "g"}
 Margins = Sequence[
     tuple[float, float]
 ]  # z₁ and z₂ at some positions: the target's two best logits before warpers
@@ -49,16 +48,14 @@ def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
 
 def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") -> str:
     """``meaning`` in words; empty where there is none. Raises as ``meaning``."""
-    found = meaning(rule, margins)
-    if found is None:
+    shares = meaning(rule, margins)
+    if shares is None:
         return ""
-    values = RULES[rule.name].values(rule.parameters)
-    name = next(
-        f"{symbol} = {values[name]:g}" for name, symbol in SYMBOLS.items() if name in values
-    )
-    median, tenth = (f"{round(each, 3):.2g}" for each in found[2:])
+    threshold = RULES[rule.name].parameters[0]
+    name = f"{threshold.symbol} = {rule.parameters.get(threshold.name, threshold.default):g}"
+    median, tenth = (f"{round(each, 3):.2g}" for each in shares[2:])
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (
-        f"{where} {name} calls {100 * found.share:.0f} % of {found.positions:,} positions near ties: "
+        f"{where} {name} calls {100 * shares.share:.0f} % of {shares.positions:,} positions near ties: "
         f"it keeps the runner-up above p₂/p₁ = {median} ({spread})."
     )

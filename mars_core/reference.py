@@ -31,8 +31,8 @@ def decode(
     ends: Collection[int] = (),
 ) -> list[int]:
     """At most ``new`` token ids after ``prompt``, up to the first one in ``ends``. ``theta``: a
-    drafted token that is one of the target's two best is kept where z₂/z₁ > θ; 1 is strict
-    verification, whose text is the target's own."""
+    drafted token that is one of the target's two best is accepted where z₂/z₁ > θ; 1 is strict
+    verification, whose text is the target's."""
     ids = list(prompt)
     while len(ids) - len(prompt) < new:
         # 1. The draft model proposes up to k tokens, one after the other.
@@ -43,14 +43,14 @@ def decode(
             )
         # 2. One pass of the target gives the logits after the last token and after each drafted one.
         rows = _logits(target, drafted)[len(ids) - 1 :]
-        # 3. A drafted token is kept if it is the one that the target chooses itself, or if the rule relaxes it.
+        # 3. A drafted token is accepted if the target chooses it itself, or if the rule relaxes it.
         for proposed, z in zip_longest(drafted[len(ids) :], rows):
-            own = choose(z, temperature, seed, len(ids) - len(prompt))
-            kept = proposed == own or (proposed is not None and relaxes(z, proposed, theta))
-            ids.append(proposed if kept else own)
+            choice = choose(z, temperature, seed, len(ids) - len(prompt))
+            accepted = proposed == choice or (proposed is not None and relaxes(z, proposed, theta))
+            ids.append(proposed if accepted else choice)
             if ids[-1] in ends:
                 return ids[len(prompt) :]
-            if not kept:
+            if not accepted:
                 break
     return ids[len(prompt) :]
 

@@ -28,7 +28,7 @@ _UNIT = 2.0**-31 * (
 class Use(IntEnum):
     """The use of each random word of a position: a column of ``words``."""
 
-    DRAW = 0  # noise of the target's own token, of the correction and of coupled drafts
+    DRAW = 0  # noise of the target's token, of the correction and of coupled drafts
     ACCEPT = 1  # keep or reject
     DRAFT = 2  # noise of sampled drafts
 
@@ -81,20 +81,20 @@ def _ids(size: int, device: torch.device) -> Tensor:
 class Chance:
     """The random numbers of a step; row i is for the i-th position from the step's first on."""
 
-    coin: Tensor  # [N] float64, uniform in [0, 1): decides about keeping a drafted token
+    uniform: Tensor  # [N] float64, uniform in [0, 1): decides about keeping a drafted token
     noise: Tensor | None  # [N, V] of the target's draws; None at temperature 0
     draft: Tensor | None  # [N, V] of the drafter's; None: it takes its most likely tokens
 
 
 def chance(words: Tensor, size: int, mode: DraftMode, temperature: float) -> Chance:
     """The random numbers that follow from words [N, 3]; ``size``: of the vocabulary."""
-    coin = (words[:, Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
+    uniform = (words[:, Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
     if temperature == 0:
-        return Chance(coin, None, None)
-    own = noise(words[:, Use.DRAW], size)
+        return Chance(uniform, None, None)
+    target_noise = noise(words[:, Use.DRAW], size)
     if mode is DraftMode.SAMPLED:
-        return Chance(coin, own, noise(words[:, Use.DRAFT], size))
-    return Chance(coin, own, own if mode is DraftMode.COUPLED else None)
+        return Chance(uniform, target_noise, noise(words[:, Use.DRAFT], size))
+    return Chance(uniform, target_noise, target_noise if mode is DraftMode.COUPLED else None)
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def displayed_distribution(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
-    """The distribution shown beside a token, [N, V]: p itself; at temperature 0, where p is
+    """The distribution displayed beside a token, [N, V]: p itself; at temperature 0, where p is
     one-hot, softmax(z)."""
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
@@ -146,7 +146,7 @@ class Draws(NamedTuple):
     ids: Tensor  # [N]
     race: Tensor  # [N, V] p/E; the largest wins
 
-    def edge(self) -> Tensor:
+    def gap(self) -> Tensor:
         """ln of the largest p/E over the second largest, [N]: the difference of the two best of ln
         p + Gumbel noise. Infinite where p has one token only."""
         best = self.race.topk(min(2, self.race.shape[-1])).values

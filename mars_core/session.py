@@ -14,9 +14,10 @@ import torch
 import transformers
 
 from mars_core import __version__
+from mars_core.drafting import drafter_kind
 from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, kind_of
-from mars_core.jobs import RUN_FAILURES, Began, Record
+from mars_core.jobs import RUN_FAILURES, Began, RecordedRun
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.gguf import source_file
@@ -53,8 +54,8 @@ def run_config(
     seed: int,
 ) -> RunConfig:
     """A RunConfig that names this pair's models, device, dtype and the versions of the
-    libraries."""
-    model = {"model": pair.draft_ref, "eagle3": pair.head_ref}.get(drafter.kind)
+    libraries. Raises ValueError for an unknown drafter."""
+    model = drafter_kind(drafter.kind).ref(pair)
     return RunConfig(
         prompt=prompt,
         target=pair.target_ref,
@@ -115,11 +116,11 @@ class Session:
         validate_length(config, len(ids), *self.pair.limit(config.drafter))
         return Checked(config, tuple(ids))
 
-    def start(self, config: RunConfig, *, meter: bool = True) -> Run:
+    def start(self, config: RunConfig, *, telemetry: bool = True) -> Run:
         """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and
-        out-of-memory errors. Without ``meter`` only times and outcomes are recorded, to measure the
-        cost of the telemetry."""
-        return Run(self.pair, *self.check(config), meter)
+        out-of-memory errors. Without ``telemetry`` only times and outcomes are recorded, to measure
+        the cost of the telemetry."""
+        return Run(self.pair, *self.check(config), telemetry)
 
     def warm_up(self, config: RunConfig) -> None:
         """Decodes a few tokens and discards them, with the engine of the run itself. Errors are
@@ -147,15 +148,15 @@ class Checked(NamedTuple):
     prompt_ids: tuple[int, ...]
 
 
-class Run(Record):
+class Run(RecordedRun):
     """One generation. Iterate it for its Steps; ``trace`` is available at any time, before the end
     with status cancelled."""
 
     def __init__(
-        self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], meter: bool
+        self, pair: Pair, config: RunConfig, prompt_ids: tuple[int, ...], telemetry: bool
     ) -> None:
         self._pair = pair
-        self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), meter)
+        self._kind = kind_of(pair, config, _longest(config, len(prompt_ids)), telemetry)
         self._engine: Engine | None = pair.engines.take(self._kind) or build(pair, self._kind)
         kind = shift_kind(config.rule.name, config.drafter, config.sampling.temperature)
         recorded = {} if kind is ShiftKind.EXACT else {"tv": kind.value}
@@ -206,12 +207,12 @@ class Run(Record):
     def _step(self, engine: Engine) -> Step:
         """The next step. Its times exclude the consumer's work between two steps, and captures,
         which later runs share."""
-        config, given, started = self.config, len(self.config.prefix), time.perf_counter()
+        config, prefix, started = self.config, len(self.config.prefix), time.perf_counter()
         if self._raw is None:
             read = [*self.prompt_ids, *config.prefix]
-            engine.prefill(read, given)
+            engine.prefill(read, prefix)
             self.prefill_s = time.perf_counter() - started
-            self._raw = engine.steps(read, config.max_new_tokens, config.seed, given)
+            self._raw = engine.steps(read, config.max_new_tokens, config.seed, prefix)
         raw = next(self._raw)
         before = self._elapsed_s - raw.set_up_s - started
         step, stopped = self._assembler.step(raw, before + time.perf_counter())
@@ -220,7 +221,7 @@ class Run(Record):
         )
         ended = (
             reason is not StopReason.LENGTH
-            or self._assembler.count == given + config.max_new_tokens
+            or self._assembler.count == prefix + config.max_new_tokens
         )
         self.steps.append(self._assembler.close(step) if ended else step)
         self.text = self._assembler.text

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mars_core.types import UNKNOWN, Cause, Divergence, Given, Outcome, Step, Summary, Token, Trace
+from mars_core.types import (
+    UNKNOWN,
+    Cause,
+    Divergence,
+    Outcome,
+    PrefixToken,
+    Step,
+    Summary,
+    Token,
+    Trace,
+)
 
 # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
 # where the two are equal
@@ -61,8 +71,8 @@ def summarise(
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
-    """Steps that kept a token at depth i / steps that drafted one there, for i = 1 … the deepest
-    draft."""
+    """Steps that accepted a token at depth i / steps that drafted one there, for i = 1 … the
+    deepest draft."""
     depths = [
         max((node.depth for node in step.nodes), default=0) for step in steps
     ]  # smaller depths are drafted too
@@ -81,8 +91,8 @@ def _sum(values: Sequence[float]) -> float:
     return math.fsum(values) if values else math.nan
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
+def _ratio(part: float, total: float) -> float:
+    return part / total if total else math.nan
 
 
 def _exp(x: float) -> float:
@@ -96,14 +106,14 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     """The first output position at which the texts differ, and why; None where the token ids are
     the same. Given tokens are the beginning of the text: a difference at a given token of either
     run has the cause CHOSEN."""
-    one: tuple[Given | Token, ...] = (*baseline.given, *baseline.tokens)
-    two: tuple[Given | Token, ...] = (*other.given, *other.tokens)
+    one: tuple[PrefixToken | Token, ...] = (*baseline.given, *baseline.tokens)
+    two: tuple[PrefixToken | Token, ...] = (*other.given, *other.tokens)
     # By their pieces where a server did not report an id.
     differ = (
         a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id
         for a, b in zip(one, two, strict=False)
     )
-    position = next((at for at, found in enumerate(differ) if found), None)
+    position = next((at for at, differs in enumerate(differ) if differs), None)
     if position is None:
         return (
             None
@@ -111,7 +121,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
             else Divergence(min(len(one), len(two)), Cause.LENGTH, math.nan)
         )
     left, right = one[position], two[position]
-    if isinstance(left, Given) or isinstance(right, Given):
+    if isinstance(left, PrefixToken) or isinstance(right, PrefixToken):
         return Divergence(position, Cause.CHOSEN, math.nan)
     cause = _cause(left, right)
     return Divergence(
@@ -128,5 +138,5 @@ def _cause(left: Token, right: Token) -> Cause:
         return Cause.UNKNOWN
     if left.own != right.own:
         return Cause.NUMERIC
-    one_kept = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
-    return Cause.TIGHTENED if one_kept else Cause.REDRAWN
+    one_accepted = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
+    return Cause.TIGHTENED if one_accepted else Cause.REDRAWN

@@ -15,9 +15,9 @@ UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of
 
 
 class DraftMode(StrEnum):
-    """How the drafter picks its tokens: the one drawn from q with the noise that draws the target's
-    own token, its most likely one, or one sampled from q with other noise. At temperature 0 all are
-    the same."""
+    """How the drafter picks its tokens: the one drawn from q with the noise that draws the
+    target's token, its most likely one, or one sampled from q with other noise. At temperature 0
+    all are the same."""
 
     COUPLED = "coupled"
     GREEDY = "greedy"
@@ -103,19 +103,22 @@ class TreeShape:
     top_k: int = 10
 
 
+WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
+
+
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """Where drafts come from. ``kind``: ``model``, ``eagle3``, ``ngram`` or ``none``; a chain of
+    """Where drafts come from. ``kind``: a name of ``drafting.DRAFTERS``; a chain of
     ``k`` tokens per step, or a tree."""
 
     kind: str = "model"
     model: ModelRef | None = None
     k: int = 5  # of chains
     mode: DraftMode = DraftMode.COUPLED  # GREEDY where the drafter has no probabilities
-    tree: TreeShape | None = None  # eagle3 only
+    tree: TreeShape | None = None
 
     def __post_init__(self) -> None:
-        if self.mode is DraftMode.COUPLED and self.kind not in ("model", "eagle3"):
+        if self.mode is DraftMode.COUPLED and self.kind not in WITH_PROBABILITIES:
             object.__setattr__(self, "mode", DraftMode.GREEDY)
 
 
@@ -131,8 +134,8 @@ class ShiftKind(StrEnum):
     @classmethod
     def recorded(cls, environment: Mapping[str, str]) -> ShiftKind:
         """Of a run with this environment."""
-        found = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
-        return cls(found) if found in list(cls) else cls.UNKNOWN
+        kind = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
+        return cls(kind) if kind in list(cls) else cls.UNKNOWN
 
 
 class Exchange(NamedTuple):
@@ -159,7 +162,7 @@ class PromptConfig:
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     """Everything needed to repeat a run. ``environment`` holds versions of libraries and app,
-    device and dtype. ``prefix``: ids of output tokens that are given, not generated. The run
+    device and dtype. ``prefix``: ids of output tokens that precede the generated ones. The run
     continues after prompt and prefix: its first new token has output position ``len(prefix)``, and
     its random draws start at that position."""
 
@@ -189,12 +192,12 @@ class RunConfig:
 class Outcome(StrEnum):
     """The outcome of a token; used by engine, database, CSV, colours and help texts."""
 
-    ACCEPTED = "accepted"  # drafted, kept by the strict rule
-    # drafted, kept by the rule under test where strict, with the same u, would have rejected
+    ACCEPTED = "accepted"  # drafted, accepted by the strict rule
+    # drafted, accepted by the rule under test where strict, with the same u, would have rejected
     RELAXED = "relaxed"
-    REJECTED = "rejected"  # drafted, not kept: in the trace, not in the text
+    REJECTED = "rejected"  # drafted, not accepted: in the trace, not in the text
     RECOVERED = "recovered"  # drawn after a rejection
-    BONUS = "bonus"  # drawn after every drafted token was kept (with no draft: every token)
+    BONUS = "bonus"  # drawn after every drafted token was accepted (with no draft: every token)
 
 
 class Status(StrEnum):
@@ -220,16 +223,16 @@ class StopReason(StrEnum):
 class Cause(StrEnum):
     """Why two runs of the same prompt differ."""
 
-    RELAXED = "relaxed"  # the rule kept a token that strict rejects
+    RELAXED = "relaxed"  # the rule accepted a token that strict rejects
     TIGHTENED = "tightened"  # the rule rejected a token that strict keeps
     REDRAWN = "redrawn"  # both rejected; the rule corrects with another distribution or emits top-1
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
     CHOSEN = "chosen"  # the user chose another token: the difference is in a prefix
-    UNKNOWN = "unknown"  # a server did not report the target's own token
+    UNKNOWN = "unknown"  # a server did not report the target's token
 
 
-class Given(NamedTuple):
+class PrefixToken(NamedTuple):
     """A token of the run's prefix; ``text[start:end]`` are the characters that become complete with
     it."""
 
@@ -268,9 +271,7 @@ class Token:
         int  # output position, 0-based; a rejected token has that of the token emitted instead
     )
     step: int  # 0-based
-    draft_position: (
-        int  # depth in the draft, 1..; for a recovered or bonus token: kept tokens of the step + 1
-    )
+    draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: accepted tokens of the step + 1
     node: (
         int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
     )
@@ -310,9 +311,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, kept or not. ``p`` and ``q``: probabilities under target
-    and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared in place of
-    q, else nan."""
+    """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under
+    target and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared
+    instead of q, else nan."""
 
     id: int
     piece: str
@@ -335,7 +336,7 @@ class Step:
     draft_s: float
     verify_s: float  # target pass, rule, commit and the transfer to the host
     elapsed_s: float  # since the start of the run, at the end of this step
-    nodes: tuple[DraftNode, ...]  # the whole draft; node number i is nodes[i - 1]
+    nodes: tuple[DraftNode, ...]  # the full draft; node number i is nodes[i - 1]
     tokens: tuple[Token, ...]
 
     @property
@@ -367,7 +368,7 @@ class Summary:
     acceptance_rate: float  # kept / drafted
     acceptance_by_position: tuple[
         float, ...
-    ]  # steps that kept a token at depth i / steps that drafted one there
+    ]  # steps that accepted a token at depth i / steps that drafted one there
     relaxed_share: float  # relaxed / new_tokens
     tv_sum: float
     tv_mean: float  # over emitted tokens
@@ -396,7 +397,7 @@ class Trace:
     steps: tuple[Step, ...]
     summary: Summary
     error: str = ""  # one sentence; only with status failed
-    given: tuple[Given, ...] = ()  # one per id of the configuration's prefix
+    given: tuple[PrefixToken, ...] = ()  # one per id of the configuration's prefix
 
     @property
     def tokens(self) -> tuple[Token, ...]:

@@ -4,15 +4,22 @@ range."""
 from __future__ import annotations
 
 from mars_core.decoder import input_embedding
+from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.sampling import LEAST_TEMPERATURE
-from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RunConfig, Sampling
+from mars_core.types import (
+    PROCESSORS,
+    WITH_PROBABILITIES,
+    DrafterConfig,
+    Processors,
+    RunConfig,
+    Sampling,
+)
 
 MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
-DRAFTERS = ("model", "eagle3", "ngram", PLAIN)
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
@@ -35,12 +42,14 @@ def validate(config: RunConfig, pair: Pair) -> None:
     )
     _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
     for position, token in enumerate(config.prefix):
-        place = f"Token {position} of the given beginning"
+        token_name = f"Token {position} of the given beginning"
         _require(
-            0 <= token < rows, f"{place} has id {token}; this target's ids are 0 to {rows - 1}."
+            0 <= token < rows,
+            f"{token_name} has id {token}; this target's ids are 0 to {rows - 1}.",
         )
         _require(
-            token not in pair.eos_ids, f"{place}, id {token}, ends the text; nothing can follow it."
+            token not in pair.eos_ids,
+            f"{token_name}, id {token}, ends the text; nothing can follow it.",
         )
 
 
@@ -52,10 +61,10 @@ def _require(holds: bool, message: str) -> None:
 def validate_length(config: RunConfig, prompt: int, context: int, model: str) -> None:
     """Raises ValueError if ``prompt`` tokens, the prefix and the new tokens do not fit into the
     ``context`` of ``model``."""
-    given = len(config.prefix)
-    available = context - prompt - given
-    begun = f" and the given beginning {given}" if given else ""
-    alone = "prompt and beginning alone do not" if given else "the prompt alone does not"
+    prefix = len(config.prefix)
+    available = context - prompt - prefix
+    begun = f" and the given beginning {prefix}" if prefix else ""
+    alone = "prompt and beginning alone do not" if prefix else "the prompt alone does not"
     _require(
         1 <= config.max_new_tokens <= available,
         f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
@@ -93,31 +102,22 @@ def _processors(processors: Processors, pair: Pair, rows: int) -> None:
 
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
-    kind, tree, longest = drafter.kind, drafter.tree, MAX_DRAFT
-    _require(kind in DRAFTERS, f"The drafter is {kind!r}; it must be one of {', '.join(DRAFTERS)}.")
-    k_fits = kind == PLAIN or tree is not None or 1 <= drafter.k <= longest
+    kind, tree = drafter_kind(drafter.kind), drafter.tree
+    k_fits = not kind.chains or tree is not None or 1 <= drafter.k <= MAX_DRAFT
     _require(
-        k_fits, f"K is {drafter.k}; it must be 1 to {longest} (for no drafts choose rule none)."
+        k_fits, f"K is {drafter.k}; it must be 1 to {MAX_DRAFT} (for no drafts choose rule none)."
     )
-    parts = {"model": ("draft model", pair.draft), "eagle3": ("EAGLE-3 head", pair.head)}
-    name, part = parts.get(kind, ("", pair))
-    others = ", ".join(
-        [*(other for other, (_, there) in parts.items() if there is not None), "ngram"]
+    *others, last = offered(pair)
+    _require(
+        not kind.part or kind.model(pair) is not None,
+        f"The pair {pair.spec.key} has no {kind.title}; choose drafter {', '.join(others)} or {last}.",
     )
     _require(
-        part is not None,
-        f"The pair {pair.spec.key} has no {name}; choose drafter {others} or none.",
-    )
-    possible = kind == "model" or drafter.mode is not DraftMode.SAMPLED
-    _require(
-        possible,
-        f"Draft mode is sampled and the drafter {kind}; only a draft model samples its drafts.",
+        drafter.mode in kind.modes,
+        f"Draft mode is {drafter.mode}; drafter {kind.name} takes {' or '.join(kind.modes)}.",
     )
     if tree is not None:
-        _require(
-            kind == "eagle3",
-            f"A draft tree is set and the drafter is {kind}; only eagle3 drafts trees.",
-        )
+        _require(kind.trees, f"A draft tree is set; drafter {kind.name} drafts chains only.")
         for field, (low, high) in TREE_RANGES.items():
             value = getattr(tree, field)
             _require(
@@ -141,5 +141,7 @@ def _combination(rule: Rule, drafter: DrafterConfig) -> None:
     )
     chain = drafter.tree is None or drafter.tree.top_k == 1 or rule.siblings is not Siblings.REFUSED
     _require(chain, f"A draft tree is set; rule {rule.name} is defined for chains only.")
-    known = not rule.needs_distribution or drafter.kind != "ngram"
-    _require(known, f"Rule {rule.name} needs the drafter's probabilities; drafter ngram has none.")
+    _require(
+        not rule.needs_distribution or drafter.kind in WITH_PROBABILITIES,
+        f"Rule {rule.name} needs the drafter's probabilities; drafter {drafter.kind} has none.",
+    )

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.jobs import Began, Job, Record, execution_order
+from mars_core.jobs import Began, Job, RecordedRun, execution_order
 from mars_core.jobs.perform import perform
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import PLAIN, RULES
@@ -77,8 +77,8 @@ class Comparison:
 
     def _save(self, store: RunStore) -> str:
         comparison = store.new_comparison(self.traces[0].config.prompt)
-        for place, lane in enumerate(self.order):
-            store.save_run(comparison, self.traces[lane], lane=lane, order=place)
+        for order, lane in enumerate(self.order):
+            store.save_run(comparison, self.traces[lane], lane=lane, order=order)
         return comparison
 
     def to_html(self, *, figures: bool = True) -> str:
@@ -162,10 +162,10 @@ def compare(
     for config in configs:
         session.check(config)
     order = tuple(execution_order(len(configs)))
-    records: dict[int, Record] = {}
+    records: dict[int, RecordedRun] = {}
     for event in perform(pool, Job(session.pair.spec, configs, order), lambda: False):
         if isinstance(event, Began):
-            records[event.run] = Record(event)
+            records[event.run] = RecordedRun(event)
         else:
             records[event.run].follow(event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), order)

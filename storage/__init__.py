@@ -6,12 +6,12 @@ from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
 from storage.runs.comparisons import Repeat, RunRecord, StoredComparison, StoredRun
-from storage.runs.search import Choices, Found, Search, Sort
+from storage.runs.search import Choices, Search, SearchPage, Sort
 from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
 from storage.shares import Share
-from storage.store import Counts, RunStore
+from storage.store import RunStore, StoreCounts
 from storage.studies.claims import Claim
 from storage.studies.results import StoredJudgement, StoredResult
 from storage.studies.studies import StoredStudy, StudyHead, StudyProgress, WorkerProgress
@@ -22,18 +22,18 @@ __all__ = [
     "Choices",
     "Claim",
     "ClaimLost",
-    "Counts",
-    "Found",
     "Preferred",
     "Repeat",
     "RunRecord",
     "RunStore",
     "Search",
+    "SearchPage",
     "Share",
     "Shared",
     "Sort",
     "Source",
     "StorageError",
+    "StoreCounts",
     "StoredComparison",
     "StoredJudgement",
     "StoredResult",

@@ -2,7 +2,7 @@
 backups.
 
 Triggers on every table write the key of each row that is inserted, updated or deleted, by a cascade
-too, into ``backup_changes``; only the last change of a row is kept. Tables and triggers are created
+too, into ``backup_changes``; only the last change of a row is stored. Tables and triggers are created
 here: a database without backups has neither.
 """
 
@@ -46,13 +46,13 @@ class Changes:
     last: int
 
 
-def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool = False) -> None:
-    """Record changes from now on, and all existing rows, unless they were recorded for this place
+def follow(store: RunStore, target: str, *, copied: bool = False, everything: bool = False) -> None:
+    """Record changes from now on, and all existing rows, unless they were recorded for this target
     and schema before.
 
-    ``fresh``: the place has all rows already; ``everything``: it has none.
+    ``copied``: the target has all rows already; ``everything``: it has none.
     """
-    state = f"{place} {known_schemas()[-1]}"
+    state = f"{target} {known_schemas()[-1]}"
     with store._write(_FAILURE) as connection:
         run = connection.exec_driver_sql
         run("CREATE TABLE IF NOT EXISTS backup_place (place TEXT)")
@@ -71,7 +71,7 @@ def follow(store: RunStore, place: str, *, fresh: bool = False, everything: bool
                 run(
                     f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END"
                 )
-            if not fresh:
+            if not copied:
                 rows = f"SELECT '{name}', {_key(table, 'it')} FROM [{name}] AS it"
                 run(f"INSERT OR REPLACE INTO backup_changes (name, key) {rows}")
         run("DELETE FROM backup_place")
@@ -86,16 +86,16 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
     """
     noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
     with store.read() as connection:
-        found = connection.exec_driver_sql(
+        record = connection.exec_driver_sql(
             f"SELECT max(seq), count(*) FROM ({noted})", (most,)
         ).one()
         runs = connection.exec_driver_sql(
             "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
             "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?",
-            (found[0],),
+            (record[0],),
         )
         changes = Changes(
-            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=found[1], last=found[0]
+            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=record[1], last=record[0]
         )
     if not changes.rows:
         return None
@@ -157,13 +157,13 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
                 run.executemany(statement, values)
         for name, table in _TABLES.items():
             for key in table.foreign_key_constraints:
-                own = f"it.[{key.elements[0].parent.name}]"
+                foreign_key = f"it.[{key.elements[0].parent.name}]"
                 pairs = (
                     f"p.[{each.column.name}] = it.[{each.parent.name}]" for each in key.elements
                 )
                 parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
                 run.execute(
-                    f"DELETE FROM [{name}] AS it WHERE {own} IS NOT NULL AND NOT EXISTS ({parents})"
+                    f"DELETE FROM [{name}] AS it WHERE {foreign_key} IS NOT NULL AND NOT EXISTS ({parents})"
                 )
         run.execute("COMMIT")
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused

@@ -217,10 +217,9 @@ def _is_current(connection: Connection, location: str) -> bool:
     """Whether the schema is current. Raises StorageError for an unknown revision."""
     present = _versions(connection)
     if unknown := sorted(set(present) - {*known_schemas()}):
-        by = "a newer" if unknown[0] > known_schemas()[0] else "a development"
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground does not know; it was "
-            f"made by {by} version ({location}). Update the app or choose another database; nothing was changed."
+            f"made by another version ({location}). Update the app or choose another database; nothing was changed."
         )
     return list(present) == [known_schemas()[-1]]
 

@@ -32,8 +32,8 @@ from storage.export import check_groups
 from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
 from storage.runs.comparisons import add_run
-from storage.runs.records import new_run, prompt_row, trace_row
-from storage.schema import Comparison, Run, RunTrace, Source
+from storage.runs.records import NewRun, new_run, prompt_row, trace_row
+from storage.schema import Comparison, Run, Source
 from storage.schema.text import decode, mapped
 from storage.scope import EVERYBODY, check_id
 from storage.store import RunStore
@@ -43,7 +43,7 @@ RUNS_A_READ = 100
 MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
 _JSON = ("rule_parameters", "environment", "processors")
-_DATA = "comparisons.json"  # in the ZIP: times and deletions, which the tables lack
+_DATA = "comparisons.json"  # in the ZIP: times, which the tables lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ImportedRun:
     """A run of a served model, which becomes a comparison of its own. ``content``: what it was read
     from; runs of the same content are the same run. ``created_at``: aware; None: now."""
 
@@ -66,7 +66,9 @@ class Record:
 
 
 def import_files(
-    store: RunStore, paths: Sequence[Path], read: Callable[[Path], Sequence[Record]] | None = None
+    store: RunStore,
+    paths: Sequence[Path],
+    read: Callable[[Path], Sequence[ImportedRun]] | None = None,
 ) -> Imported:
     """Add the runs of these files to ``store``; new comparisons belong to its owner. ``read``:
     reads files that are not exports.
@@ -89,17 +91,17 @@ def _is_export(path: Path) -> bool:
         return is_zipfile(path) or file.read(4) == b"PAR1"
 
 
-def _add_records(store: RunStore, records: Sequence[Record]) -> int:
+def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
     """The number of new runs."""
     with store._write("The records were not imported") as connection:
-        found = {
+        unread = {
             sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest()[:32]: record
             for record in records
         }
-        for id_ in [*found]:
+        for id_ in [*unread]:
             if connection.execute(select(Run.id).where(Run.id == id_)).first():
-                del found[id_]
-        for id_, record in found.items():
+                del unread[id_]
+        for id_, record in unread.items():
             created = record.created_at or datetime.now(UTC)
             about = {
                 "id": id_,
@@ -110,18 +112,15 @@ def _add_records(store: RunStore, records: Sequence[Record]) -> int:
             row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
             connection.execute(insert(Comparison), row)
             new = new_run(record.trace, 0, 0)
-            add_run(
-                connection,
-                id_,
-                {Run: new[Run] | {"id": id_}, RunTrace: new[RunTrace] | {"run_id": id_}},
-            )
-    return len(found)
+            identified = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
+            add_run(connection, id_, identified)
+    return len(unread)
 
 
 def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
     new = known = 0
     with TemporaryDirectory(prefix="mars-import-") as folder, ExitStack() as stack, _explained():
-        files, archived = _files(paths, Path(folder))
+        files, times = _files(paths, Path(folder))
         tokens, nodes = (
             _Rows([stack.enter_context(pq.ParquetFile(path)) for path in files[kind]])
             for kind in KINDS[1:]
@@ -132,9 +131,8 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
                     for row in batch.to_pylist():
                         values = mapped(row, decode)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
-                        added = _add(
-                            store, values, steps, archived.get(values["comparison_id"], {})
-                        )
+                        created = times.get(values["comparison_id"])
+                        added = _add(store, values, steps, created or values["created_at"])
                         new, known = new + added, known + (not added)
     return Imported(new, known)
 
@@ -150,10 +148,12 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], dict[str, Any]]:
-    """The Parquet files by kind, and the comparisons of a ZIP by id."""
+def _files(
+    paths: Sequence[Path], folder: Path
+) -> tuple[dict[str, list[Path]], dict[str, datetime]]:
+    """The Parquet files by kind, and when the comparisons of a ZIP were created, by id."""
     files: dict[str, list[Path]] = {kind: [] for kind in KINDS}
-    archived: dict[str, Any] = {}
+    times: dict[str, datetime] = {}
     for number, path in enumerate(paths):
         if not path.is_file():
             raise StorageError(f"Nothing was imported: the file {path} does not exist.")
@@ -169,14 +169,15 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
                         shutil.disk_usage(folder).free // 2,
                     )
                     if members[0].file_size > MAX_JSON or size > most:
-                        found = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
+                        sizes = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
                         raise ValueError(
-                            f"it has {found}; at most {MAX_JSON:,}, and half of the free disk, are read"
+                            f"it has {sizes}; at most {MAX_JSON:,}, and half of the free disk, are read"
                         )
                     for each in members[1:]:
                         member = Path(archive.extract(each, folder / str(number)))
                         files[_kind(member)].append(member)
-                    archived |= {row["id"]: row for row in json.loads(archive.read(members[0]))}
+                    for row in json.loads(archive.read(members[0])):
+                        times[row["id"]] = datetime.fromisoformat(row["created_at"])
             else:
                 files[_kind(path)].append(path)
         except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
@@ -187,7 +188,7 @@ def _files(paths: Sequence[Path], folder: Path) -> tuple[dict[str, list[Path]], 
         raise StorageError(
             "Nothing was imported: no file has runs (runs.parquet, or the ZIP of your data)."
         )
-    return files, archived
+    return files, times
 
 
 def _kind(path: Path) -> str:
@@ -222,8 +223,8 @@ class _Rows:
     def of(self, run_id: str) -> list[dict[str, Any]]:
         file, groups = self._at.get(run_id, (None, ()))
         tables = (self._read(file, group) for group in groups)
-        found = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
-        return [mapped(row, decode) for table in found for row in table.to_pylist()]
+        filtered = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
+        return [mapped(row, decode) for table in filtered for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
@@ -247,9 +248,9 @@ def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) ->
 
 
 def _add(
-    store: RunStore, row: dict[str, Any], steps: tuple[Step, ...], archived: Mapping[str, Any]
+    store: RunStore, row: Mapping[str, Any], steps: tuple[Step, ...], created: datetime
 ) -> bool:
-    """Whether the run was new."""
+    """Whether the run was new. ``created``: its comparison."""
     for name in ("run_id", "comparison_id"):
         check_id(row[name], name.removesuffix("_id"))
     with store._write("The run was not imported") as connection:
@@ -259,20 +260,17 @@ def _add(
             raise StorageError(
                 f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
             )
-        _comparison(connection, store.scope.owner, row, archived)
+        _comparison(connection, store.scope.owner, row, created)
         run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
         run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
         run |= {name: json.loads(row[name], strict=False) for name in _JSON}
-        add_run(
-            connection,
-            row["comparison_id"],
-            {Run: run, RunTrace: trace_row(run["id"], steps, run["seed"])},
-        )
+        trace = trace_row(run["id"], steps, row["seed"])
+        add_run(connection, row["comparison_id"], NewRun(run, trace))
         return True
 
 
 def _comparison(
-    connection: Connection, owner: str, row: Mapping[str, Any], archived: Mapping[str, Any]
+    connection: Connection, owner: str, row: Mapping[str, Any], created: datetime
 ) -> None:
     """Adds the comparison of the run if it does not exist."""
     there = connection.execute(
@@ -285,11 +283,6 @@ def _comparison(
             )
         return
     names = ("chat", "prompt", "system", "stop", "name", "tags", "comment", "source")
-    created = (
-        datetime.fromisoformat(archived["created_at"])
-        if "created_at" in archived
-        else row["created_at"]
-    )
     values = {name: row[name] for name in names} | {
         "id": row["comparison_id"],
         "created_at": created,

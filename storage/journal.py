@@ -41,8 +41,10 @@ def mount_of(path: Path, mounts: Iterable[Any] | None = None) -> Any:
     """The deepest mount that ``path`` is on, the last one if there are several; None if unknown.
     ``mounts``: default this system's."""
     real, known = path.resolve(), psutil.disk_partitions(all=True) if mounts is None else mounts
-    found = [mount for mount in known if real.is_relative_to(mount.mountpoint)]
-    return max(reversed(found), key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
+    containing = [mount for mount in known if real.is_relative_to(mount.mountpoint)]
+    return max(
+        reversed(containing), key=lambda mount: len(Path(mount.mountpoint).parts), default=None
+    )
 
 
 def safe_journal_mode(path: Path, version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:

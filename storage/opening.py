@@ -6,7 +6,7 @@ the database is newer than this version, locked, read-only or cannot be created,
 and runs are stored in a temporary file until the page stops. A server that cannot be reached raises
 StorageError instead.
 
-Checks at every start: whether SQLite can read the whole file, for at most CHECK_S (a large file is
+Checks at every start: whether SQLite can read all of the file, for at most CHECK_S (a large file is
 read in part), and whether it can be written to. Rows that break a constraint are no damage of the
 file.
 """
@@ -101,7 +101,7 @@ def set_aside(path: Path) -> Path:
     """Rename a database with its journals; its new name. Raises OSError, also if a process has it
     open.
 
-    A process killed meanwhile leaves it whole under one of the names. Journals keep their names
+    A process killed meanwhile leaves it complete under one of the names. Journals keep their names
     too: SQLite removes those without a database itself.
     """
     aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
@@ -161,13 +161,13 @@ def _check(path: Path) -> None:
             connection.execute("PRAGMA ignore_check_constraints = ON")
             connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             try:
-                found = [row[0] for row in connection.execute("PRAGMA quick_check")]
+                lines = [row[0] for row in connection.execute("PRAGMA quick_check")]
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     return
                 raise
-        if found := [line for line in found if line != "ok" and not line.startswith(_OF_A_ROW)]:
-            damage = sqlite3.DatabaseError(found[0].splitlines()[-1][:200])
+        if lines := [line for line in lines if line != "ok" and not line.startswith(_OF_A_ROW)]:
+            damage = sqlite3.DatabaseError(lines[0].splitlines()[-1][:200])
             damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damage
 

@@ -65,24 +65,24 @@ class Linked:
 
     def of(self, table: Table | type[Link | Facet]) -> Conditions:
         if table is Study:
-            return (Study.id.in_(self._shown(Link.study_id)),)
+            return (Study.id.in_(self._linked(Link.study_id)),)
         return self._comparisons() if table is Comparison else (false(),)
 
     def _comparisons(self) -> Conditions:
         there = Comparison.deleted_at.is_(None)
         if self.kind is Shared.COMPARISON:
-            return there, Comparison.id.in_(self._shown(Link.comparison_id))
+            return there, Comparison.id.in_(self._linked(Link.comparison_id))
         each = func.json_each(StudyTask.comparison_ids).table_valued("value")
         if self.dialect != "sqlite":
             ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
         return there, Comparison.id.in_(
-            tasks.where(StudyTask.study_id.in_(self._shown(Link.study_id)))
+            tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
         )
 
-    def _shown(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
-        """The shown id; no row after the link is removed."""
+    def _linked(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
+        """The id that the link shares; no row after the link is removed."""
         return select(column).where(Link.token_hash == self.token_hash, column.is_not(None))
 
 

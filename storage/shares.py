@@ -1,4 +1,4 @@
-"""Links that give read access to a comparison or a study, which may be a sweep.
+"""Links that give read access to a comparison or a study.
 
 The token of a link is returned once; the table has its SHA-256. It is long and random, so a plain
 hash is sufficient.
@@ -23,7 +23,6 @@ from storage.schema import Comparison, Link, Shared, Study
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import Linked, Table, row_of
-from storage.studies.studies import is_sweep
 
 TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
@@ -55,11 +54,11 @@ class Shares(Connected):
         row = None
         with self.read() as connection:
             if _TOKEN.fullmatch(token) is not None:
-                shown = select(*_OBJECT.values()).outerjoin(
+                query = select(*_OBJECT.values()).outerjoin(
                     Comparison, Comparison.id == Link.comparison_id
                 )
                 row = connection.execute(
-                    shown.where(Link.token_hash == _hash(token), _LIVE)
+                    query.where(Link.token_hash == _hash(token), _LIVE)
                 ).one_or_none()
             kinds = [
                 kind
@@ -75,7 +74,7 @@ class Shares(Connected):
         it."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with self._write("Nothing was shared") as connection:
-            table, column = _place(connection, kind, object_id)
+            table, column = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
             owner = connection.execute(
                 select(table.owner).where(table.id == object_id)
@@ -92,13 +91,13 @@ class Shares(Connected):
     def unshare(self, kind: Shared, object_id: str) -> None:
         """Remove the link to an object, if any."""
         with self._write("Sharing was not ended") as connection:
-            _, column = _place(connection, kind, object_id)
+            _, column = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
 
     def shared(self, kind: Shared, object_id: str) -> bool:
         """Whether an object has a link."""
         with self.read() as connection:
-            _, column = _place(connection, kind, object_id)
+            _, column = _link_column(connection, kind, object_id)
             there = exists().where(column == object_id, *self.scope.of(Link))
             return connection.execute(select(there)).scalar_one()
 
@@ -111,7 +110,6 @@ class Shares(Connected):
                 *_OBJECT.values(),
                 Link.created_at,
                 title.cast(SafeText).label("title"),
-                is_sweep().label("sweep"),
             )
             .outerjoin(Comparison, Comparison.id == Link.comparison_id)
             .outerjoin(Study, Study.id == Link.study_id)
@@ -121,7 +119,7 @@ class Shares(Connected):
         with self.read() as connection:
             return tuple(
                 Share(
-                    Shared.SWEEP if row.sweep else kind,
+                    kind,
                     object_id,
                     row.created_at,
                     readable(row.title),
@@ -132,7 +130,7 @@ class Shares(Connected):
             )
 
 
-def _place(
+def _link_column(
     connection: Connection, kind: Shared, object_id: str
 ) -> tuple[Table, InstrumentedAttribute[str | None]]:
     """The table of this object, and its column in a link. Raises StorageError for an unknown

@@ -18,7 +18,7 @@ from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.claims import Claims
 from storage.studies.results import Results
-from storage.studies.studies import Studies, is_sweep
+from storage.studies.studies import Studies
 
 TASKS_A_WRITE = 10
 _NOT_DELETED = "Not everything was deleted"
@@ -26,14 +26,13 @@ _NOT_EXPIRED = "Not all old runs were removed"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StoreCounts:
     """Number of stored objects. ``deleted``: deleted comparisons that can be restored, not in the
     other numbers."""
 
     comparisons: int
     runs: int
     votes: int
-    sweeps: int
     studies: int
     shares: int
     deleted: int
@@ -76,7 +75,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             )
         return self.scoped(owned_by(owner))
 
-    def counts(self) -> Counts:
+    def counts(self) -> StoreCounts:
         """The number of stored objects."""
 
         def number(
@@ -91,17 +90,16 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             *self.scope.votes,
         )
         runs = func.coalesce(func.sum(Comparison.runs), 0)
-        found = select(
+        query = select(
             number(Comparison, live).label("comparisons"),
             number(Comparison, live, what=runs).label("runs"),
             number(Comparison, live, *voted).label("votes"),
-            number(Study, is_sweep()).label("sweeps"),
-            number(Study, not_(is_sweep())).label("studies"),
+            number(Study).label("studies"),
             number(Comparison, not_(live)).label("deleted"),
         )
         shares = len(self.shares())
         with self.read() as connection:
-            return Counts(**connection.execute(found).mappings().one(), shares=shares)
+            return StoreCounts(**connection.execute(query).mappings().one(), shares=shares)
 
     def give(self, owner_from: str, owner_to: str) -> int:
         """Transfer everything of one owner to another, in one transaction; returns the number of
@@ -164,11 +162,11 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             tasks = select(StudyTask.task, StudyTask.comparison_ids).where(
                 StudyTask.study_id == study_id
             )
-            found = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
-            remove(connection, [id_ for row in found for id_ in row.comparison_ids])
+            rows = connection.execute(tasks.limit(TASKS_A_WRITE)).all()
+            remove(connection, [id_ for row in rows for id_ in row.comparison_ids])
             statement = delete(StudyTask).where(StudyTask.study_id == study_id)
-            connection.execute(statement.where(StudyTask.task.in_([row.task for row in found])))
-            if len(found) < TASKS_A_WRITE:
+            connection.execute(statement.where(StudyTask.task.in_([row.task for row in rows])))
+            if len(rows) < TASKS_A_WRITE:
                 connection.execute(delete(Study).where(Study.id == study_id))
             return 1
 

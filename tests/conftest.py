@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands that the Makefile writes into .venv/bin, in a folder of its own, over a pip that
+    """The commands that the Makefile writes into .venv/bin, in a separate folder, over a pip that
     does nothing."""
     folder = tmp_path_factory.mktemp("environment") / "bin"
     folder.mkdir()
@@ -61,12 +61,12 @@ def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n', encoding="utf-8"
     )
     python.chmod(0o755)
-    told = {
+    environment = {
         name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "LOCKED")
     }  # of make test
     command = ["make", f"VENV={folder.parent}", f"{folder.parent}/.requirements-eval"]
     subprocess.run(
-        command, cwd=Path(__file__).parents[1], env=told, check=True, capture_output=True
+        command, cwd=Path(__file__).parents[1], env=environment, check=True, capture_output=True
     )
     return folder
 

@@ -40,7 +40,7 @@ def tiny_config(
     target: PreTrainedConfig,
     *,
     draft_vocabulary: int = 0,
-    taps: tuple[int, ...] = (),
+    feature_layers: tuple[int, ...] = (),
     qk_norm: bool = False,
     **options: Any,
 ) -> HeadConfig:
@@ -65,7 +65,7 @@ def tiny_config(
         target_hidden_size=target.hidden_size,
         target_vocabulary=target.vocab_size,
         draft_vocabulary=draft_vocabulary or target.vocab_size,
-        taps=taps or (2, layers // 2, layers - 3),
+        feature_layers=feature_layers or (2, layers // 2, layers - 3),
         qk_norm=qk_norm,
         **flags,
     )
@@ -111,11 +111,11 @@ def save_head(
     transformer_layer_config if the key is one of its."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: weight for name, weight in stored(head, family).items() if name not in without}
-    whole = {
+    named = {
         prefix * (name not in ("d2t", "t2d")) + name: weight
         for name, weight in {**tensors, **extra}.items()
     }
-    save_tensors(whole, folder, form, shards)
+    save_tensors(named, folder, form, shards)
     raw = raw_config(head.config, family, verifier)
     layer = raw.get("transformer_layer_config", raw)
     for key, value in keys.items():
@@ -126,16 +126,16 @@ def save_head(
 
 def stored(head: Eagle3Head, family: Family) -> dict[str, Tensor]:
     """All tensors in the names of ``family``, t2d included."""
-    place = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
-    found: dict[str, Tensor] = {}
+    prefix = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
+    tensors: dict[str, Tensor] = {}
     for name, weight in head.state_dict().items():
         inner = name.removeprefix("layer.")
         if inner != name:
-            name = place + ("self_attn." if inner.startswith(_ATTENTION) else "") + inner
-        found[name] = weight.clone()
+            name = prefix + ("self_attn." if inner.startswith(_ATTENTION) else "") + inner
+        tensors[name] = weight.clone()
     marks = torch.zeros(head.config.target_vocabulary, dtype=torch.bool)
     marks[torch.arange(head.config.draft_vocabulary) + head.d2t] = True
-    return {**found, "t2d": marks}
+    return {**tensors, "t2d": marks}
 
 
 def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target") -> dict[str, Any]:
@@ -164,7 +164,7 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
         for name in _FLAGS
         if name in {field.name for field in fields(config)}
     }
-    ids = list(config.taps)
+    ids = list(config.feature_layers)
     if family == "eagle":
         assert ids[0] != 1, "such a list would count outputs of layers"
         old = {"rope_theta": theta, "rope_scaling": None if kind == "default" else rope}

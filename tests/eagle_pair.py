@@ -1,5 +1,5 @@
 """A small random target with a random EAGLE-3 head, for tests of the page: drafts are trees, and
-seldom kept."""
+seldom accepted."""
 
 from __future__ import annotations
 

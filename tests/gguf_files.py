@@ -57,11 +57,11 @@ def write_gguf(
     more: str = "",
     architecture: str = "llama",
 ) -> Path:
-    """``tiny_llama`` in ``path``. ``numbers``: instead of the file's own, by key; ``kind``: of its
-    matrices; ``without``, ``more``: a tensor that is left out, or added."""
+    """``tiny_llama`` in ``path``. ``numbers``: instead of those of the file, by key; ``kind``: of
+    its matrices; ``without``, ``more``: a tensor that is left out, or added."""
     model = tiny_llama()
     writer = gguf.GGUFWriter(path, architecture)
-    given = {
+    keys_of = {
         "block_count": 2,
         "context_length": 256,
         "embedding_length": WIDTH,
@@ -71,7 +71,7 @@ def write_gguf(
         "vocab_size": model.config.vocab_size,
     }
     for key, value in (
-        {f"{architecture}.{key}": value for key, value in given.items()} | dict(numbers or {})
+        {f"{architecture}.{key}": value for key, value in keys_of.items()} | dict(numbers or {})
     ).items():
         writer.add_uint32(key, value)
     writer.add_layer_norm_rms_eps(1e-6)

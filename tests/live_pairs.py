@@ -90,7 +90,7 @@ def loaded_pair(kind: str, folder: Path, *, fast: bool = True) -> Pair:
 def headed(pair: Pair) -> Pair:
     """The pair with a random EAGLE-3 head, in the target's dtype."""
     head = eagle_heads.random_head(
-        eagle_heads.tiny_config(pair.target.config, taps=(0, 1, 1)), pair.target
+        eagle_heads.tiny_config(pair.target.config, feature_layers=(0, 1, 1)), pair.target
     )
     prepare_head(head.to(pair.dtype))
     return replace(pair, head=head, head_ref=ModelRef("tests/head", "2" * 40))

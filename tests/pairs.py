@@ -1,5 +1,5 @@
 """A small random pair for tests of the page: the draft is the target with noise on its weights, so
-that drafts are often kept."""
+that drafts are often accepted."""
 
 from __future__ import annotations
 

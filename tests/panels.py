@@ -38,8 +38,8 @@ class Element:
         return [each for each in self.every if each.tag == name]
 
     def one(self, name: str) -> Element:
-        (found,) = self.all(name)
-        return found
+        (component,) = self.all(name)
+        return component
 
     @property
     def hidden(self) -> bool:
@@ -86,9 +86,9 @@ def assert_inert(html: str) -> None:
     assert not [
         name for each in read_panel(html).every for name in each.attributes if name.startswith("on")
     ]
-    shown = " ".join(
+    markup = " ".join(
         each.text
         + " ".join(v for n, v in each.attributes.items() if n not in ("data-value", "value"))
         for each in read_panel(html).every
     )
-    assert not set(shown) & set("\u202e\x1b\ud800")
+    assert not set(markup) & set("\u202e\x1b\ud800")

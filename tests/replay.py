@@ -75,11 +75,11 @@ class Replayed:
         type(self).replays += 1
         before = [(part, dict(vars(part))) for part in parts(self._function)]
         if self.watch is None:
-            found = self._function()
+            outputs = self._function()
         else:
             with self.watch:
-                found = self._function()
-        for goal, source in zip(tensors(self.outputs), tensors(found), strict=True):
+                outputs = self._function()
+        for goal, source in zip(tensors(self.outputs), tensors(outputs), strict=True):
             assert goal.shape == source.shape, "a graph's shapes are those of its capture"
             goal.copy_(source)
         for part, attributes in before:
@@ -89,12 +89,12 @@ class Replayed:
 
 
 def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
-    """Puts a stand-in of its own, with a count of its own, in the place of ``Captured``."""
+    """Puts a stand-in with a separate count instead of ``Captured``."""
     stand_in = type("Replayed", (Replayed,), {})
     monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
     monkeypatch.setattr(
         "mars_core.verification.coupled.READABLE", ()
-    )  # a CPU that stands for a GPU is not asked
+    )  # a CPU that stands for a GPU is not queried
     return stand_in
 
 
@@ -110,12 +110,12 @@ def tensors(outputs: Any) -> list[Tensor]:
 
 def parts(function: Callable[[], Any]) -> Iterator[Any]:
     """The project's objects that a function reaches and that have attributes, models excepted."""
-    left, seen = [cell.cell_contents for cell in function.__closure__ or ()], set()
+    left, visited = [cell.cell_contents for cell in function.__closure__ or ()], set()
     while left:
         each = left.pop()
-        if id(each) in seen or isinstance(each, Tensor | nn.Module):
+        if id(each) in visited or isinstance(each, Tensor | nn.Module):
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         if isinstance(each, list | tuple):
             left += each
         elif type(each).__module__.startswith("mars_core"):

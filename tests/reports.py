@@ -13,18 +13,17 @@ from evaluation.report.values import (
     Interval,
     McNemar,
     Measured,
-    Outcome,
     PromptRow,
+    RecoveryOutcome,
+    RecoveryVerdict,
     Report,
     Score,
-    Verdict,
     VoteRow,
 )
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 
-NAN = math.nan
 EXACT, FLEXIBLE, BLEU = "exact_match,strict-match", "exact_match,flexible-extract", "bleu,none"
 HOSTILE = '</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2)) \u202e\x00\ud800 <img src=x onerror="alert(3)">'
 MODEL = DrafterConfig("model", ModelRef("demo/draft", "bundled"), 5)
@@ -112,6 +111,7 @@ def make_report(*, votes: bool = True, done: int | None = None) -> Report:
         plan=plan,
         created_at=datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
         tasks_done=plan.tasks if done is None else done,
+        results=(plan.tasks if done is None else done) * len(plan.lanes),
         environment=ENVIRONMENT,
         measured=measured,
         prompts=_prompts(plan),
@@ -159,15 +159,15 @@ def _measured(plan: Plan, group: str, temperature: float, number: int) -> Measur
         speedup_strict_mean=one if base else _about(1.01 * speed / 1.9, 0.3 * wide),
         tau=_about(tau, wide),
         tau_ratio=one if base else _about(tau / 3.3, 0.2 * wide),
-        acceptance_rate=NAN if none else 0.55 + loose,
+        acceptance_rate=blank if none else _about(0.55 + loose, 0.02),
         acceptance_by_position=()
         if none
         else tuple(
             0.8 * (0.85 + loose / 4) ** at for at in range(5 + (lane.drafter.tree is not None))
         ),
-        relaxed_share=NAN if none else loose / 2,
+        relaxed_share=blank if none else _about(loose / 2, 0.01),
         length_ratio=one if base else _about(1 + loose / 2, 0.2 * wide),
-        unended=0.02,
+        unended=_about(0.02, 0.01),
         same=blank if base else _about(1 - 3 * loose if loose < 0.3 else 0.1, 0.04),
         same_as_none=blank if none else _about(0.9 - 3 * loose, 0.04),
         divergence=blank if loose == 0 else Interval(31.0, 12.0, 55.0),
@@ -175,7 +175,7 @@ def _measured(plan: Plan, group: str, temperature: float, number: int) -> Measur
         chrf=blank if base else _about(1 - loose, 0.03),
         rouge_l=blank if base else _about(1 - 1.5 * loose, 0.03),
         tv=_about(9 * loose, 0.3),
-        tv_token=loose / 6,
+        tv_token=_about(loose / 6, 0.01),
         log_likelihood=_about(-0.61 - loose / 3, 0.02),
         log_likelihood_difference=blank if base else _about(-loose / 3, 0.01),
         scores=_scores(plan, group, number, loose, wide, rng),
@@ -195,20 +195,20 @@ def _score(
     plan: Plan, metric: str, number: int, loose: float, wide: float, rng: random.Random
 ) -> Score:
     base, none = plan.baseline(number) is None, plan.none == number
-    kept = 1 - 0.6 * loose + rng.uniform(-0.01, 0.01)
+    share = 1 - 0.6 * loose + rng.uniform(-0.01, 0.01)
     baseline = _about(0.81, wide)
     binary = metric != BLEU
-    recovery = Interval(1.0, 1.0, 1.0) if base else _about(kept, 0.4 * wide)
+    recovery = Interval(1.0, 1.0, 1.0) if base else _about(share, 0.4 * wide)
     return Score(
         metric=metric,
         binary=binary,
         runs=120,
-        value=_about(0.81 * kept, wide),
+        value=_about(0.81 * share, wide),
         baseline=baseline,
         recovery=recovery,
-        recovery_none=_about(kept, 0.4 * wide),
-        recovery_bootstrap=_about(kept, 0.42 * wide),
-        difference=_about(0.81 * (kept - 1), 0.4 * wide),
+        recovery_none=_about(share, 0.4 * wide),
+        recovery_bootstrap=_about(share, 0.42 * wide),
+        difference=_about(0.81 * (share - 1), 0.4 * wide),
         mcnemar=_mcnemar(loose) if binary and not base else None,
         verdict=None if base or none else _verdict(plan.margin, recovery),
     )
@@ -224,22 +224,26 @@ def _mcnemar(loose: float) -> McNemar:
     )
 
 
-def _verdict(margin: float, recovery: Interval) -> Verdict:
+def _verdict(margin: float, recovery: Interval) -> RecoveryVerdict:
     words = f"recovery ≥ {100 * margin:g} %"
     if recovery.low >= margin:
-        return Verdict(margin, Outcome.SUPPORTED, None, f"{words}: supported")
+        return RecoveryVerdict(margin, RecoveryOutcome.SUPPORTED, None, f"{words}: supported")
     if recovery.high < margin:
-        return Verdict(margin, Outcome.NOT_SUPPORTED, None, f"{words}: not supported")
-    return Verdict(margin, Outcome.TOO_FEW, 240, f"{words}: too few prompts, need about 240")
+        return RecoveryVerdict(
+            margin, RecoveryOutcome.NOT_SUPPORTED, None, f"{words}: not supported"
+        )
+    return RecoveryVerdict(
+        margin, RecoveryOutcome.TOO_FEW, 240, f"{words}: too few prompts, need about 240"
+    )
 
 
 def _prompts(plan: Plan) -> tuple[PromptRow, ...]:
     rows = []
     for suite in plan.suites:
-        for place, item in enumerate(reversed(suite.items)):
-            lane = 2 + (place % 3)
+        for rank, item in enumerate(reversed(suite.items)):
+            lane = 2 + (rank % 3)
             runs = (f"{2 * len(rows):032x}", f"{2 * len(rows) + 1:032x}")
-            lost = max(0.0, 3 - place / 4)
+            lost = max(0.0, 3 - rank / 4)
             rows.append(
                 PromptRow(
                     suite.name,
@@ -249,11 +253,11 @@ def _prompts(plan: Plan) -> tuple[PromptRow, ...]:
                     1.0,
                     lane,
                     3,
-                    3 - place % 3,
-                    0.0 if place else 1.0,
+                    3 - rank % 3,
+                    0.0 if rank else 1.0,
                     lost,
-                    7 + place,
-                    4.0 - place / 20,
+                    7 + rank,
+                    4.0 - rank / 20,
                     1.2,
                     runs,
                 )
@@ -266,6 +270,7 @@ def bare(report: Report) -> Report:
     return replace(
         report,
         tasks_done=0,
+        results=0,
         measured=(),
         prompts=(),
         warnings=(),

@@ -38,7 +38,7 @@ from mars_core.types import (
 
 MODEL = "bundled"
 VERSION = "0.0.test"
-_RUNS: dict[str, Trace] = {}  # what was asked for before is not computed again
+_RUNS: dict[str, Trace] = {}  # what was requested before is not computed again
 
 
 class Fault(Enum):
@@ -89,9 +89,9 @@ class Serving:
 
     def reset(self, **changed: Any) -> Serving:
         """Itself, with every attribute as at the start but for those that are given."""
-        fresh = Serving(self.session, url=self.url, **changed)
+        initial = Serving(self.session, url=self.url, **changed)
         for each in fields(self):
-            setattr(self, each.name, getattr(fresh, each.name))
+            setattr(self, each.name, getattr(initial, each.name))
         return self
 
 
@@ -145,9 +145,9 @@ def _metrics(serving: Serving) -> str:
         f"vllm:spec_decode_num_draft_tokens_total{labels} {serving.drafted}",
         f"vllm:spec_decode_num_accepted_tokens_total{labels} {serving.accepted}",
     ]
-    for place, count in sorted(serving.accepted_at.items()):
+    for position, count in sorted(serving.accepted_at.items()):
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-        lines.append(f'{name}{{engine="0",model_name="{MODEL}",position="{place}"}} {count}')
+        lines.append(f'{name}{{engine="0",model_name="{MODEL}",position="{position}"}} {count}')
     if serving.plugin:
         lines.append(
             f'vllm:mars_enabled{{version="{VERSION}",runner="test",rule="{serving.rule.name}"}} 1.0'
@@ -187,7 +187,7 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
         events = _stream(serving, engine, body, fault, chat, wait)
         if body.get("stream") or fault is not Fault.NONE:
             return StreamingResponse(events, media_type="text/event-stream")
-        return StreamingResponse(_whole(events), media_type="application/json")
+        return StreamingResponse(_joined(events), media_type="application/json")
 
     return answer
 
@@ -200,13 +200,21 @@ def _echo(serving: Serving, ids: list[int]) -> dict[str, Any]:
         logprobs = pair.target(torch.tensor([ids])).logits[0].log_softmax(-1)
     names = [pair.tokenizer.decode([id_]) for id_ in ids]
     best, at = logprobs.max(-1)
-    own = [float(row[id_]) for row, id_ in zip(logprobs, ids[1:], strict=False)]
+    token_logprobs = [float(row[id_]) for row, id_ in zip(logprobs, ids[1:], strict=False)]
     top = [
         {pair.tokenizer.decode([int(id_)]): float(value)}
         for id_, value in zip(at, best, strict=True)
     ]
-    found = {"tokens": names, "token_logprobs": [None, *own], "top_logprobs": [None, *top[:-1]]}
-    return {"choices": [{"index": 0, "text": "", "logprobs": found, "finish_reason": "length"}]}
+    logprobs_by_name = {
+        "tokens": names,
+        "token_logprobs": [None, *token_logprobs],
+        "top_logprobs": [None, *top[:-1]],
+    }
+    return {
+        "choices": [
+            {"index": 0, "text": "", "logprobs": logprobs_by_name, "finish_reason": "length"}
+        ]
+    }
 
 
 def _stream(
@@ -235,26 +243,26 @@ def _stream(
     yield "data: [DONE]\n\n"
 
 
-def _whole(events: Iterator[str]) -> Iterator[str]:
+def _joined(events: Iterator[str]) -> Iterator[str]:
     """The answer in one piece that a stream of completions would be."""
-    whole: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
+    answer: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
     usage: dict[str, Any] = {}
     for event in (json.loads(event[5:]) for event in events if "[DONE]" not in event):
         if "error" in event:
             break
         usage = event.get("usage", usage)
         for choice in event["choices"]:
-            whole["text"] += choice["text"]
-            whole["token_ids"] += choice.get("token_ids", [])
-            whole |= {
+            answer["text"] += choice["text"]
+            answer["token_ids"] += choice.get("token_ids", [])
+            answer |= {
                 key: choice[key]
                 for key in ("prompt_token_ids", "finish_reason", "stop_reason")
                 if choice.get(key)
             }
             for name, values in (choice.get("logprobs") or {}).items():
-                whole["logprobs"][name] = [*whole["logprobs"].get(name, ()), *values]
+                answer["logprobs"][name] = [*answer["logprobs"].get(name, ()), *values]
     yield json.dumps(
-        {"choices": [whole | {"token_ids": whole["token_ids"] or None}], "usage": usage}
+        {"choices": [answer | {"token_ids": answer["token_ids"] or None}], "usage": usage}
     )
 
 
@@ -292,8 +300,8 @@ def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
         serving.drafts += step.drafted > 0
         serving.drafted += step.drafted
         serving.accepted += step.kept
-        for place in range(step.kept):
-            serving.accepted_at[place] = serving.accepted_at.get(place, 0) + 1
+        for position in range(step.kept):
+            serving.accepted_at[position] = serving.accepted_at.get(position, 0) + 1
     return _RUNS[key]
 
 
@@ -317,8 +325,8 @@ def _events(
 ) -> Iterator[dict[str, Any]]:
     """One event per step, then the finish reason, then the usage, as vLLM sends them."""
     head = {"id": f"cmpl-{len(serving.requests)}", "object": "chunk", "created": 0, "model": MODEL}
-    whole = bool(body.get("return_token_ids")) and serving.token_ids
-    first: dict[str, Any] = {"prompt_token_ids": list(trace.prompt_ids)} if whole else {}
+    with_ids = bool(body.get("return_token_ids")) and serving.token_ids
+    first: dict[str, Any] = {"prompt_token_ids": list(trace.prompt_ids)} if with_ids else {}
     end = min(
         (at for stop in trace.config.prompt.stop if (at := trace.text.find(stop)) >= 0),
         default=len(trace.text),
@@ -335,7 +343,7 @@ def _events(
             "logprobs": _logprobs(body, step.emitted, chat),
         }
         choice |= {"delta": {"content": text}} if chat else {"text": text} | first
-        choice |= {"token_ids": [token.id for token in step.emitted]} if whole else {}
+        choice |= {"token_ids": [token.id for token in step.emitted]} if with_ids else {}
         first = {}
         yield head | {"choices": [choice]}
     reason = "length" if trace.stop_reason is StopReason.LENGTH else "stop"
@@ -356,14 +364,14 @@ def _steps(trace: Trace) -> dict[str, Any]:
     steps = [(first.drafted - 1, first.kept - 1)] if first.kept else []
     steps += [(step.drafted, step.kept) for step in others]
     most = max((step.drafted for step in trace.steps), default=0)
-    counts = [sum(kept == each for _, kept in steps) for each in range(most + 1)]
+    counts = [sum(accepted == each for _, accepted in steps) for each in range(most + 1)]
     return {
         "acceptance_histogram": counts,
         "num_spec_steps": len(steps),
         "num_spec_tokens": most,
         "num_draft_tokens": sum(drafted for drafted, _ in steps),
-        "num_accepted_draft_tokens": sum(kept for _, kept in steps),
-        "per_step_accepted": [kept for _, kept in steps],
+        "num_accepted_draft_tokens": sum(accepted for _, accepted in steps),
+        "per_step_accepted": [accepted for _, accepted in steps],
         "per_step_drafted": [drafted for drafted, _ in steps],
     }
 
@@ -374,7 +382,7 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
         return None
     ids = bool(body.get("return_tokens_as_token_ids"))
     rows = [
-        (_shown(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens
+        (_label(token.id, token.piece, ids), token.logprob, _top(token, ids)) for token in tokens
     ]
     if chat:
         return {
@@ -394,7 +402,7 @@ def _logprobs(body: dict[str, Any], tokens: tuple[Token, ...], chat: bool) -> di
     }
 
 
-def _shown(id_: int, piece: str, ids: bool) -> str:
+def _label(id_: int, piece: str, ids: bool) -> str:
     return f"token_id:{id_}" if ids else piece
 
 
@@ -405,9 +413,9 @@ def _top(token: Token, ids: bool) -> list[tuple[str, float]]:
     first = {token.id1: token.logprob, token.id2: token.logprob + token.gap}.get(token.id)
     if first is None:  # the token is neither: only the probabilities of the trace are known
         return [
-            (_shown(each.id, each.piece, ids), math.log(each.p))
+            (_label(each.id, each.piece, ids), math.log(each.p))
             for each in token.top[:2]
             if each.p > 0
         ]
     pairs = ((token.id1, first), (token.id2, first - token.gap))
-    return [(_shown(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]
+    return [(_label(id_, pieces[id_], ids), value) for id_, value in pairs if id_ in pieces]

@@ -1,4 +1,4 @@
-"""A page in a process of its own: started on a free port, waited for, ended."""
+"""A page in a separate process: started on a free port, waited for, ended."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def serving(
     log_file: Path,
     *arguments: object,
     ready: Path | Callable[[str], bool] | None = None,
-    **said: str,
+    **variables: str,
 ) -> Iterator[Serving]:
-    """``python -m module arguments PORT`` with ``said`` in its environment; ended by SIGTERM.
+    """``python -m module arguments PORT`` with ``variables`` in its environment; ended by SIGTERM.
 
-    It is there once it answers or, if given, has written the file ``ready`` or is called so by that
+    It is there once it answers or, if set, has written the file ``ready`` or is called so by that
     function of its address.
     """
     with socket.socket() as probe:
@@ -65,7 +65,7 @@ def serving(
         else partial(ready or _answers, f"http://127.0.0.1:{port}")
     )
     ports = {"PORT": str(port), "GRADIO_SERVER_PORT": str(port)}
-    environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | said
+    environment = os.environ | ports | {"GRADIO_ANALYTICS_ENABLED": "False"} | variables
     with (
         log_file.open("wb") as log,
         subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) as process,

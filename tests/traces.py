@@ -1,9 +1,9 @@
 """Deterministic, realistic traces for tests of storage and page, made without a model.
 
-``make_trace`` plays one run over a small vocabulary: at every output position the target's own
+``make_trace`` plays one run over a small vocabulary: at every output position the target's
 token is drawn by a uniform that depends on seed and position only, so two rules agree up to the
 first token that one of them forgave. Drafts are trees (a chain has one path); a node beside the
-path is judged under the distribution of its own context.
+path is judged under the distribution of its context.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mars_core.types import (
     Alternative,
     DrafterConfig,
     DraftNode,
-    Given,
     ModelRef,
     Outcome,
+    PrefixToken,
     PromptConfig,
     RuleConfig,
     RunConfig,
@@ -96,7 +96,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PositionValues:
     """The target's distribution at one output position, over five tokens."""
 
     ids: tuple[int, ...]  # likeliest first
@@ -169,7 +169,7 @@ def make_trace(
     ``options`` are those of ``make_config``; the tokens of ``prefix`` are numbers of ``words``.
     """
     config = make_config(max_new_tokens=new_tokens, **options)
-    given = _given(config.prefix, words)
+    prefix = _prefix_tokens(config.prefix, words)
     steps = _steps(config, new_tokens, words)
     reasons = {Status.CANCELLED: StopReason.CANCELLED, Status.FAILED: StopReason.ERROR}
     prompt_ids = tuple(range(5, 5 + 1 + len(config.prompt.text) // 4))
@@ -179,7 +179,7 @@ def make_trace(
         stop_reason=reasons.get(status, StopReason.LENGTH),
         prompt_ids=prompt_ids,
         text="".join(
-            token.piece for token in (*given, *(token for step in steps for token in step.emitted))
+            token.piece for token in (*prefix, *(token for step in steps for token in step.emitted))
         ),
         steps=steps,
         summary=summarise(
@@ -189,12 +189,12 @@ def make_trace(
             peak_memory_bytes=1_234_567_890,
         ),
         error=error or ("The device ran out of memory." if status is Status.FAILED else ""),
-        given=given,
+        given=prefix,
     )
 
 
 def make_tree_trace(**options: Any) -> Trace:
-    """One run with an EAGLE-3 head that drafts trees: kept and rejected branches, and at
+    """One run with an EAGLE-3 head that drafts trees: accepted and rejected branches, and at
     temperature 0 an infinite KL."""
     return make_trace(
         **{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options}
@@ -206,12 +206,16 @@ def same(left: object, right: object) -> bool:
     return repr(left) == repr(right)
 
 
-def _given(prefix: Sequence[int], words: Sequence[str]) -> tuple[Given, ...]:
+def _prefix_tokens(prefix: Sequence[int], words: Sequence[str]) -> tuple[PrefixToken, ...]:
     ends = list(accumulate((len(words[id_]) for id_ in prefix), initial=0))
-    return tuple(Given(id_, words[id_], ends[at], ends[at + 1]) for at, id_ in enumerate(prefix))
+    return tuple(
+        PrefixToken(id_, words[id_], ends[at], ends[at + 1]) for at, id_ in enumerate(prefix)
+    )
 
 
-def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) -> _Place:
+def _position_values(
+    config: RunConfig, branch: int, position: int, words: Sequence[str]
+) -> _PositionValues:
     rng = random.Random(f"{config.seed}/{branch}/{position}")
     ids = tuple(rng.sample(range(len(words)), 5))
     z1 = rng.uniform(6.0, 22.0)
@@ -226,47 +230,57 @@ def _place(config: RunConfig, branch: int, position: int, words: Sequence[str]) 
     order = sorted(range(5), key=ids.__getitem__)
     borders = list(accumulate((probabilities[i] for i in order), initial=0.0))
     at = 0 if one_hot else next((n for n in range(5) if u < borders[n + 1]), 4)
-    own = ids[0] if one_hot else ids[order[at]]
+    drawn = ids[0] if one_hot else ids[order[at]]
     edge = gap if one_hot else min(u - borders[at], abs(borders[at + 1] - u))
     guess = rng.random()
-    draft = own if guess < 0.72 else ids[0] if guess < 0.82 else ids[1] if guess < 0.96 else ids[4]
-    return _Place(ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, own, u, edge, draft)
+    draft = (
+        drawn if guess < 0.72 else ids[0] if guess < 0.82 else ids[1] if guess < 0.96 else ids[4]
+    )
+    return _PositionValues(
+        ids, probabilities, tuple(map(math.log, soft)), z1, r, gap, drawn, u, edge, draft
+    )
 
 
 def _token(
-    place: _Place, token: int, outcome: Outcome, base: Token, words: Sequence[str], forgiven: float
+    position: _PositionValues,
+    token: int,
+    outcome: Outcome,
+    base: Token,
+    words: Sequence[str],
+    relaxed: float,
 ) -> Token:
     drafted = outcome in (*KEPT, Outcome.REJECTED)
     length = 0 if outcome is Outcome.REJECTED else len(words[token])
-    p = place.p(token)
+    p = position.p(token)
     return replace(
         base,
         outcome=outcome,
         id=token,
         piece=words[token],
         end=base.start + length,
-        z1=place.z1,
-        z2=place.z1 - place.gap,
-        id1=place.ids[0],
-        id2=place.ids[1],
-        r=place.r,
-        gap=place.gap,
-        own=place.own,
-        own_piece=words[place.own],
+        z1=position.z1,
+        z2=position.z1 - position.gap,
+        id1=position.ids[0],
+        id2=position.ids[1],
+        r=position.r,
+        gap=position.gap,
+        own=position.own,
+        own_piece=words[position.own],
         node=base.node if drafted else 0,
         p=p,
         q=base.q if drafted else NAN,
-        rank=place.ids.index(token) + 1,
-        entropy=-sum(p * math.log(p) for p in place.probabilities if p > 0.0),
-        forgiveness=forgiven,
-        u=place.u,
-        coin=(7 * place.u) % 1,
-        edge=place.edge,
-        tv=forgiven * (1.0 - p),
-        kl=0.0 if not forgiven else abs(math.log(p)) if p else math.inf,
-        logprob=place.logprobs[place.ids.index(token)],
+        rank=position.ids.index(token) + 1,
+        entropy=-sum(p * math.log(p) for p in position.probabilities if p > 0.0),
+        forgiveness=relaxed,
+        u=position.u,
+        coin=(7 * position.u) % 1,
+        edge=position.edge,
+        tv=relaxed * (1.0 - p),
+        kl=0.0 if not relaxed else abs(math.log(p)) if p else math.inf,
+        logprob=position.logprobs[position.ids.index(token)],
         top=tuple(
-            Alternative(i, words[i], p) for i, p in zip(place.ids, place.probabilities, strict=True)
+            Alternative(i, words[i], p)
+            for i, p in zip(position.ids, position.probabilities, strict=True)
         ),
     )
 
@@ -336,14 +350,14 @@ def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[St
                 nodes[token.node - 1] = replace(nodes[token.node - 1], outcome=token.outcome)
         last = tokens[-1]
         branch, position, start = branches[last.parent], last.position + 1, last.end
-        kept = sum(token.outcome in KEPT for token in tokens)
+        accepted = sum(token.outcome in KEPT for token in tokens)
         draft_s = DRAFT_S * shape.depth
         elapsed += draft_s + VERIFY_S
         steps.append(
             Step(
                 len(steps),
                 len(nodes),
-                kept,
+                accepted,
                 draft_s,
                 VERIFY_S,
                 elapsed,
@@ -392,17 +406,21 @@ def _guesses(
     config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]
 ) -> list[_Guess]:
     """The drafter's best tokens after ``parent``: a chain's is always ``draft``, with q = 0.5."""
-    place = _place(config, parent.branch, position, words)
+    position_values = _position_values(config, parent.branch, position, words)
     rng = random.Random(f"{config.seed}/q/{parent.branch}/{position}")
     sure = rng.uniform(0.35, 0.85) if top_k > 1 else 0.5
-    others = [token for token in place.ids if token != place.draft]
-    ids = [place.draft, *rng.sample(others, 4)][:top_k]
+    others = [token for token in position_values.ids if token != position_values.draft]
+    ids = [position_values.draft, *rng.sample(others, 4)][:top_k]
     shares = (sure, *((1.0 - sure) * part for part in (0.55, 0.25, 0.12, 0.06)))
     guesses = []
     for token, q in zip(ids, shares, strict=False):
-        other = position + 1 if token == place.draft else position + 1 + 1000 * (token + 1)
-        branch = parent.branch if token == place.own else other
-        guesses.append(_Guess(parent.score * q, (*parent.path, token), place.p(token), q, branch))
+        other = (
+            position + 1 if token == position_values.draft else position + 1 + 1000 * (token + 1)
+        )
+        branch = parent.branch if token == position_values.own else other
+        guesses.append(
+            _Guess(parent.score * q, (*parent.path, token), position_values.p(token), q, branch)
+        )
     return guesses
 
 
@@ -413,31 +431,35 @@ def _walk(
     base: Token,
     words: Sequence[str],
 ) -> list[Token]:
-    """The step's tokens: down the tree as long as a child is kept."""
+    """The step's tokens: down the tree as long as a child is accepted."""
     tokens: list[Token] = []
     while not tokens or tokens[-1].outcome in KEPT:
-        place = _place(config, branches[base.node], base.position, words)
+        position = _position_values(config, branches[base.node], base.position, words)
         children = {
             node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node
         }
         base = replace(base, parent=base.node, draft_position=base.draft_position + 1)
-        chosen, outcome, forgiven = _decide(config, place, list(children))
+        chosen, outcome, relaxed = _decide(config, position, list(children))
         for token in children if outcome is Outcome.RECOVERED else ():
             refused = replace(base, node=children[token], q=nodes[children[token] - 1].q)
-            tokens.append(_token(place, token, Outcome.REJECTED, refused, words, 0.0))
+            tokens.append(_token(position, token, Outcome.REJECTED, refused, words, 0.0))
         if outcome in KEPT:
             base = replace(base, node=children[chosen], q=nodes[children[chosen] - 1].q)
-        tokens.append(_token(place, chosen, outcome, base, words, forgiven))
+        tokens.append(_token(position, chosen, outcome, base, words, relaxed))
         base = replace(base, position=base.position + 1, start=tokens[-1].end)
     return tokens
 
 
-def _decide(config: RunConfig, place: _Place, drafted: Sequence[int]) -> tuple[int, Outcome, float]:
+def _decide(
+    config: RunConfig, position: _PositionValues, drafted: Sequence[int]
+) -> tuple[int, Outcome, float]:
     """The emitted token, its outcome and its forgiveness."""
-    lenient = [t for t in place.ids[:2] if place.r > config.rule.parameters.get("theta", math.inf)]
-    if place.own in drafted:
-        return place.own, Outcome.ACCEPTED, float(place.own in lenient)
-    forgiven = [token for token in drafted if token in lenient]
-    if forgiven:
-        return forgiven[0], Outcome.RELAXED, 1.0
-    return place.own, Outcome.RECOVERED if drafted else Outcome.BONUS, 0.0
+    lenient = [
+        t for t in position.ids[:2] if position.r > config.rule.parameters.get("theta", math.inf)
+    ]
+    if position.own in drafted:
+        return position.own, Outcome.ACCEPTED, float(position.own in lenient)
+    relaxed = [token for token in drafted if token in lenient]
+    if relaxed:
+        return relaxed[0], Outcome.RELAXED, 1.0
+    return position.own, Outcome.RECOVERED if drafted else Outcome.BONUS, 0.0

@@ -39,7 +39,7 @@ DRAFTERS = {
 _EQUATION = re.compile(r"\d+ [-+*/] \d+ = \d+")
 
 
-class Measured(NamedTuple):
+class PairMeasurement(NamedTuple):
     """One rule on all problems. ``low_margin``: share of emitted positions with r > θ."""
 
     rule: str
@@ -51,7 +51,7 @@ class Measured(NamedTuple):
     relaxed_share: float
 
 
-def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> Measured:
+def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) -> PairMeasurement:
     """Answers the first ``count`` held-out problems; the seed of each run is the problem's
     number."""
     problems = held_out()[:count]
@@ -69,12 +69,14 @@ def measure(pair: Pair, rule: str, temperature: float, drafts: str, count: int) 
     )
     low = sum(token.r > THETA for token in tokens) / len(tokens)
     settings = (rule, temperature, drafts)
-    result = Measured(
+    result = PairMeasurement(
         *settings, sum(right) / len(right), len(tokens) / steps, low, relaxed / len(tokens)
     )
     drafted = [step for trace in traces for step in trace.steps if step.nodes]
-    kept = [sum(step.kept >= place for step in drafted) / len(drafted) for place in range(1, K + 1)]
-    log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in kept))
+    rates = [
+        sum(step.kept >= depth for step in drafted) / len(drafted) for depth in range(1, K + 1)
+    ]
+    log.info("%s, accepted by position: %s", result, " ".join(f"{share:.3f}" for share in rates))
     return result
 
 
@@ -87,15 +89,15 @@ def _run(pair: Pair, text: str, rule: str, temperature: float, drafts: str, seed
 
 def card(
     pair: Pair,
-    rows: Sequence[Measured],
+    rows: Sequence[PairMeasurement],
     examples: Sequence[Trace],
     count: int,
-    seen: tuple[int, int],
+    equations: tuple[int, int],
     provenance: str,
 ) -> str:
     """The model card. Every number in it is measured here or part of the recipe.
 
-    ``seen``: number of equations in the training data, and in total; ``provenance``: how these
+    ``equations``: number of equations in the training data, and in total; ``provenance``: how these
     weights differ from the recipe.
     """
     assert pair.draft is not None and pair.head is not None
@@ -120,12 +122,12 @@ def card(
     )
     text: str = template.render(
         sizes=sizes,
-        taps=pair.head.config.taps,
+        feature_layers=pair.head.config.feature_layers,
         recipe=Recipe(),
         rows=rows,
         examples=examples,
         count=count,
-        seen=seen,
+        equations=equations,
         provenance=provenance,
         k=K,
         theta=THETA,
@@ -134,24 +136,24 @@ def card(
     return text
 
 
-def equations_seen(pair: Pair, count: int) -> tuple[int, int]:
+def known_equations(pair: Pair, count: int) -> tuple[int, int]:
     """Number of equations of the first ``count`` held-out problems in the training data, and in
     total."""
     wanted = [
         equation for item in held_out()[:count] for equation in _EQUATION.findall(item.solution)
     ]
-    seen: set[str] = set()
+    equations: set[str] = set()
     for number, stage in enumerate(Recipe().target_stages):
         left = stage.tokens
         for item in documents(Recipe().seed + 10 * number, stage.practice_share):
-            seen.update(_EQUATION.findall(item.answer))
+            equations.update(_EQUATION.findall(item.answer))
             left -= sum(
                 len(pair.tokenizer.encode(part, add_special_tokens=False))
                 for part in split_document(item)
             )
             if left <= 0:
                 break
-    return sum(equation in seen for equation in wanted), len(wanted)
+    return sum(equation in equations for equation in wanted), len(wanted)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -176,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
     note = options.folder / "PROVENANCE.md"
     provenance = note.read_text(encoding="utf-8").strip() if note.exists() else ""
     text = card(
-        pair, rows, examples, options.count, equations_seen(pair, options.count), provenance
+        pair, rows, examples, options.count, known_equations(pair, options.count), provenance
     )
     (options.folder / "README.md").write_text(text, encoding="utf-8")
 

@@ -11,7 +11,7 @@ from itertools import islice
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mars_core.demo.corpus import Document, documents
+from mars_core.demo.corpus import StoryDocument, documents
 
 BEGIN, END, SYSTEM, USER, ASSISTANT = (
     "<|begin|>",
@@ -62,7 +62,7 @@ def train_tokenizer(
     )
 
 
-def split_document(item: Document) -> tuple[str, str]:
+def split_document(item: StoryDocument) -> tuple[str, str]:
     """Prompt and answer, with special tokens (the same text as by the chat template)."""
     if not item.request:
         return BEGIN, item.answer + END

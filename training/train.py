@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mars_core.decoder import input_embedding
-from mars_core.demo.corpus import Document, documents
+from mars_core.demo.corpus import StoryDocument, documents
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from training.tokenizer import split_document, train_tokenizer
 
@@ -32,7 +32,7 @@ _REQUEST_WEIGHT = 0.2  # loss weight of request tokens, relative to answer token
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A training stage with its own optimisers. ``decay``: the learning rate falls linearly to 0,
+    """A training stage with its optimisers. ``decay``: the learning rate falls linearly to 0,
     else it is constant."""
 
     tokens: int  # as the model sees them
@@ -88,11 +88,11 @@ def texts(
     return (encoded(tokenizer, item) for item in documents(seed, practice_share))
 
 
-def encoded(tokenizer: PreTrainedTokenizerFast, item: Document) -> Text:
-    given, written = (
+def encoded(tokenizer: PreTrainedTokenizerFast, item: StoryDocument) -> Text:
+    request, written = (
         tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
     )
-    return given, written
+    return request, written
 
 
 def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -100,9 +100,9 @@ def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor
     ids: list[int] = []
     weights: list[float] = []
     size = recipe.batch * (recipe.window + 1)
-    for given, written in texts:
-        ids += given + written
-        weights += [_REQUEST_WEIGHT] * len(given) + [1.0] * len(written)
+    for request, written in texts:
+        ids += request + written
+        weights += [_REQUEST_WEIGHT] * len(request) + [1.0] * len(written)
         if len(ids) >= size:
             shape = (recipe.batch, recipe.window + 1)
             yield (
@@ -218,8 +218,8 @@ def distil_draft(
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
         wanted = target(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
-        given = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
-        return _weighted((wanted.exp() * (wanted - given)).sum(-1), weights)
+        drafted = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
+        return _weighted((wanted.exp() * (wanted - drafted)).sum(-1), weights)
 
     train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1, compiled)
     return draft

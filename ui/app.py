@@ -27,13 +27,12 @@ from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages, VisitorCookie
 from ui.routes import page_routes
-from ui.tabs.about import build_about_tab
+from ui.tabs.about import build_about
 from ui.tabs.account.panel import build_account
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.detail import open_form
-from ui.tabs.history.tab import History, Session
-from ui.tabs.study.quality_tab import QualityTab
-from ui.tabs.sweep.tab import SweepTab
+from ui.tabs.history.tab import HistorySession, HistoryTab
+from ui.tabs.study.tab import QualityTab
 from ui.tabs.votes.tab import VotesTab
 
 TITLE = "MARS Playground"
@@ -45,7 +44,7 @@ FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 def build_app(services: Services, opened: Callable[[], object] = lambda: None) -> gr.Blocks:
     """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a
     browser has drawn it."""
-    place, pool = services, services.pool
+    pool = services.pool
 
     def show_device() -> str:
         opened()
@@ -53,7 +52,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
 
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        build_api(place)
+        build_api(services)
         top = gr.HTML(
             value="",
             html_template=asset("top.html"),
@@ -61,43 +60,42 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             js_on_load="\n".join((plotly_script(), asset("top.js"), asset("tour.js"))),
         )
         top.select(show_device, None, top, **PRIVATE)
-        if place.notice:
+        if services.notice:
             text_panel(
                 "mars-page mars-notice",
-                displayable(error_message(place.notice, public=place.public)),
+                displayable(error_message(services.notice, public=services.public)),
             )
         address = address_component()
         with gr.Tabs() as tabs:
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
             with each["compare"]:
-                compare_tab = CompareTab(place)
-            with each["sweep"] as tab:
-                SweepTab(place).wire_all(tab)
+                compare_tab = CompareTab(services)
+                compare_tab.wire()
             with each["quality"] as tab:
-                QualityTab(place).wire_all(tab)
+                QualityTab(services).wire(tab)
             with each["history"] as tab:
-                build_account(place, tab)
-                kept = History(place, address)
-                kept.wire(tab)
+                build_account(services, tab)
+                history = HistoryTab(services, address)
+                history.wire(tab)
             with each["votes"] as tab:
-                VotesTab(place).wire(tab)
+                VotesTab(services).wire(tab)
             with each["about"]:
-                build_about_tab(place)
+                build_about(services)
         wire_tabs(address, tabs, each)
-        _wire_reopening(place, kept, compare_tab, tabs)
+        _wire_reopening(services, history, compare_tab, tabs)
         report_progress_on(page, compare_tab.view.strip)
     return page
 
 
 def _wire_reopening(
-    services: Services, history: History, compare: CompareTab, tabs: gr.Tabs
+    services: Services, history: HistoryTab, compare: CompareTab, tabs: gr.Tabs
 ) -> None:
     """From History back to Compare: the settings of the open comparison fill the fields there, to
     be run again or changed."""
 
-    def load(session: Session, request: gr.Request) -> dict[Any, Any]:
+    def load(session: HistorySession, request: gr.Request) -> dict[Any, Any]:
         try:
-            form, note = open_form(services.seen_by(request), session.view)
+            form, note = open_form(services.for_visitor(request), session.view)
         except (StorageError, ValueError) as error:
             message = message_strip(error_message(error, public=services.public), "failed")
             return {history.detail.view.strip: message.html()}

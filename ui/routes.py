@@ -19,7 +19,7 @@ from ui.kit.figure import SOURCE, plotly_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
 from ui.tabs.account.actions import export_file
-from ui.tabs.study.downloads import FILES, SWEEP_TABLES, study_file, sweep_file
+from ui.tabs.study.downloads import FILES, study_file
 from ui.tabs.study.reports import Reports
 from ui.tabs.votes.tally import results_file
 
@@ -34,7 +34,6 @@ def handlers(services: Services) -> Mapping[str, Handler]:
         "/mine/export.zip": export_file,
         "/votes/vote_results.csv": results_file,
         **{f"/downloads/{name}": partial(study_file, reports, name) for name in FILES},
-        **{f"/downloads/{name}": partial(sweep_file, name) for name in SWEEP_TABLES},
         "/downloads/{name}": run_file,
     }
 
@@ -78,7 +77,7 @@ def _answer(
 
     def answer(request: Request) -> Response:
         try:
-            with under_way.one_of(services.seen_by(request).visitor) as free:
+            with under_way.one_of(services.for_visitor(request).visitor) as free:
                 return handler(services, request) if free else PlainTextResponse(BUSY, 429)
         except (StorageError, ValueError) as error:
             sentence = services.sentence(error)

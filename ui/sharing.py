@@ -1,4 +1,4 @@
-"""Sharing: the panel with which a comparison, a sweep or a study is shared, what a request may read
+"""Sharing: the panel with which a comparison or a study is shared, what a request may read
 through a link, and the line beside Compare that says what is stored of what is typed.
 
 A link is shown once, when it is created; the store has only its hash. In private mode there are no
@@ -28,7 +28,7 @@ CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareView:
     """What the component shows. Without an ``id`` nothing is shown. ``token``: of a link that was
     just made."""
 
@@ -42,26 +42,26 @@ class Share:
         return render("public/share.html.jinja", share=self)
 
 
-HIDDEN = Share()
+HIDDEN = ShareView()
 
 
 def share_component(name: str) -> gr.HTML:
-    """``name``: history, sweep or quality."""
+    """``name``: history or quality."""
     return panel_component(
         HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"]
     )
 
 
-def share_of(place: Services, kind: Shared, object_id: str) -> Share:
+def share_of(services: Services, kind: Shared, object_id: str) -> ShareView:
     """What is shown where this is open; hidden on a private page, for readers of a link, without an
     id, and of what is not one's own."""
-    if place.public and not place.store.read_only and ID.fullmatch(object_id):
+    if services.public and not services.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
-            return Share(str(kind), object_id, place.store.shared(kind, object_id))
+            return ShareView(str(kind), object_id, services.store.shared(kind, object_id))
     return HIDDEN
 
 
-def act(services: Services, data: Mapping[str, Any]) -> Share:
+def act(services: Services, data: Mapping[str, Any]) -> ShareView:
     """Handles Share, New link and Stop sharing. ``data`` is untrusted: the store checks the owner
     of the object."""
     kind, object_id = str(data.get("kind", ""))[:20], str(data.get("id", ""))
@@ -71,13 +71,13 @@ def act(services: Services, data: Mapping[str, Any]) -> Share:
         shared = read_kind(kind)
         if data.get("action") == "share":
             token = services.store.share(shared, object_id)
-            return Share(shared, object_id, True, token, "Shared: copy the link now.")
+            return ShareView(shared, object_id, True, token, "Shared: copy the link now.")
         if data.get("action") == "unshare":
             services.store.unshare(shared, object_id)
-            return Share(shared, object_id, message="The link does not work any more.")
-        return Share(shared, object_id, services.store.shared(shared, object_id))
+            return ShareView(shared, object_id, message="The link does not work any more.")
+        return ShareView(shared, object_id, services.store.shared(shared, object_id))
     except StorageError as error:
-        return Share(kind, object_id, message=services.sentence(error))
+        return ShareView(kind, object_id, message=services.sentence(error))
 
 
 def read_kind(text: object) -> Shared:
@@ -91,12 +91,12 @@ def wire_share(services: Services, share: gr.HTML) -> None:
     """What a press does, and what becomes of the panel when a link was ended in "Your data"."""
 
     def press(event: gr.EventData, request: gr.Request) -> str:
-        return act(services.seen_by(request), event_data(event)).html()
+        return act(services.for_visitor(request), event_data(event)).html()
 
     def refresh(event: gr.EventData, request: gr.Request) -> Any:
         """A link that still works stays as it is shown."""
         data = event_data(event)
-        now = act(services.seen_by(request), {"kind": data.get("kind"), "id": data.get("id")})
+        now = act(services.for_visitor(request), {"kind": data.get("kind"), "id": data.get("id")})
         return gr.skip() if now.shared == data.get("shared") else now.html()
 
     if services.public:
@@ -109,9 +109,9 @@ def wire_share(services: Services, share: gr.HTML) -> None:
 def store_for(services: Services, request: Request) -> RunStore:
     """Of a route: ``?share=`` names the link. Raises StorageError where it shows nothing any
     more."""
-    own = services.seen_by(request).store
+    store = services.for_visitor(request).store
     token = request.query_params.get("share", "")
-    return own.through(token) if token else own
+    return store.through(token) if token else store
 
 
 def reading(
@@ -120,13 +120,13 @@ def reading(
     """Of an event: one's own store, where what is asked for is ``there``, else that of the link;
     and the link's token where it is used. ``there`` raises StorageError where it is not. Raises
     StorageError where the link shows nothing any more."""
-    own = services.seen_by(request).store
+    store = services.for_visitor(request).store
     if isinstance(token, str) and TOKEN.fullmatch(token):
         try:
-            there(own)
+            there(store)
         except StorageError:
-            return own.through(token), token
-    return own, ""
+            return store.through(token), token
+    return store, ""
 
 
 def consent_line(services: Services) -> gr.HTML | None:

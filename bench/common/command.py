@@ -7,23 +7,22 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from bench.common.report import Report, save
+from bench.common.report import BenchReport, save
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
 STARTED = datetime.now(UTC)
 CPU = torch.device("cpu")
-Measure = Callable[[argparse.Namespace], Report | Iterable[Report]]
 
 
 class Command(argparse.ArgumentParser):
@@ -42,23 +41,25 @@ class Command(argparse.ArgumentParser):
         self.options = self.parse_args(arguments)
         return self.options
 
-    def save(self, report: Report, name: str) -> str:
+    def save(self, report: BenchReport, name: str) -> str:
         """Writes the result as JSON and Markdown. Returns the Markdown."""
         device = torch.device(str(report.device))
         facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
         path = self.options.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
         return save(replace(report, facts=facts), path)
 
+    def finish(self, report: BenchReport, name: str) -> int:
+        """Writes the result and prints it. The exit status: 1 for a report that failed."""
+        sys.stdout.write(self.save(report, name))
+        return int(report.failed)
+
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: a whole number of at least 1, or (default, minimum); one of the words
-    of a tuple, the first by default; some of a list, all by default; else what has the type of the
-    default."""
+    """What an option takes: an integer of at least 1; one of the words of a tuple, the first by
+    default; some of a list, all by default; else what has the type of the default."""
     match default:
-        case (int(first), int(least)):
-            return {"type": partial(at_least, least), "default": first}
         case int():
-            return {"type": partial(at_least, 1), "default": default}
+            return {"type": positive, "default": default}
         case tuple():
             return {"choices": default, "default": default[0]}
         case list():
@@ -66,35 +67,9 @@ def taking(default: Any) -> dict[str, Any]:
     return {"type": type(default), "default": default}
 
 
-def measurement(name: str, **options: Any) -> Callable[[Measure], Callable[..., int]]:
-    """Makes a function of the ``options`` the ``main`` of its module, and calls that where the
-    module is run. What the function gives is written, each of several reports in the place of the
-    one before, and the last one printed. ``name``: of the files, with names of options in braces.
-    The exit status is 1 for a report that failed."""
-
-    def decorated(measure: Measure) -> Callable[..., int]:
-        module = measure.__globals__
-
-        def main(arguments: Sequence[str] | None = None) -> int:
-            command = Command(
-                module["__spec__"].name.removesuffix(".__main__"), module["__doc__"], **options
-            )
-            found = measure(command.read(arguments))
-            for report in [found] if isinstance(found, Report) else found:
-                text = command.save(report, name.format(**vars(command.options)))
-            sys.stdout.write(text)
-            return int(report.failed)
-
-        if measure.__module__ == "__main__":
-            sys.exit(main())
-        return main
-
-    return decorated
-
-
-def at_least(least: int, text: str) -> int:
-    if int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text}; it must be {least} or more")
+def positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}; it must be 1 or more")
     return int(text)
 
 
@@ -103,11 +78,9 @@ def machine(device: torch.device) -> dict[str, str]:
     """Date, commit, hardware and versions."""
     name, cuda = _processor(), ""
     if device.type == "cuda":
-        found = torch.cuda.get_device_properties(device)
-        name, cuda = (
-            f"{found.name}, {found.total_memory / 2**30:.0f} GiB",
-            f", CUDA {torch.version.cuda}",
-        )
+        properties = torch.cuda.get_device_properties(device)
+        name = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
+        cuda = f", CUDA {torch.version.cuda}"
     return {
         "date": f"{STARTED:%Y-%m-%d %H:%M} UTC",
         "commit": _commit(),
@@ -122,13 +95,10 @@ def _commit() -> str:
 
 
 def _git(*arguments: str) -> str:
+    if not shutil.which("git"):
+        return ""
     command = ["git", "-C", str(ROOT), *arguments]
-    found = (
-        subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if shutil.which("git")
-        else ""
-    )
-    return found.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _processor() -> str:

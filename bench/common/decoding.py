@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -71,12 +70,12 @@ class Ours:
     drafter: DrafterConfig
     temperature: float
     tokens: int
-    meter: bool = True
+    telemetry: bool = True
     timed: list[Timed] = field(default_factory=list)
     path: str = ""  # how the target's pass runs, from the engine
 
     def __call__(self, prompt: PromptConfig, seed: int) -> Decoded:
-        run = Session(self.pair).start(self.config(prompt, seed), meter=self.meter)
+        run = Session(self.pair).start(self.config(prompt, seed), telemetry=self.telemetry)
         self.path = run.config.environment["path"]
         steps = list(run)
         self.timed += [
@@ -123,7 +122,7 @@ def config_of(
 
 
 def complete(pair: Pair, config: RunConfig) -> Trace:
-    """A whole run."""
+    """A complete run."""
     run = Session(pair).start(config)
     for _ in run:
         pass
@@ -156,11 +155,10 @@ def mixed_prompts(count: int) -> list[PromptConfig]:
 @dataclass(slots=True)
 class Differences:
     """How often strict's text differs from the target's, and a continued run's from the original's,
-    by method over ``texts`` texts. ``cpu_s``: processor seconds of the complete runs."""
+    by method over ``texts`` texts."""
 
     strict: Counter[str] = field(default_factory=Counter)
     continued: Counter[str] = field(default_factory=Counter)
-    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     texts: int = 0
 
     def add(
@@ -176,19 +174,17 @@ class Differences:
         generate their text again from its middle; ``repeated``: one that starts after a text which
         repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
-        whole: tuple[int, ...] = ()
+        first_ids: tuple[int, ...] = ()
         for name, method in methods.items():
-            prefix = (*whole[: method.tokens // 3], whole[0]) if name == repeated else ()
-            started = time.process_time()
-            found = method.ids(prompt, seed, prefix)
-            self.cpu_s[name] += time.process_time() - started
-            whole = whole or found
-            half = len(found) // 2
-            self.strict[name] += found != (
-                methods[none].ids(prompt, seed, prefix) if prefix else whole
+            prefix = (*first_ids[: method.tokens // 3], first_ids[0]) if name == repeated else ()
+            ids = method.ids(prompt, seed, prefix)
+            first_ids = first_ids or ids
+            half = len(ids) // 2
+            self.strict[name] += ids != (
+                methods[none].ids(prompt, seed, prefix) if prefix else first_ids
             )
             if name in continued:
                 self.continued[name] += (
-                    method.ids(prompt, seed, (*prefix, *found[:half])) != found[half:]
+                    method.ids(prompt, seed, (*prefix, *ids[:half])) != ids[half:]
                 )
         self.texts += 1

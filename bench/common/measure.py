@@ -12,11 +12,10 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-from bench.common.report import Spread, spread
+from bench.common.report import ResultTable, Spread, spread
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
@@ -33,7 +32,7 @@ class Decoded:
 Method = Callable[[PromptConfig, int], Decoded]  # prompt, seed
 
 
-class Sample(NamedTuple):
+class TimedSample(NamedTuple):
     """One method on one prompt in one round."""
 
     prompt: int
@@ -43,15 +42,13 @@ class Sample(NamedTuple):
     steps: int  # 0: unknown
     digest: str  # of the token ids
 
+    @property
+    def speed(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
 
-Samples = Mapping[str, Sequence[Sample]]  # of every method, one for each prompt and round
 
-# Higher is better for each; speed = tau × pace.
-MEASURES: Mapping[str, Callable[[Sample], float]] = {
-    "speed": lambda sample: sample.tokens / sample.seconds,
-    "tau": lambda sample: sample.tokens / sample.steps,
-    "pace": lambda sample: sample.steps / sample.seconds,
-}
+Samples = Mapping[str, Sequence[TimedSample]]  # of every method, one for each prompt and round
 
 
 def interleaved(
@@ -69,7 +66,7 @@ def interleaved(
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
-    samples: dict[str, list[Sample]] = {name: [] for name in methods}
+    samples: dict[str, list[TimedSample]] = {name: [] for name in methods}
     order = random.Random(0)
     for turn in range(rounds):
         for number, prompt in enumerate(prompts):
@@ -78,7 +75,7 @@ def interleaved(
                 decoded = methods[name](prompt, turn)
                 seconds = clock() - started
                 samples[name].append(
-                    Sample(
+                    TimedSample(
                         number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids)
                     )
                 )
@@ -92,44 +89,46 @@ def digest(ids: Sequence[int]) -> str:
     return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
-def paired(
-    samples: Samples, method: str, baseline: str, measure: str = "speed"
-) -> dict[int, list[float]]:
-    """The ratios method / baseline in each round, by prompt. Raises ValueError for a missing method
-    or run."""
-    value = MEASURES[measure]
-    missing = [name for name in (method, baseline) if name not in samples]
-    others = {(sample.prompt, sample.round): sample for sample in samples.get(baseline, ())}
-    if missing or {(sample.prompt, sample.round) for sample in samples[method]} != set(others):
-        raise ValueError(
-            f"runs of {missing[0] if missing else f'{method} and {baseline} on the same prompts'}"
-        )
-    ratios: dict[int, list[float]] = {}
-    for sample in samples[method]:
-        ratios.setdefault(sample.prompt, []).append(
-            value(sample) / value(others[sample.prompt, sample.round])
-        )
-    return ratios
+def paired(samples: Samples, method: str, baseline: str) -> list[float]:
+    """The ratios of the speeds, method / baseline, of the same prompt and round. Raises ValueError
+    for a missing method or run."""
+    others = {(each.prompt, each.round): each for each in samples.get(baseline, ())}
+    taken = samples.get(method, ())
+    if not taken or {(each.prompt, each.round) for each in taken} != {*others}:
+        raise ValueError(f"{method} and {baseline} have no runs of the same prompts")
+    return [each.speed / others[each.prompt, each.round].speed for each in taken]
 
 
-def ratio(samples: Samples, method: str, baseline: str, measure: str = "speed") -> Spread:
+def ratio(samples: Samples, method: str, baseline: str) -> Spread:
     """Median and quartiles of the ratios of all prompts and rounds."""
-    return spread(chain.from_iterable(paired(samples, method, baseline, measure).values()))
+    return spread(paired(samples, method, baseline))
 
 
 def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
     """Number of outputs that are equal token for token, and number of outputs."""
     others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
-    own = samples[method]
-    return sum(sample.digest == others[sample.prompt, sample.round] for sample in own), len(own)
+    taken = samples[method]
+    return sum(sample.digest == others[sample.prompt, sample.round] for sample in taken), len(taken)
 
 
-def median_speed(samples: Sequence[Sample]) -> float:
+def median_speed(samples: Sequence[TimedSample]) -> float:
     """Median tokens per second."""
-    return median(map(MEASURES["speed"], samples))
+    return median(each.speed for each in samples)
 
 
-def overall_tau(samples: Sequence[Sample]) -> float | None:
+def overall_tau(samples: Sequence[TimedSample]) -> float | None:
     """Emitted tokens per target pass; None where the number of passes is unknown."""
     steps = sum(sample.steps for sample in samples)
     return sum(sample.tokens for sample in samples) / steps if steps else None
+
+
+def speed_table(samples: Samples, baseline: str, title: str) -> ResultTable:
+    """Speeds, ratios to the baseline prompt by prompt, τ, and the outputs that are the
+    baseline's."""
+    rows = []
+    for name, taken in samples.items():
+        same, count = same_outputs(samples, name, baseline)
+        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(taken)
+        rows.append((name, median_speed(taken), beside, tau, f"{same} of {count}"))
+    heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
+    return ResultTable(heads, rows, title)

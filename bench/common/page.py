@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.common.command import ROOT
@@ -29,48 +28,22 @@ ARGUMENTS = [
 ]
 
 
-class Served(NamedTuple):
-    """A running page. ``started``: start of its process, on ``time.monotonic``; ``http_s``: seconds
-    until the first response."""
+class PageServer(NamedTuple):
+    """A running page in a window. ``started``: start of its process, on ``time.monotonic``."""
 
+    window: Page
     url: str
-    process: psutil.Process
     started: float
-    http_s: float
 
 
-@contextmanager
-def served(folder: Path, *program: str, **environment: str) -> Iterator[Served]:
-    """Runs ``app.py``, or the ``program`` that Python is told to run, with a new database in
-    ``folder``; Python keeps what it compiles, as by default. Raises TimeoutError."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    database = f"sqlite:///{folder}/runs.db"
-    variables = (
-        os.environ
-        | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database}
-        | environment
-    )
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    started, url = time.monotonic(), f"http://127.0.0.1:{port}/"
-    with (folder / "log").open("w") as log:
-        command = [sys.executable, *(program or ["app.py"])]
-        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
-        try:
-            yield Served(url, psutil.Process(process.pid), started, answered(url, started))
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def answered(url: str, started: float) -> float:
-    """Seconds since ``started`` until the address responds with 200. Raises TimeoutError."""
-    while time.monotonic() - started < PATIENCE_S:
+def wait(url: str) -> None:
+    """Until the address responds with 200. Raises TimeoutError."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 if answer.status == 200:
-                    return time.monotonic() - started
+                    return
         except OSError:
             time.sleep(0.02)
     raise TimeoutError(f"The page did not answer within {PATIENCE_S:.0f} s.")
@@ -88,27 +61,35 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def window(browser: Browser) -> Iterator[Page]:
-    """A new window, once Chromium has loaded its own interface for it, as a visitor's window has
-    long before."""
-    page = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(1000 * PATIENCE_S)
-    page.wait_for_timeout(WINDOW_MS)
-    yield page
-    page.close()
+def opened(browser: Browser, folder: Path) -> Iterator[PageServer]:
+    """``app.py`` with a database in ``folder``, in a window, once Compare can be clicked. Python
+    keeps what it compiles, as by default.
 
-
-def visit(page: Page, url: str) -> None:
-    """Open the page and wait until Compare can be clicked."""
-    page.goto(url)
-    page.wait_for_function(
-        "document.querySelector('#compare:enabled')"
-    )  # a locator looks twice a second only
-
-
-@contextmanager
-def opened(browser: Browser, url: str) -> Iterator[Page]:
-    """A new window with the page, on which Compare can be clicked."""
-    with window(browser) as page:
-        visit(page, url)
-        yield page
+    The window is opened first, since Chromium loads its own interface for it, as a visitor's has
+    long before. Raises TimeoutError.
+    """
+    window = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
+    window.set_default_timeout(1000 * PATIENCE_S)
+    window.wait_for_timeout(WINDOW_MS)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    database = f"sqlite:///{folder}/runs.db"
+    variables = os.environ | {"PORT": port, "HOST": "127.0.0.1", "MARS_DATABASE_URL": database}
+    variables["MARS_PAIRS"] = "bundled"
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    page = PageServer(window, f"http://127.0.0.1:{port}/", time.monotonic())
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=variables, stdout=log, stderr=log
+        )
+        try:
+            wait(page.url)
+            window.goto(page.url)
+            # a locator looks twice a second only
+            window.wait_for_function("document.querySelector('#compare:enabled')")
+            yield page
+        finally:
+            window.close()
+            process.terminate()
+            process.wait(timeout=30)

@@ -170,9 +170,9 @@ class _Static:
         if not len(ids):
             return positions
         mask = self._columns <= positions[:, None]
-        place = {"position_ids": positions[None], "attention_mask": mask[None, None]}
+        positioned = {"position_ids": positions[None], "attention_mask": mask[None, None]}
         output = self._model(
-            input_ids=ids[None], **place, past_key_values=self._cache, use_cache=True
+            input_ids=ids[None], **positioned, past_key_values=self._cache, use_cache=True
         )
         self.length += len(ids)
         chosen: Tensor = output.logits[0].argmax(-1)

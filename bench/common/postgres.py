@@ -20,8 +20,8 @@ def cluster(
     """The folder of its socket; None where PostgreSQL is not installed. It listens on ``port`` for
     a ``network`` (CIDR), without one on no port. ``inside``: words before its commands;
     ``options``: of the server, more."""
-    found = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not found:
+    programs = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
+    if not programs:
         yield None
         return
     folder = Path(tempfile.mkdtemp(prefix="mars-pg-", dir="/tmp"))  # socket paths must be short
@@ -34,7 +34,7 @@ def cluster(
         command = [
             *inside,
             *user,
-            str(found[-1] / "pg_ctl"),
+            str(programs[-1] / "pg_ctl"),
             "-D",
             str(folder / "data"),
             "-w",
@@ -58,7 +58,11 @@ def cluster(
 
 
 @contextmanager
-def postgres() -> Iterator[str | None]:
-    """The URL of its database; None where PostgreSQL is not installed. It listens on no port."""
-    with cluster() as folder:
-        yield None if folder is None else f"postgresql://mars@/postgres?host={folder}"
+def databases(folder: str) -> Iterator[dict[str, str]]:
+    """URLs by name: a file in ``folder`` and, where PostgreSQL is installed, a server that listens
+    on no port."""
+    with cluster() as socket:
+        urls = {"SQLite": f"sqlite:///{folder}/runs.db"}
+        yield urls | (
+            {"PostgreSQL": f"postgresql://mars@/postgres?host={socket}"} if socket else {}
+        )

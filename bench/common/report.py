@@ -32,13 +32,13 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    found = list(values)
-    low, _, high = quantiles(found, n=4) if len(found) > 1 else (found[0],) * 3
-    return Spread(median(found), low, high, len(found))
+    sample = list(values)
+    low, _, high = quantiles(sample, n=4) if len(sample) > 1 else (sample[0],) * 3
+    return Spread(median(sample), low, high, len(sample))
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MeasuredFigure:
     """One measured number, optionally with a goal. ``note``: its basis; ``samples``: the values
     whose median it is."""
 
@@ -58,16 +58,16 @@ class Figure:
         unit: str = "",
         least: float | None = None,
         most: float | None = None,
-    ) -> Figure:
+    ) -> MeasuredFigure:
         """The median of ``values``, with quartiles and count as note."""
         samples = tuple(values)
-        found = spread(samples)
+        middle = spread(samples)
         note = (
-            f"{number(found.low)} to {number(found.high)}, n = {found.count}"
-            if found.count > 1
+            f"{number(middle.low)} to {number(middle.high)}, n = {middle.count}"
+            if middle.count > 1
             else ""
         )
-        return cls(name, found.median, unit, note, least, most, samples)
+        return cls(name, middle.median, unit, note, least, most, samples)
 
     @property
     def goal(self) -> str:
@@ -87,7 +87,7 @@ class Figure:
         return None if self.most is None else self.value <= self.most
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """``rows`` of as many cells as there are ``heads``; ``text``: lines below it."""
 
     heads: Sequence[str]
@@ -97,21 +97,23 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the
     JSON file only. ``device``: on which was measured; ``failed``: what must not be was found."""
 
     title: str
     notes: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
+    figures: Sequence[MeasuredFigure] = ()
+    tables: Sequence[ResultTable] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     device: object = "cpu"
     failed: bool = False
 
 
-def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str] = ()) -> Table:
+def figure_table(
+    figures: Sequence[MeasuredFigure], title: str = "", text: Sequence[str] = ()
+) -> ResultTable:
     """A table of figures, with columns for goals if there are any."""
     answers = {None: "–", True: "yes", False: "no"}
     goals = any(one.goal for one in figures)
@@ -119,23 +121,20 @@ def figure_table(figures: Sequence[Figure], title: str = "", text: Sequence[str]
     for one in figures:
         goal = [one.goal or "–", answers[one.reached]] * goals
         rows.append((one.name, f"{number(one.value)} {one.unit}".strip(), *goal, one.note))
-    return Table(("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text)
-
-
-def spread_table(rows: Mapping[str, Iterable[float]], title: str) -> Table:
-    """Median and quartiles of each part."""
-    return Table(
-        ("part", "measured"), [(name, str(spread(values))) for name, values in rows.items()], title
+    return ResultTable(
+        ("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text
     )
 
 
 def number(value: float) -> str:
     """Integers in full, others with about three digits."""
-    whole = math.isfinite(value) and value == int(value)
-    return f"{value:{'.0f' if whole or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
+    integral = math.isfinite(value) and value == int(value)
+    return (
+        f"{value:{'.0f' if integral or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
+    )
 
 
-def markdown(report: Report) -> str:
+def markdown(report: BenchReport) -> str:
     lines = [
         f"# {report.title}",
         "",
@@ -147,7 +146,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(table: Table) -> list[str]:
+def _lines(table: ResultTable) -> list[str]:
     lines = [f"## {table.title}", ""] if table.title else []
     if table.rows:
         sides = ("---|" if head in WORDS else "---:|" for head in table.heads[1:])
@@ -162,12 +161,12 @@ def _row(cells: Sequence[Cell]) -> str:
     return f"| {' | '.join(' '.join(text.replace('|', ESCAPED_BAR).split()) for text in texts)} |"
 
 
-def figure_values(figures: Iterable[Figure]) -> list[dict[str, Any]]:
+def figure_values(figures: Iterable[MeasuredFigure]) -> list[dict[str, Any]]:
     """The figures for JSON, including whether goals are reached."""
     return [asdict(one) | {"reached": one.reached} for one in figures]
 
 
-def save(report: Report, path: Path) -> str:
+def save(report: BenchReport, path: Path) -> str:
     """Writes ``path``.json and ``path``.md. Returns the latter's text."""
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
     lists = json.dumps(data, indent=1, ensure_ascii=False)

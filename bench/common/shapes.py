@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from transformers import LlamaConfig, Qwen3Config
 
-CONTEXT = 8448  # tokens: the longest prompt of a measurement and its output
+CONTEXT = 8448  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """Sizes of one model. ``source``: their public model. ``tied``: the original's output layer is
     its embedding table."""
 
@@ -53,15 +53,15 @@ class Shape:
 class Trio(NamedTuple):
     """A target with its draft model and, optionally, its head."""
 
-    target: Shape
-    draft: Shape
-    head: Shape | None = None
+    target: ModelShape
+    draft: ModelShape
+    head: ModelShape | None = None
 
 
-_8B = Shape(
+_8B = ModelShape(
     "meta-llama/Llama-3.1-8B-Instruct", LlamaConfig, 4096, 32, 32, 8, 128, 14336, 128256, 5e5
 )
-_1B = Shape(
+_1B = ModelShape(
     "meta-llama/Llama-3.2-1B-Instruct",
     LlamaConfig,
     2048,
@@ -74,8 +74,10 @@ _1B = Shape(
     5e5,
     tied=True,
 )
-_4B = Shape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6, tied=True)
-_SMALL = Shape("Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True)
+_4B = ModelShape("Qwen/Qwen3-4B", Qwen3Config, 2560, 36, 32, 8, 128, 9728, 151936, 1e6, tied=True)
+_SMALL = ModelShape(
+    "Qwen/Qwen3-0.6B", Qwen3Config, 1024, 28, 16, 8, 128, 3072, 151936, 1e6, tied=True
+)
 _HEAD = replace(_8B, source="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", layers=1, drafted=32000)
 _4B_HEAD = replace(
     _4B, source="a head as for Llama 3.1", family=LlamaConfig, layers=1, drafted=32000, tied=False
@@ -95,7 +97,7 @@ _TINY: Mapping[str, Any] = {
 
 def small(vocabulary: int) -> Trio:
     """Llamas of width 256: a target of four layers, a draft model and a head of one."""
-    target = Shape("random/width-256", LlamaConfig, 256, 4, 4, 4, 64, 768, vocabulary, 1e4)
+    target = ModelShape("random/width-256", LlamaConfig, 256, 4, 4, 4, 64, 768, vocabulary, 1e4)
     return Trio(
         target,
         replace(target, source="random/one-layer", layers=1),

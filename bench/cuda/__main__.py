@@ -22,9 +22,15 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from bench.common.command import RESULTS, ROOT, Command
-from bench.common.report import Figure, Report, Table, figure_table, figure_values
+from bench.common.report import (
+    BenchReport,
+    MeasuredFigure,
+    ResultTable,
+    figure_table,
+    figure_values,
+)
 from bench.cuda.parts import PARTS
-from bench.cuda.trial import Trial, without_graphs
+from bench.cuda.trial import CudaTrial, without_graphs
 
 TOTAL = 500.0  # seconds of all parts; a part with less than MIN_SECONDS left is not started
 MIN_SECONDS = 15.0
@@ -34,7 +40,7 @@ LOG = 20_000  # characters of the end of a part's log
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PartOutcome:
     """The result of one part. ``status``: done, or what went wrong; ``log``: the end of its
     standard error."""
 
@@ -42,7 +48,7 @@ class Outcome:
     title: str
     status: str
     seconds: float
-    figures: Sequence[Figure] = ()
+    figures: Sequence[MeasuredFigure] = ()
     log: str = ""
 
 
@@ -67,9 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.part:
         return _measure(
             options.part,
-            Trial(device, options.tiny, time.perf_counter() + options.until - time.time()),
+            CudaTrial(device, options.tiny, time.perf_counter() + options.until - time.time()),
         )
-    outcomes, text = list[Outcome](), ""
+    outcomes, text = list[PartOutcome](), ""
     for outcome in measured(options.only, options.tiny):
         outcomes.append(outcome)
         sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
@@ -81,21 +87,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
 
 
-def measured(names: Sequence[str], tiny: bool) -> Iterator[Outcome]:
+def measured(names: Sequence[str], tiny: bool) -> Iterator[PartOutcome]:
     """Every part in turn."""
     patience = PATIENCE if tiny else 1
     end = time.perf_counter() + TOTAL * patience
     for name in names:
         seconds = min(PARTS[name].limit_s * patience, end - time.perf_counter())
         if seconds < MIN_SECONDS:
-            yield Outcome(name, PARTS[name].title, "not begun: no time was left", 0.0)
+            yield PartOutcome(name, PARTS[name].title, "not begun: no time was left", 0.0)
             continue
         until = f"{time.time() + seconds - GRACE:.1f}"
         command = [sys.executable, "-m", "bench.cuda", "--part", name, "--until", until]
         yield attempted(name, PARTS[name].title, [*command, *["--tiny"] * tiny], seconds)
 
 
-def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> Outcome:
+def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> PartOutcome:
     """The outcome of ``command`` in its own process group, which is killed after the time limit."""
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -116,20 +122,20 @@ def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> 
         os.killpg(process.pid, signal.SIGKILL)
         answer, log = process.communicate()
         status = f"stopped after {seconds:.0f} s"
-    return Outcome(
+    return PartOutcome(
         name, title, status, time.perf_counter() - started, tuple(_figures(answer)), log[-LOG:]
     )
 
 
-def _figures(answer: str) -> Iterator[Figure]:
+def _figures(answer: str) -> Iterator[MeasuredFigure]:
     """Figures of complete lines: the last line of a killed process may be incomplete."""
     for line in answer.split("\n")[:-1]:
         with suppress(ValueError, TypeError, AttributeError):
             read = json.loads(line)
-            yield Figure(**read | {"samples": tuple(read.get("samples", ()))})
+            yield MeasuredFigure(**read | {"samples": tuple(read.get("samples", ()))})
 
 
-def _measure(name: str, trial: Trial) -> int:
+def _measure(name: str, trial: CudaTrial) -> int:
     """Runs one part in this process."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
@@ -142,7 +148,7 @@ def _measure(name: str, trial: Trial) -> int:
     return 0
 
 
-def report(tiny: bool, outcomes: Sequence[Outcome]) -> Report:
+def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:
     """The goals, then every part, with the log of failed ones."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [
@@ -157,11 +163,13 @@ def report(tiny: bool, outcomes: Sequence[Outcome]) -> Report:
     ]
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]
     parts = [asdict(each) | {"figures": figure_values(each.figures)} for each in outcomes]
-    tables = [Table(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
-    return Report(f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts})
+    tables = [ResultTable(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
+    return BenchReport(
+        f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts}
+    )
 
 
-def _part(outcome: Outcome) -> Table:
+def _part(outcome: PartOutcome) -> ResultTable:
     text = [] if outcome.figures else ["Nothing was measured."]
     if outcome.status != "done" and outcome.log:
         text += ["", "```", *outcome.log.replace("```", "'''").splitlines()[-30:], "```"]

@@ -3,6 +3,7 @@ limit."""
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -11,20 +12,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import psutil
+import torch
+
 from bench.common.command import ROOT
-from bench.common.decoding import Differences, any_shape
-from bench.common.report import Figure
+from bench.common.decoding import Differences, any_shape, complete, config_of
+from bench.common.report import MeasuredFigure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
-from bench.cuda.speed import attention, exactness, graphs, meter, speed
-from bench.cuda.trial import NOISE, Trial
-from bench.memory import usage_by_run
+from bench.cuda.speed import attention, exactness, graphs, speed, telemetry
+from bench.cuda.trial import NOISE, CudaTrial
 from mars_core.models import ModelPool, Pair
+from mars_core.types import PromptConfig
 
 RUNS, SETTLED = (
     50,
@@ -49,7 +53,7 @@ _LINE = re.compile(r"^(tests/.*?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE
 _UNREAD = re.compile(r"^ERROR (tests/\S+\.py)$", re.MULTILINE)
 
 
-def tests(trial: Trial) -> Iterator[Figure]:
+def tests(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Runs the tests marked cuda, without optional packages: counted line by line, so that tests
     count that ended before the time limit. The output of pytest goes to stderr. Raises SystemExit
     if pytest does not end with 0."""
@@ -65,7 +69,7 @@ def tests(trial: Trial) -> Iterator[Figure]:
     except subprocess.TimeoutExpired:
         process.kill()
         output, _ = process.communicate()
-        yield Figure("the tests' time is up", 1, "", most=0)
+        yield MeasuredFigure("the tests' time is up", 1, "", most=0)
     sys.stderr.write(output)
     yield from outcomes(output)
     if process.returncode:
@@ -82,21 +86,23 @@ def marked() -> list[str]:
     ]
 
 
-def outcomes(output: str) -> Iterator[Figure]:
+def outcomes(output: str) -> Iterator[MeasuredFigure]:
     """``output``: of pytest."""
-    found = Counter(outcome for _, outcome in _LINE.findall(output))
+    counts = Counter(outcome for _, outcome in _LINE.findall(output))
     failed = [name for name, outcome in _LINE.findall(output) if outcome in ("FAILED", "ERROR")]
     names = "; ".join(name.rpartition("::")[2] for name in failed[:5]) + (
         "; …" if len(failed) > 5 else ""
     )
-    yield Figure("tests failed", found["FAILED"] + found["ERROR"], "", names, most=0)
-    yield Figure("tests passed", found["PASSED"], "", least=1)
-    yield Figure("tests skipped", found["SKIPPED"])
+    yield MeasuredFigure("tests failed", counts["FAILED"] + counts["ERROR"], "", names, most=0)
+    yield MeasuredFigure("tests passed", counts["PASSED"], "", least=1)
+    yield MeasuredFigure("tests skipped", counts["SKIPPED"])
     unread = sorted(set(_UNREAD.findall(output)))
-    yield Figure("files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0)
+    yield MeasuredFigure(
+        "files of tests that cannot be read", len(unread), "", ", ".join(unread), most=0
+    )
 
 
-def texts(trial: Trial) -> Iterator[Figure]:
+def texts(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """How often strict's text differs from the target's, and a continued run's from the original's:
     with exact passes, where chains must never differ, then with passes of any shape."""
     pair, cases = trial.pair("qwen"), list(product((True, False), (0.0, 1.0)))
@@ -105,47 +111,57 @@ def texts(trial: Trial) -> Iterator[Figure]:
         yield from _counted(trial, pair if exact else any_shape(pair), temperature, share)
 
 
-def _counted(trial: Trial, pair: Pair, temperature: float, until: float) -> Iterator[Figure]:
-    methods, found = (
+def _counted(
+    trial: CudaTrial, pair: Pair, temperature: float, until: float
+) -> Iterator[MeasuredFigure]:
+    methods, differences = (
         {name: trial.ours(pair, name, temperature) for name in trial.drafters},
         Differences(),
     )
     for seed, prompt in enumerate(prompts(trial.size.texts)):
-        found.add(methods, prompt, seed, continued=methods, repeated="n-grams")
+        differences.add(methods, prompt, seed, continued=methods, repeated="n-grams")
         if time.perf_counter() > until:
             break
     where, count = (
         f"T = {temperature:g}, {'exact' if pair.exact else 'free'} passes",
-        f"of {found.texts} texts",
+        f"of {differences.texts} texts",
     )
     for name, drafter in trial.drafters.items():
         most = 0.0 if pair.exact and drafter.tree is None else None
         if name != "none":
-            yield Figure(
-                f"strict is not none: {name}, {where}", found.strict[name], count, most=most
+            yield MeasuredFigure(
+                f"strict is not none: {name}, {where}", differences.strict[name], count, most=most
             )
-        yield Figure(
-            f"continued is not whole: {name}, {where}", found.continued[name], count, most=most
+        yield MeasuredFigure(
+            f"continued is not whole: {name}, {where}",
+            differences.continued[name],
+            count,
+            most=most,
         )
 
 
-def memory(trial: Trial) -> Iterator[Figure]:
-    """Growth after the first runs, with alternating drafters."""
-    found = usage_by_run(trial.pair("qwen"), RUNS, trial.size.tokens, trial.drafters)
-    first, last = found[SETTLED - 1], found[-1]
-    kinds = (("allocated", first.device, last.device), ("reserved", first.reserved, last.reserved))
-    for kind, before, after in kinds:
+def memory(trial: CudaTrial) -> Iterator[MeasuredFigure]:
+    """Growth after the first runs, with alternating drafters and prompts, after a garbage
+    collection; what is on a device is 0 without CUDA."""
+    pair, readings = trial.pair("qwen"), dict[int, tuple[int, ...]]()
+    counters: Mapping[str, Callable[[], int]] = {
+        "growth of what is allocated on the device": torch.cuda.memory_allocated,
+        "growth of what is reserved on the device": torch.cuda.memory_reserved,
+        "growth of the resident set": lambda: int(psutil.Process().memory_info().rss),
+    }
+    turns = zip(range(1, RUNS + 1), cycle(pair.spec.prompts), cycle(trial.drafters.values()))
+    for run, text, drafter in turns:
+        config = config_of(pair, PromptConfig(text), drafter, 1.0, trial.size.tokens, run)
+        complete(pair, config)
+        gc.collect()
+        readings[run] = tuple(bytes_of() for bytes_of in counters.values())
+    for name, before, after in zip(counters, readings[SETTLED], readings[RUNS], strict=True):
         note = f"{before / 1e6:.1f} MB after {SETTLED} runs, {after / 1e6:.1f} MB after {RUNS}"
-        yield Figure(
-            f"growth of what is {kind} on the device", (after - before) / 1e6, "MB", note, most=0.0
-        )
-    grown = (last.resident - first.resident) / 1e6
-    yield Figure(
-        "growth of the resident set", grown, "MB", f"{last.resident / 1e6:.0f} MB after {RUNS} runs"
-    )
+        most = 0.0 if name.endswith("device") else None
+        yield MeasuredFigure(name, (after - before) / 1e6, "MB", note, most=most)
 
 
-def loading(trial: Trial) -> Iterator[Figure]:
+def loading(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Loads a small pair: the checks are the same as for a large one."""
     small = trial.trio("qwen").draft
     with TemporaryDirectory() as folder:
@@ -163,26 +179,26 @@ def loading(trial: Trial) -> Iterator[Figure]:
         started = time.perf_counter()
         pair = pool.get(spec)
         seconds = time.perf_counter() - started
-    yield Figure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
+    yield MeasuredFigure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
     note = f"1: yes; {pair.inexact or pair.shapes}"
-    yield Figure("exact passes after loading", float(pair.exact), "", note, least=1.0)
+    yield MeasuredFigure("exact passes after loading", float(pair.exact), "", note, least=1.0)
 
 
-class Part(NamedTuple):
-    measure: Callable[[Trial], Iterator[Figure]]
+class CudaPart(NamedTuple):
+    measure: Callable[[CudaTrial], Iterator[MeasuredFigure]]
     limit_s: float
     title: str
 
 
-PARTS: Mapping[str, Part] = {
-    "tests": Part(tests, 150, "Tests marked cuda"),
-    "qwen": Part(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
-    "graphs": Part(graphs, 50, "Captured steps beside eager ones, 4B"),
-    "texts": Part(texts, 60, "Texts that are not the target's own, 4B"),
-    "llama": Part(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
-    "memory": Part(memory, 45, "Memory after 50 runs, 4B"),
-    "exactness": Part(exactness, 45, "What exact passes cost, 4B"),
-    "attention": Part(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
-    "meter": Part(meter, 45, "What telemetry costs, 4B"),
-    "loading": Part(loading, 45, "Loading from disk"),
+PARTS: Mapping[str, CudaPart] = {
+    "tests": CudaPart(tests, 150, "Tests marked cuda"),
+    "qwen": CudaPart(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
+    "graphs": CudaPart(graphs, 50, "Captured steps beside eager ones, 4B"),
+    "texts": CudaPart(texts, 60, "Texts that are not the target's own, 4B"),
+    "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
+    "memory": CudaPart(memory, 45, "Memory after 50 runs, 4B"),
+    "exactness": CudaPart(exactness, 45, "What exact passes cost, 4B"),
+    "attention": CudaPart(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
+    "meter": CudaPart(telemetry, 45, "What telemetry costs, 4B"),
+    "loading": CudaPart(loading, 45, "Loading from disk"),
 }

@@ -1,5 +1,5 @@
 """Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop,
-and the same runs with and without captures, exact passes and the meter."""
+and the same runs with and without captures, exact passes and telemetry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.common.bounds import bandwidth, seconds, timed, weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, any_shape
 from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio
 from bench.common.peers import assisted, greedy, looped, prompted
-from bench.common.report import Figure
+from bench.common.report import MeasuredFigure
 from bench.coupled import coupled_models, prompts
-from bench.cuda.trial import NOISE, Trial, switched
+from bench.cuda.trial import NOISE, CudaTrial, switched
 from mars_core.decoder.layer import Heads, _attend
 from mars_core.engine import capture
 from mars_core.models import Pair
@@ -27,14 +27,14 @@ STRICT = "strict, draft model"
 SPEED_GOALS = (("assisted", 2.5), (LOOP, 1.2))  # of strict at temperature 0, at least
 VERIFY_GOAL, STEP_GOAL = 1.15, 1.3  # times the lower bound, at most
 GRAPHS_GOAL = 1.5  # times the eager speed, at least
-METER_GOAL = 3.0  # per cent of the time, at most
+TELEMETRY_GOAL = 3.0  # per cent of the time, at most
 COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
 ROWS, WIDTHS = (16, 64), (512, 2048, 8192)  # of attention
 LAYERS = 8  # each with its own keys and values, so that they are read from memory as in a model
 REPEATS = 30
 
 
-def speed(trial: Trial, key: str) -> Iterator[Figure]:
+def speed(trial: CudaTrial, key: str) -> Iterator[MeasuredFigure]:
     """Measures one pair: lower bounds, then temperature 0 with the peers, then temperature 1."""
     pair = trial.pair(key)
     strict = trial.ours(pair, "draft model")
@@ -47,45 +47,47 @@ def speed(trial: Trial, key: str) -> Iterator[Figure]:
     yield from rows(trial.interleaved(_ours(trial, pair, 1.0), 1.0), 1.0)
 
 
-def _ours(trial: Trial, pair: Pair, temperature: float) -> dict[str, Method]:
-    found: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
+def _ours(trial: CudaTrial, pair: Pair, temperature: float) -> dict[str, Method]:
+    by_name: dict[str, Method] = {"none": trial.ours(pair, "none", temperature)}
     for name in COMPARED[1:]:
         for rule in ("strict", "mars"):
-            found[f"{rule}, {name}"] = trial.ours(pair, name, temperature, rule=rule)
-    return found
+            by_name[f"{rule}, {name}"] = trial.ours(pair, name, temperature, rule=rule)
+    return by_name
 
 
-def _peers(trial: Trial, pair: Pair, key: str) -> dict[str, Method]:
+def _peers(trial: CudaTrial, pair: Pair, key: str) -> dict[str, Method]:
     """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.trio(key), NOISE, trial.device, trial.size.dtype)
-    found = {
+    decoders = {
         "generate": greedy(target),
         "assisted": assisted(target, draft, K),
         LOOP: looped(target, draft, K),
     }
     return {
         name: prompted(decoder, pair.tokenizer, trial.size.tokens)
-        for name, decoder in found.items()
+        for name, decoder in decoders.items()
     }
 
 
-def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
+def bounds(method: Ours, bytes_a_s: float) -> Iterator[MeasuredFigure]:
     """Lower bounds for steps of ``method`` with a full draft: median times / time to read their
     bytes."""
-    whole = [step for step in method.timed if step.drafted == K]
+    full_steps = [step for step in method.timed if step.drafted == K]
     target, draft = (
         weight_bytes(method.pair.target) / bytes_a_s,
         K * weight_bytes(method.pair.draft) / bytes_a_s,
     )
     parts = (
-        ("verify", median(step.verify_s for step in whole), target, VERIFY_GOAL),
-        ("draft", median(step.draft_s for step in whole), draft, None),
-        ("step", median(step.step_s for step in whole), target + draft, STEP_GOAL),
+        ("verify", median(step.verify_s for step in full_steps), target, VERIFY_GOAL),
+        ("draft", median(step.draft_s for step in full_steps), draft, None),
+        ("step", median(step.step_s for step in full_steps), target + draft, STEP_GOAL),
     )
     for name, took, bound, most in parts:
         note = f"{1e3 * took:.3f} ms, bound {1e3 * bound:.3f} ms; {method.path}"
-        yield Figure(f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most)
-    yield Figure(
+        yield MeasuredFigure(
+            f"{STRICT}: {name} / its lower bound", took / bound, "×", note, most=most
+        )
+    yield MeasuredFigure(
         "bandwidth",
         bytes_a_s / 1e9,
         "GB/s",
@@ -93,61 +95,66 @@ def bounds(method: Ours, bytes_a_s: float) -> Iterator[Figure]:
     )
 
 
-def goals(samples: Samples) -> Iterator[Figure]:
+def goals(samples: Samples) -> Iterator[MeasuredFigure]:
     for baseline, least in SPEED_GOALS:
-        yield Figure(
+        yield MeasuredFigure(
             f"{STRICT} / {baseline}", ratio(samples, STRICT, baseline).median, "×", least=least
         )
 
 
-def rows(samples: Samples, temperature: float) -> Iterator[Figure]:
+def rows(samples: Samples, temperature: float) -> Iterator[MeasuredFigure]:
     """Figures of every method, relative to the first."""
     baseline = next(iter(samples))
-    for name, own in samples.items():
-        beside, tau = ratio(samples, name, baseline), overall_tau(own)
+    for name, taken in samples.items():
+        beside, tau = ratio(samples, name, baseline), overall_tau(taken)
         note = f"{beside.median:.2f}× {baseline} ({beside.low:.2f}–{beside.high:.2f} of {beside.count})"
         note += "" if tau is None else f", τ {tau:.2f}"
-        yield Figure(f"{name}, T = {temperature:g}", median_speed(own), "tokens/s", note)
+        yield MeasuredFigure(f"{name}, T = {temperature:g}", median_speed(taken), "tokens/s", note)
 
 
-def graphs(trial: Trial) -> Iterator[Figure]:
+def graphs(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """The time of captures (first run − second run), then the speed with graphs."""
     eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
     for name in COMPARED:
         run = partial(trial.ours(captured, name), prompts(1)[0], 0)
         first, second = (seconds(run, trial.device) for _ in range(2))
-        yield Figure(
+        yield MeasuredFigure(
             f"captures, {name}",
             first - second,
             "s",
             f"first run {first:.2f} s, second {second:.2f} s",
         )
-    for name, found, speeds in _beside(trial, captured, eager):
-        yield Figure(f"graphs / eager, {name}", found, "×", speeds, least=GRAPHS_GOAL)
+    for name, speedup, speeds in _beside(trial, captured, eager):
+        yield MeasuredFigure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
 
 
-def exactness(trial: Trial) -> Iterator[Figure]:
+def exactness(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     exact = trial.pair("qwen")
     free = any_shape(exact)
-    for name, found, speeds in _beside(trial, exact, free):
-        yield Figure(f"exact / free passes, {name}", found, "×", speeds)
+    for name, speedup, speeds in _beside(trial, exact, free):
+        yield MeasuredFigure(f"exact / free passes, {name}", speedup, "×", speeds)
 
 
-def meter(trial: Trial) -> Iterator[Figure]:
+def telemetry(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     pair = trial.pair("qwen")
-    for name, found, speeds in _beside(trial, pair, pair, meter=False):
-        yield Figure(f"meter, {name}", 100 * (1 - found), "% of the time", speeds, most=METER_GOAL)
+    for name, speedup, speeds in _beside(trial, pair, pair, telemetry=False):
+        yield MeasuredFigure(
+            f"meter, {name}", 100 * (1 - speedup), "% of the time", speeds, most=TELEMETRY_GOAL
+        )
 
 
 def _beside(
-    trial: Trial, pair: Pair, baseline: Pair, *, meter: bool = True
+    trial: CudaTrial, pair: Pair, baseline: Pair, *, telemetry: bool = True
 ) -> Iterator[tuple[str, float, str]]:
-    """Name of every drafter, ratio of speeds, and text with both speeds. ``meter``: of the
+    """Name of every drafter, ratio of speeds, and text with both speeds. ``telemetry``: of the
     baseline."""
     for at, name in enumerate(COMPARED):
-        both = {"with": trial.ours(pair, name), "without": trial.ours(baseline, name, meter=meter)}
+        both = {
+            "with": trial.ours(pair, name),
+            "without": trial.ours(baseline, name, telemetry=telemetry),
+        }
         samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
-        first, second = (median_speed(own) for own in samples.values())
+        first, second = (median_speed(taken) for taken in samples.values())
         yield (
             name,
             ratio(samples, "with", "without").median,
@@ -156,7 +163,7 @@ def _beside(
 
 
 @torch.inference_mode()
-def attention(trial: Trial) -> Iterator[Figure]:
+def attention(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Attention of few rows over grouped key heads: query heads folded into rows compared with
     ``enable_gqa``."""
     for width in (64, 128) if trial.tiny else WIDTHS:
@@ -165,12 +172,12 @@ def attention(trial: Trial) -> Iterator[Figure]:
                 _attention_s(trial, count, width, fold=fold) for fold in (True, False)
             )
             note = f"{1e6 * folded:.1f} µs folded, {1e6 * grouped:.1f} µs with enable_gqa"
-            yield Figure(
+            yield MeasuredFigure(
                 f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note
             )
 
 
-def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
+def _attention_s(trial: CudaTrial, rows: int, width: int, *, fold: bool) -> float:
     """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the
     rows of the mask."""
     heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
@@ -180,8 +187,8 @@ def _attention_s(trial: Trial, rows: int, width: int, *, fold: bool) -> float:
     )
     queries: Tensor = normal(1, rows, heads.query, heads.size)
     stored: Tensor = normal(LAYERS, 2, 1, heads.key, width, heads.size)
-    seen = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
-    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).to(dtype)
+    visible = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
+    mask = torch.where(visible, 0.0, torch.finfo(dtype).min).to(dtype)
     if fold:
         mask = mask.repeat_interleave(heads.query // heads.key, 0)
     captured = capture.Captured(

@@ -42,7 +42,7 @@ TINY = Size(14, 2, 1, 2, torch.float32, TREE)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CudaTrial:
     """Device, sizes and end (on ``time.perf_counter``) of a part. ``tiny``: sizes for a rehearsal
     on a CPU."""
 
@@ -70,16 +70,22 @@ class Trial:
         """The pair as used on CUDA: with exact passes and, if both models have fast layers,
         captured steps."""
         pair = coupled_pair(self.trio(key), NOISE, self.device, self.size.dtype)
-        found = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
+        shapes = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
         graphs = all(is_fast(each) for each in (pair.target, pair.draft) if each)
-        return switched(pair, graphs=graphs, **found._asdict())
+        return switched(pair, graphs=graphs, **shapes._asdict())
 
     def ours(
-        self, pair: Pair, name: str, temperature: float = 0.0, *, rule: str = "", meter: bool = True
+        self,
+        pair: Pair,
+        name: str,
+        temperature: float = 0.0,
+        *,
+        rule: str = "",
+        telemetry: bool = True,
     ) -> Ours:
         """Decoding with the drafter of this name, by default losslessly."""
         chosen = RuleConfig(rule) if rule else None
-        return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, meter)
+        return Ours(pair, chosen, self.drafters[name], temperature, self.size.tokens, telemetry)
 
     def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
         """Interleaves all methods, in this fraction of the remaining time."""

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mars_core.rules import RULES, Reach, Rule
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Verdict, chain_draft, judge, walk
+from mars_core.verification import StepVerdict, chain_draft, judge, walk
 
 HERE = Path(__file__).parent
 PLACES = {
@@ -65,13 +65,13 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
             SAMPLING,
             DraftMode.GREEDY,
             Chance(coin, noise, None),
-            meter=False,
+            telemetry=False,
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted
 
 
-def _first(verdict: Verdict) -> int:
+def _first(verdict: StepVerdict) -> int:
     """The first token that the step emits."""
     node = (
         verdict.nodes.column("id")[verdict.path[1]]

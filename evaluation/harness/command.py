@@ -63,8 +63,8 @@ def _complete(options: argparse.Namespace) -> None:
 
     path = getattr(options, "config", None)
     file: dict[str, Any] = dict(EvaluatorConfig.load_yaml_config(path)) if path else {}
-    given = options.include_path or file.get("include_path")
-    options.include_path = [str(TASKS), *([given] if isinstance(given, str) else given or ())]
+    folders = options.include_path or file.get("include_path")
+    options.include_path = [str(TASKS), *([folders] if isinstance(folders, str) else folders or ())]
     if (getattr(options, "model", None) or file.get("model")) != MODEL:
         return
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})

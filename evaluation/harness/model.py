@@ -46,11 +46,11 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first
     process has the rows of all."""
 
-    def __init__(self, **given: Any) -> None:
-        """``given``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
+    def __init__(self, **arguments: Any) -> None:
+        """``arguments``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
         ModelError, StorageError."""
         super().__init__()
-        self.options = read_options(given)
+        self.options = read_options(arguments)
         device = self._join(self.options.device)
         with checked():
             machine = {name: getattr(self.options, name) for name in ("dtype", "graphs")}
@@ -99,22 +99,22 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             disable=disable_tqdm or self.rank != 0,
             desc="Running generate_until requests",
         )
-        seen: Counter[int] = Counter()
+        repeats: Counter[int] = Counter()
         answers: dict[int, str] = {}  # the latest of each request
-        found: list[str] = []
+        texts: list[str] = []
         for request in requests:
-            number = seen[id(request)]
-            seen[id(request)] += 1
+            number = repeats[id(request)]
+            repeats[id(request)] += 1
             if (
                 number < request.repeats
             ):  # lm-eval pads the requests so that all processes have equally many
                 answers[id(request)] = self._answer(request, number)
-            found.append(answers[id(request)])
+            texts.append(answers[id(request)])
             bar.update(1)
         bar.close()
         rows = self.gather_object(self._file.rows)
         self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
-        return found
+        return texts
 
     def _join(self, device: str) -> str:
         """Joins the launched processes, if there are several. The device of this process:
@@ -129,8 +129,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
         if self.world_size > 1:
             self.all_gather, self.barrier = accelerator.gather, accelerator.wait_for_everyone
-        place = accelerator.device
-        return "cpu" if place.type == "cpu" else str(place)  # accelerate numbers CPUs
+        device_used = accelerator.device
+        return "cpu" if device_used.type == "cpu" else str(device_used)  # accelerate numbers CPUs
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
         """The values of all processes in order, at process ``dst``; None at the others."""
@@ -141,26 +141,30 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return values
 
     def _answer(self, request: Any, repeat: int) -> str:
-        context, given = request.args
-        generation = read_generation(given, self._eos, self.options.max_new_tokens)
+        context, settings = request.args
+        generation = read_generation(settings, self._eos, self.options.max_new_tokens)
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         ids, cut = self._read(config)
         if not self._warm:
             beginning = replace(config.prompt, text=context[:200] or "x")
             Session(self.pair).warm_up(replace(config, prompt=beginning))
             self._warm = True
-        run, thought = Run(self.pair, config, tuple(ids), meter=True), self.options.think_end_token
+        run, thought = (
+            Run(self.pair, config, tuple(ids), telemetry=True),
+            self.options.think_end_token,
+        )
         for _ in run:
             if (
                 thought
                 and thought in run.text
-                and self._shown(run.text, generation.until) != self._shown(run.text)
+                and self._visible_answer(run.text, generation.until)
+                != self._visible_answer(run.text)
             ):
                 run.cancel(StopReason.STOP_STRING)
         trace = run.trace()
         if trace.stop_reason is StopReason.STOP_STRING:
             trace = replace(trace, status=Status.COMPLETED)
-        answer = self._shown(trace.text, generation.until)
+        answer = self._visible_answer(trace.text, generation.until)
         row = row_of(
             trace,
             task=request.task_name,
@@ -172,10 +176,10 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             run_id=self._save(trace),
         )
         self._file.add(row)
-        self.cache_hook.add_partial("generate_until", (context, given), answer)
+        self.cache_hook.add_partial("generate_until", (context, settings), answer)
         return answer
 
-    def _shown(self, text: str, until: Sequence[str] = ()) -> str:
+    def _visible_answer(self, text: str, until: Sequence[str] = ()) -> str:
         """The answer in a text: what follows the thinking part, up to the first stop string."""
         return str(postprocess_generated_text(text, list(until), self.options.think_end_token))
 
@@ -228,8 +232,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     @property
     def eot_token_id(self) -> int | None:
-        found: int | None = self.tokenizer.eos_token_id
-        return found
+        token: int | None = self.tokenizer.eos_token_id
+        return token
 
     @property
     def max_length(self) -> int:

@@ -16,7 +16,7 @@ from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import PROCESSORS, Processors, RuleConfig, Sampling
 
-# Options specific to lm-eval; the others are those of ``python -m mars_core``, with _ instead of -.
+# Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
 _TABLE: Table = (
     PAIR_OPTIONS
     | DRAFTER_OPTIONS
@@ -89,10 +89,10 @@ class Options(argparse.Namespace):
 NAMES = tuple(_OPTIONS)
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+def read_options(arguments: Mapping[str, Any]) -> Options:
     """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value
     of the wrong kind."""
-    named = {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    named = {_OTHER_NAMES.get(name, name): value for name, value in arguments.items()}
     named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
     named = {
         name: value for name, value in named.items() if name not in _LM_EVAL and value is not None
@@ -131,10 +131,10 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
     return kind(value)
 
 
-def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
+def _parameters(rule: str, arguments: Mapping[str, Any]) -> dict[str, float]:
     """Arguments that are not options are parameters of the rule."""
     known = [parameter.name for parameter in RULES[rule].parameters]
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name not in known:
             takes = ", ".join((*known, *NAMES))
             raise OptionError(
@@ -143,7 +143,7 @@ def _parameters(rule: str, given: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise OptionError(f"{name} is {value!r}; it must be a number.")
     with checked():
-        return RULES[rule].values(given)
+        return RULES[rule].values(arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,9 @@ class Generation:
     until: tuple[str, ...]
 
 
-def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: int) -> Generation:
+def read_generation(
+    settings: Mapping[str, Any], eos: str | None, max_new_tokens: int
+) -> Generation:
     """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples;
     ``do_sample: false`` is greedy.
 
@@ -164,7 +166,7 @@ def read_generation(given: Mapping[str, Any], eos: str | None, max_new_tokens: i
     """
     from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
-    named: dict[str, Any] = dict(normalize_gen_kwargs(dict(given), max_new_tokens))
+    named: dict[str, Any] = dict(normalize_gen_kwargs(dict(settings), max_new_tokens))
     until = handle_stop_sequences(named.pop("until"), eos)
     length = int(named.pop("max_gen_toks"))
     samples = bool(named.pop("do_sample"))
@@ -196,11 +198,11 @@ def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], 
     """As ``generate`` takes them. Raises ValueError for something else."""
     pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
     try:
-        found = [
+        biases = [
             *((ids, float(bias)) for ids, bias in pairs),
             *((ids, -math.inf) for ids in bad_words_ids),
         ]
-        return tuple((str(list(map(int, ids))), bias) for ids, bias in found)
+        return tuple((str(list(map(int, ids))), bias) for ids, bias in biases)
     except TypeError:
         raise ValueError(
             "sequence_bias is a list of pairs [ids, bias] and bad_words_ids one of lists of ids."

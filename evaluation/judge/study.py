@@ -40,7 +40,7 @@ _VERDICT = re.compile(r"\[\[\s*([ABC])\s*\]\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Server):
+class JudgeSettings(Server):
     """The judge's server, model and key."""
 
     role: str = "judge"
@@ -52,23 +52,23 @@ class Settings(Server):
 
 def read_settings(
     environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
-) -> Settings | None:
+) -> JudgeSettings | None:
     """Settings from arguments, else environment variables; None without a key.
 
     Raises ValueError if there is a key but URL or model are missing.
     """
     if not (key := environment.get(KEY, "").strip()):
         return None
-    found = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
-    if empty := [name for name, value in found.items() if not value]:
+    settings = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
+    if empty := [name for name, value in settings.items() if not value]:
         raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
-    return Settings(found[URL], found[MODEL], key)
+    return JudgeSettings(settings[URL], settings[MODEL], key)
 
 
 class Endpoint(Client):
     """Thread-safe client."""
 
-    def ask(self, messages: list[dict[str, str]]) -> str:
+    def answer(self, messages: list[dict[str, str]]) -> str:
         """The answer to a conversation. Raises ServerError when all tries have failed. Some models
         do not support a temperature."""
         body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
@@ -81,7 +81,7 @@ class Endpoint(Client):
         return content if isinstance(content, str) else ""
 
 
-class Pair(NamedTuple):
+class AnswerPair(NamedTuple):
     """Two answers to an item, one text per turn. ``lane`` is the rule's."""
 
     task: int
@@ -91,7 +91,7 @@ class Pair(NamedTuple):
     baseline: tuple[str, ...]
 
 
-class Progress(NamedTuple):
+class JudgeProgress(NamedTuple):
     """Number of questions, two per pair. ``unclear``: answers without a verdict, which are not
     stored."""
 
@@ -101,7 +101,7 @@ class Progress(NamedTuple):
     failed: int = 0
 
 
-_Job = tuple[Pair, bool]  # one question, and whether the baseline's answer comes first
+_Job = tuple[AnswerPair, bool]  # one question, and whether the baseline's answer comes first
 
 
 def judge_study(
@@ -111,7 +111,7 @@ def judge_study(
     *,
     limit: int | None = None,
     parallel: int = 4,
-) -> Iterator[Progress]:
+) -> Iterator[JudgeProgress]:
     """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed
     random sample of the study.
 
@@ -143,10 +143,10 @@ def judge_study(
             save(job, Preferred.TIE, SAME)
         else:
             questions.append(job)
-    progress = Progress(len(jobs), judged=len(jobs) - len(questions))
+    progress = JudgeProgress(len(jobs), judged=len(jobs) - len(questions))
     yield progress
     failures = 0
-    with closing(_ask_all(endpoint, questions, parallel)) as answers:
+    with closing(_answers(endpoint, questions, parallel)) as answers:
         for job, answer in answers:
             failures = failures + 1 if isinstance(answer, ServerError) else 0
             if isinstance(answer, ServerError):
@@ -161,14 +161,14 @@ def judge_study(
             yield progress
 
 
-def _ask_all(
+def _answers(
     endpoint: Endpoint, jobs: Sequence[_Job], parallel: int
 ) -> Generator[tuple[_Job, str | ServerError]]:
     """Answers in order of arrival; closing the iterator cancels requests that have not started."""
     pool = ThreadPoolExecutor(max_workers=max(1, parallel))
     try:
         waiting = {
-            pool.submit(endpoint.ask, question(*pair[2:], swapped=each)): (pair, each)
+            pool.submit(endpoint.answer, question(*pair[2:], swapped=each)): (pair, each)
             for pair, each in jobs
         }
         for done in as_completed(waiting):
@@ -198,12 +198,12 @@ def question(
 
 def preferred(answer: str, *, swapped: bool) -> Preferred | None:
     """The answer preferred by the last verdict in a text; None without a verdict."""
-    found = _VERDICT.findall(answer)
-    if not found:
+    verdicts = _VERDICT.findall(answer)
+    if not verdicts:
         return None
-    if found[-1] == "C":
+    if verdicts[-1] == "C":
         return Preferred.TIE
-    return Preferred.RULE if (found[-1] == "A") is not swapped else Preferred.BASELINE
+    return Preferred.RULE if (verdicts[-1] == "A") is not swapped else Preferred.BASELINE
 
 
 def _conversation(item: Item, answers: Sequence[str]) -> str:
@@ -215,16 +215,16 @@ def _part(name: str, text: str) -> str:
     return f"<<< {name} begins >>>\n{text}\n<<< {name} ends >>>"
 
 
-def _pairs(store: RunStore, study_id: str) -> list[Pair]:
+def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
     decoding is not judged."""
     plan = read_plan(store.study(study_id).plan)
-    whole = (
+    finished = (
         each
         for each in store.results(study_id)
         if read_result(each.data).status is Status.COMPLETED
     )
-    completed = {(result.task, result.lane): result for result in whole}
+    completed = {(result.task, result.lane): result for result in finished}
     wanted = [
         (result, completed[task, baseline])
         for (task, lane), result in completed.items()
@@ -237,7 +237,7 @@ def _pairs(store: RunStore, study_id: str) -> list[Pair]:
     )
     records = records_of(store, list(run_ids))
     return [
-        Pair(
+        AnswerPair(
             rule.task,
             rule.lane,
             plan.item(plan.task(rule.task)),

@@ -15,7 +15,7 @@ from typing import Any
 from evaluation.format import count, displayable, plural
 from evaluation.lossless.greedy import greedy_findings
 from evaluation.lossless.sampled import sampled_findings
-from evaluation.lossless.values import Finding, Verdict, overall
+from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters, read_counters
 from evaluation.served.client import Client, Server, ServerError, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
@@ -23,7 +23,12 @@ from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
 TITLE = "Counters of /metrics"
 ENOUGH = 50  # drafts of a server whose counters are judged
-STATUS = {Verdict.LOSSLESS: 0, Verdict.NOT_LOSSLESS: 1, Verdict.DUPLICATED: 1, Verdict.NOT_KNOWN: 2}
+STATUS = {
+    LosslessVerdict.LOSSLESS: 0,
+    LosslessVerdict.NOT_LOSSLESS: 1,
+    LosslessVerdict.DUPLICATED: 1,
+    LosslessVerdict.NOT_KNOWN: 2,
+}
 
 
 def check(options: Namespace, key: str) -> int:
@@ -106,32 +111,34 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
     """What the requests of the check added to the counters; those of other clients in the meantime
     are in it."""
     if before is None or after is None or not after.drafts > 0:  # nan without counters
-        return Finding(TITLE, Verdict.NOT_TESTED, "The server counts no drafts.")
+        return Finding(TITLE, LosslessVerdict.NOT_TESTED, "The server counts no drafts.")
     names = ("drafts", "drafted", "accepted")
     drafts, drafted, accepted = (
         int(getattr(after, name) - getattr(before, name)) for name in names
     )
     earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
-    places = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
-    doubts = list(_doubts(drafts, drafted, accepted, places))
-    verdict = Verdict.NOT_KNOWN if doubts else Verdict.LOSSLESS
+    by_position = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
+    doubts = list(_doubts(drafts, drafted, accepted, by_position))
+    verdict = LosslessVerdict.NOT_KNOWN if doubts else LosslessVerdict.LOSSLESS
     counted = f"{plural(drafts, 'draft')}, {count(accepted)} of {plural(drafted, 'drafted token')} accepted."
     return Finding(TITLE, verdict, " ".join([counted, *doubts]))
 
 
-def _doubts(drafts: int, drafted: int, accepted: int, places: list[int]) -> Iterator[str]:
-    """``places[i]``: drafts of which more than i tokens were accepted."""
+def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) -> Iterator[str]:
+    """``by_position[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
         yield f"Fewer than {ENOUGH}: speculative decoding was hardly tested."
     elif accepted == 0:
         yield "No drafted token was accepted: drafts are useless or not verified."
     elif accepted == drafted:
         yield "Every drafted token was accepted: they may not be verified."
-    elif places:
+    elif by_position:
         length = round(drafted / drafts)
-        deepest = max((place + 1 for place, number in enumerate(places) if number), default=0)
-        if sum(places) != accepted:
-            yield f"The accepted tokens by position add up to {count(sum(places))}: the histogram is incomplete."
-        elif deepest < length and places[deepest - 1] >= ENOUGH:
-            cut = f"{count(places[deepest - 1])} drafts have {deepest} accepted tokens of {length}, and none has more"
+        deepest = max(
+            (position + 1 for position, number in enumerate(by_position) if number), default=0
+        )
+        if sum(by_position) != accepted:
+            yield f"The accepted tokens by position add up to {count(sum(by_position))}: the histogram is incomplete."
+        elif deepest < length and by_position[deepest - 1] >= ENOUGH:
+            cut = f"{count(by_position[deepest - 1])} drafts have {deepest} accepted tokens of {length}, and none has more"
             yield f"{cut}: the histogram or the acceptance is cut there."

@@ -9,12 +9,12 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
-from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, next_token
+from evaluation.lossless.values import CUT, Finding, LosslessVerdict, at_once, complete, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
 TOKENS = 64  # of every answer
-SHOWN = 20  # characters
+EXCERPT = 20  # characters
 # Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of
 # 16 to 32. A server whose own repeats move gaps further has a larger one, up to MOST_TIE; what
 # moves further is not rounding.
@@ -35,12 +35,12 @@ def greedy_findings(
     """Raises ServerError."""
 
     def one(client: Client, prompt: str) -> Answer:
-        return ask(client, prompt, TOKENS, 0.0, logprobs=5)
+        return complete(client, prompt, TOKENS, 0.0, logprobs=5)
 
     def against(
-        title: str, judge: Client, expected: Sequence[Answer], found: Sequence[Answer]
+        title: str, judge: Client, expected: Sequence[Answer], actual: Sequence[Answer]
     ) -> Finding:
-        rows = enumerate(zip(prompts, expected, found, strict=True))
+        rows = enumerate(zip(prompts, expected, actual, strict=True))
         return _finding(
             f"Temperature 0, {title}",
             [difference(judge, number, *row) for number, row in rows],
@@ -63,7 +63,7 @@ def greedy_findings(
         reason = (
             "The server does not report token ids and the log probabilities of a prompt (echo)."
         )
-        return [*findings, Finding(title, Verdict.NOT_TESTED, reason)]
+        return [*findings, Finding(title, LosslessVerdict.NOT_TESTED, reason)]
     return [*findings, _finding(title, scored, tie)]
 
 
@@ -82,42 +82,44 @@ def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
 
 
 def difference(
-    judge: Client, number: int, prompt: str, expected: Answer, found: Answer
+    judge: Client, number: int, prompt: str, expected: Answer, actual: Answer
 ) -> Difference | None:
     """The first token that differs, with the gap of both by ``judge``; the first character where
     not every token is identified; None where all are equal."""
-    texts = [answer.text.rstrip(CUT) for answer in (expected, found)]
-    start, place, gap = _first(*texts), "character", math.nan
+    texts = [answer.text.rstrip(CUT) for answer in (expected, actual)]
+    start, unit, gap = _first(*texts), "character", math.nan
     at = start
-    if expected.names and found.names:
-        at, place = _first(expected.names, found.names), "token"
+    if expected.names and actual.names:
+        at, unit = _first(expected.names, actual.names), "token"
     if at is None:
         return None
-    if expected.names and found.names and at < min(len(expected.names), len(found.names)):
+    if expected.names and actual.names and at < min(len(expected.names), len(actual.names)):
         p = next_token(judge, prompt, expected, at, 0)
-        ours = found.names[at]
+        ours = actual.names[at]
         least = abs(
             p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan))
         )
         gap = (
             least if ours in p or least > MOST_TIE else math.nan
-        )  # of a token that is not listed the gap is larger
-    wanted, token = (text[start : (start or 0) + SHOWN] or "the end" for text in texts)
-    return _difference(number, f"{place} {at + 1}", token, wanted, gap)
+        )  # of a token beyond the alternatives the gap is larger
+    wanted, token = (text[start : (start or 0) + EXCERPT] or "the end" for text in texts)
+    return _difference(number, f"{unit} {at + 1}", token, wanted, gap)
 
 
-def _difference(number: int, place: str, token: str, wanted: str, gap: float) -> Difference:
-    return Difference(gap, f"prompt {number + 1}, {place}: {visible(token)} for {visible(wanted)}")
+def _difference(number: int, position: str, token: str, wanted: str, gap: float) -> Difference:
+    return Difference(
+        gap, f"prompt {number + 1}, {position}: {visible(token)} for {visible(wanted)}"
+    )
 
 
 def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
-    """The first place at which two sequences differ."""
+    """The first index at which two sequences differ."""
     return next((at for at, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]), None)
 
 
 def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     """The token of an answer with the largest gap to the most probable one, by the log
-    probabilities that a pass over the whole text gives; None if every token is the most probable
+    probabilities that a pass over the full text gives; None if every token is the most probable
     one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the server does
     not report them."""
     if not answer.prompt_ids or not answer.token_ids:
@@ -128,10 +130,10 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
         "prompt": [*answer.prompt_ids, *answer.token_ids],
         "max_tokens": 1,
     }
-    found = judge.post(
+    response = judge.post(
         COMPLETIONS, body | {"echo": True, "logprobs": 1, "temperature": 0.0}, optional=()
     )
-    logprobs, rows = found["choices"][0]["logprobs"], []
+    logprobs, rows = response["choices"][0]["logprobs"], []
     for at in range(start, end):
         best, top = max(logprobs["top_logprobs"][at].items(), key=lambda item: float(item[1]))
         gap = float(top) - float(logprobs["token_logprobs"][at])
@@ -141,22 +143,26 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     return worst if worst.gap > 0 else None
 
 
-def _finding(title: str, found: Sequence[Difference | None], tie: float) -> Finding:
-    differences = [each for each in found if each is not None]
+def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> Finding:
+    differences = [each for each in compared if each is not None]
     real = [each for each in differences if not each.gap <= tie]
-    count = f"{plural(len(real or differences), 'answer')} of {len(found)}"
+    count = f"{plural(len(real or differences), 'answer')} of {len(compared)}"
     if not differences:
         return Finding(
-            title, Verdict.LOSSLESS, f"All {len(found)} answers of up to {TOKENS} tokens agree."
+            title,
+            LosslessVerdict.LOSSLESS,
+            f"All {len(compared)} answers of up to {TOKENS} tokens agree.",
         )
     known = [each for each in real or differences if not math.isnan(each.gap)]
-    shown = (known or real)[0]
-    gap = f"{shown.where}, " + (
-        f"log probability gap {number(shown.gap)}." if known else "gap not known."
+    example = (known or real)[0]
+    gap = f"{example.where}, " + (
+        f"log probability gap {number(example.gap)}." if known else "gap not known."
     )
     if not real:
         ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
-        return Finding(title, Verdict.LOSSLESS, f"{ties}; {gap}")
+        return Finding(title, LosslessVerdict.LOSSLESS, f"{ties}; {gap}")
     return Finding(
-        title, Verdict.NOT_LOSSLESS if known else Verdict.NOT_KNOWN, f"{count} differ; {gap}"
+        title,
+        LosslessVerdict.NOT_LOSSLESS if known else LosslessVerdict.NOT_KNOWN,
+        f"{count} differ; {gap}",
     )

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.format import number, plural
-from evaluation.lossless.values import CUT, Finding, Verdict, ask, at_once, continued, next_token
+from evaluation.lossless.values import (
+    CUT,
+    Finding,
+    LosslessVerdict,
+    at_once,
+    complete,
+    continued,
+    next_token,
+)
 from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
 from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
@@ -25,14 +33,14 @@ LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
 ENOUGH = 5  # draws after the same beginning, for it to be tested
 IMPOSSIBLE = 1e-6  # a probability; two draws of such tokens are evidence enough
-RANKS = 3  # most probable tokens that are told apart where all prompts are tested together
+RANKS = 3  # most probable tokens that are distinguished where all prompts are tested together
 # Answers of a prompt that are compared with each other, their tokens, and the log probability below
 # which two are not equal by chance.
 REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[Key, ...]  # the first tokens of an answer
 
 
-class Fit(NamedTuple):
+class SampleFit(NamedTuple):
     """The draws of one prompt against the log probabilities: p, the number of impossible tokens,
     and the draws after a first token by rank: how often each was drawn after one beginning, and its
     probabilities."""
@@ -51,7 +59,9 @@ def sampled_findings(
     for client in filter(None, (server, reference)):
         if repeated := _repeated(client, prompts, seed):
             reason = f"{client.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
-            return [Finding("Temperature 1, a seed for every draw", Verdict.DUPLICATED, reason)]
+            return [
+                Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)
+            ]
     ours = _sample(server, prompts, draws, seed)
     theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
     fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
@@ -67,12 +77,16 @@ def sampled_findings(
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
     reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
-    findings = [Finding(title, Verdict.NOT_TESTED if reference else Verdict.NOT_KNOWN, reason)]
+    findings = [
+        Finding(
+            title, LosslessVerdict.NOT_TESTED if reference else LosslessVerdict.NOT_KNOWN, reason
+        )
+    ]
     if known:
-        found = _finding(
+        finding = _finding(
             title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known)
         )
-        findings = [replace(found, reason=f"{found.reason} {reason}") if left_out else found]
+        findings = [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
     if reference:
         title = "Temperature 1, against the other server"
         findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
@@ -82,14 +96,16 @@ def sampled_findings(
 def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
     """The answers, by prompt."""
 
-    def one(place: int) -> Answer:
-        return ask(client, prompts[place // draws], TOKENS, 1.0, seed=seed + place, logprobs=1)
+    def one(number: int) -> Answer:
+        return complete(
+            client, prompts[number // draws], TOKENS, 1.0, seed=seed + number, logprobs=1
+        )
 
     answers = at_once(one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
 
-def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fit | None:
+def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> SampleFit | None:
     """None if the server does not identify every token, or the judge reports no log probabilities
     or identifies tokens otherwise."""
     counts: dict[Beginning, Counter[Key]] = {}
@@ -98,35 +114,37 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Fi
     for answer in answers:
         if (tokens := answer.names) is None:
             return None
-        for place, token in enumerate(tokens[:TOKENS]):
-            counts.setdefault(tokens[:place], Counter())[token] += 1
-            sources[tokens[:place]] = answer
+        for length, token in enumerate(tokens[:TOKENS]):
+            counts.setdefault(tokens[:length], Counter())[token] += 1
+            sources[tokens[:length]] = answer
         ended |= {tokens} if len(tokens) < TOKENS else set()
     tested = [
-        each for each, found in counts.items() if found.total() >= ENOUGH and each not in ended
+        each
+        for each, observed in counts.items()
+        if observed.total() >= ENOUGH and each not in ended
     ]
     tables: list[Counts] = []
     expected: list[Array] = []
     judged = at_once(lambda each: next_token(judge, prompt, sources[each], len(each), seed), tested)
     for beginning, logprobs in zip(tested, judged, strict=True):
-        found = counts[beginning]
+        observed = counts[beginning]
         valid = logprobs and all(
             value < 0.01 for value in logprobs.values()
         )  # rounding may exceed 0
-        if not valid or len({type(name) for name in (*logprobs, *found)}) > 1:
+        if not valid or len({type(name) for name in (*logprobs, *observed)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
         p[-1] = max(0.0, 1 - p.sum())
-        seen = [found.pop(name, 0) for name in ranked]
-        tables.append(np.array([*seen, found.total()]))
+        frequencies = [observed.pop(name, 0) for name in ranked]
+        tables.append(np.array([*frequencies, observed.total()]))
         expected.append(p / p.sum())
     impossible = sum(
         int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True)
     )
     later = [at for at, beginning in enumerate(tested) if beginning]
     ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
-    return Fit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
+    return SampleFit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
@@ -140,26 +158,26 @@ def _same(
     ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int
 ) -> list[float]:
     """p of the hypothesis that both servers continue the same first token alike: by prompt, and of
-    all prompts together, by the rank of the second token. Whole texts are compared for a prompt
+    all prompts together, by the rank of the second token. Full texts are compared for a prompt
     where not every token is identified."""
     rows = [row for pair in zip(ours, theirs, strict=True) for row in _rows([*pair[0], *pair[1]])]
     draws, each = len(ours[0]), 2 * len(ours[0])
     second = np.repeat([0, 1], draws)
     begun = [
-        (str(place // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
-        for place, row in enumerate(rows)
+        (str(index // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
+        for index, row in enumerate(rows)
     ]
     strata, *columns = (
         _numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2)
     )
     parts = [slice(start, start + each) for start in range(0, len(rows), each)]
-    found = [
+    tests = [
         same_p(
             _numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed
         )
         for part in parts
     ]
-    return [*found, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
+    return [*tests, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
 
 
 def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
@@ -175,14 +193,16 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     not so for most. A server that ignores the temperature after the first token also repeats
     itself, but goes on as at temperature 0: it has another distribution."""
 
-    def one(place: int) -> Answer:
-        return ask(client, prompts[place // REPEATS], LONG, 1.0, seed=seed + place, logprobs=1)
+    def one(number: int) -> Answer:
+        return complete(
+            client, prompts[number // REPEATS], LONG, 1.0, seed=seed + number, logprobs=1
+        )
 
     answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
-    for place, prompt in enumerate(prompts):
+    for index, prompt in enumerate(prompts):
         drawn = [
             each
-            for each in answers[place * REPEATS :][:REPEATS]
+            for each in answers[index * REPEATS :][:REPEATS]
             if each.names and _logprob(each) < RARE
         ]
         twice = [
@@ -207,7 +227,7 @@ def _logprob(answer: Answer) -> float:
 
 def _numbered(values: Sequence[Any] | Places) -> Places:
     """The number of each value among the different ones."""
-    numbers = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values])
 
 
@@ -219,11 +239,11 @@ def _ranks(strata: Places, tokens: Places) -> Places:
         dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)),
         key=lambda pair: -counts[pair[1]],
     )
-    seen: Counter[int] = Counter()
+    used: Counter[int] = Counter()
     rank: dict[int, int] = {}
     for stratum, token in order:
-        rank[token] = min(seen[stratum], RANKS)
-        seen[stratum] += 1
+        rank[token] = min(used[stratum], RANKS)
+        used[stratum] += 1
     return np.array([rank[token] for token in tokens.tolist()])
 
 
@@ -236,13 +256,14 @@ def _finding(
     if p >= LEVEL and impossible < 2:
         return Finding(
             title,
-            Verdict.LOSSLESS,
+            LosslessVerdict.LOSSLESS,
             f"{sample} have the expected distribution (smallest p {number(p)}).",
             p,
         )
-    by_themselves = f"{differ} of {prompts} prompts by themselves"
-    reasons = [f"another distribution (smallest p {number(p)}; {by_themselves})"] * (p < LEVEL)
-    reasons += [f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}"] * bool(
-        impossible
-    )
-    return Finding(title, Verdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)
+    reasons = []
+    if p < LEVEL:
+        by_themselves = f"{differ} of {prompts} prompts by themselves"
+        reasons.append(f"another distribution (smallest p {number(p)}; {by_themselves})")
+    if impossible:
+        reasons.append(f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}")
+    return Finding(title, LosslessVerdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -13,14 +13,14 @@ from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
-TOP = 20  # alternatives whose probability is asked for
+TOP = 20  # alternatives whose probability is requested
 TRIALS = 4
 CUT = "\N{REPLACEMENT CHARACTER}"  # at the end of a text: the beginning of a character
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class Verdict(StrEnum):
+class LosslessVerdict(StrEnum):
     """The result of a check, and of all checks together."""
 
     LOSSLESS = "lossless as far as tested"
@@ -36,20 +36,25 @@ class Finding:
     a test after Holm's correction."""
 
     check: str
-    verdict: Verdict
+    verdict: LosslessVerdict
     reason: str
     p: float | None = None
 
 
-def overall(findings: Sequence[Finding]) -> Verdict:
+def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     """The worst verdict of any check; not known if none was possible. Checks that were not tested
     do not count."""
-    found = {finding.verdict for finding in findings} - {Verdict.NOT_TESTED}
-    order = (Verdict.NOT_LOSSLESS, Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.LOSSLESS)
-    return next((verdict for verdict in order if verdict in found), Verdict.NOT_KNOWN)
+    verdicts = {finding.verdict for finding in findings} - {LosslessVerdict.NOT_TESTED}
+    order = (
+        LosslessVerdict.NOT_LOSSLESS,
+        LosslessVerdict.DUPLICATED,
+        LosslessVerdict.NOT_KNOWN,
+        LosslessVerdict.LOSSLESS,
+    )
+    return next((verdict for verdict in order if verdict in verdicts), LosslessVerdict.NOT_KNOWN)
 
 
-def ask(
+def complete(
     client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any
 ) -> Answer:
     """An answer with the sampling settings switched off that a server may have other defaults for,
@@ -83,13 +88,15 @@ def continued(
     ids = [name for name in names if isinstance(name, int)]
     try:
         text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-        found = ask(client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings)
+        response = complete(
+            client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings
+        )
     except ServerDown:
         raise
     except (ServerError, UnicodeDecodeError):
         return None
-    read, length = (each.usage.get("prompt_tokens") for each in (found, answer))
-    return None if type(read) is type(length) is int and read != length + tokens else found
+    read, length = (each.usage.get("prompt_tokens") for each in (response, answer))
+    return None if type(read) is type(length) is int and read != length + tokens else response
 
 
 def next_token(
@@ -100,7 +107,7 @@ def next_token(
     reported. A server may report none for a token that is a part of a character, so some seeds are
     tried. Raises ServerDown."""
     for trial in range(TRIALS):
-        found = continued(
+        response = continued(
             judge,
             prompt,
             answer,
@@ -110,7 +117,7 @@ def next_token(
             seed=seed + trial,
             logprobs=TOP,
         )
-        for position in (found and found.logprobs) or ():
+        for position in (response and response.logprobs) or ():
             rows = {
                 each.key: each.logprob
                 for each in (*position.top, position)

@@ -43,35 +43,36 @@ class Counters:
 def read_counters(text: str) -> Counters:
     """Raises ValueError for a text that is not in Prometheus' format or reports no speculative
     decoding."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    places: defaultdict[int, float] = defaultdict(float)
+    samples: defaultdict[str, list[float]] = defaultdict(list)
+    by_position: defaultdict[int, float] = defaultdict(float)
     models: set[str] = set()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found[sample.name].append(float(sample.value))
+            samples[sample.name].append(float(sample.value))
             if sample.name.endswith(":spec_decode_num_accepted_tokens_per_pos_total"):
-                places[int(sample.labels.get("position", ""))] += sample.value
+                by_position[int(sample.labels.get("position", ""))] += sample.value
             models |= {sample.labels.get("model_name", "")} - {""}
 
     prefix, server, prompt, new = next(
-        (each for each in _SERVERS if any(name.startswith(each[0]) for name in found)), _SERVERS[0]
+        (each for each in _SERVERS if any(name.startswith(each[0]) for name in samples)),
+        _SERVERS[0],
     )
 
     def total(*names: str) -> float:
         known = [
-            found[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in found
+            samples[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in samples
         ]
         return sum(map(sum, known)) if known else math.nan
 
     drafts, tau = (
         total("spec_decode_num_drafts"),
-        found.get("sglang:spec_accept_length", [math.nan]),
+        samples.get("sglang:spec_accept_length", [math.nan]),
     )
     if math.isnan(drafts) and math.isnan(tau[0]):
         raise ValueError(
             "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no sglang:spec_accept_length."
         )
-    rates = found.get("sglang:spec_accept_rate", [math.nan])
+    rates = samples.get("sglang:spec_accept_rate", [math.nan])
     return Counters(
         server=server,
         model=", ".join(sorted(models)),
@@ -80,7 +81,7 @@ def read_counters(text: str) -> Counters:
         drafts=drafts,
         drafted=total("spec_decode_num_draft_tokens"),
         accepted=total("spec_decode_num_accepted_tokens"),
-        accepted_at=tuple(places[place] for place in sorted(places)),
+        accepted_at=tuple(by_position[position] for position in sorted(by_position)),
         tau=sum(tau) / len(tau),
         acceptance_rate=sum(rates) / len(rates),
         relaxed=total("mars_relaxed_tokens"),

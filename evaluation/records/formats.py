@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from evaluation.served.answer import text_of
 from evaluation.served.trace import STOPS, ServedStep, ServedToken, served_trace, vllm_steps
 from evaluation.study.plan import SERVER
+from mars_core.drafting import DRAFTERS
 from mars_core.types import (
     UNKNOWN,
     DrafterConfig,
@@ -28,7 +29,7 @@ from mars_core.types import (
 NAN = math.nan
 LARGEST = 2**53  # of a number
 FORMAT = "mars-vllm-1"
-_DRAFTERS = {"draft_model": "model", "eagle3": "eagle3", "ngram": "ngram"}  # vLLM's names → ours
+_DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}
 Row = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
 
@@ -61,10 +62,10 @@ def config_of(
 
 
 def ids_of(values: Any) -> list[int]:
-    return [whole(value) for value in values]
+    return [integer(value) for value in values]
 
 
-def whole(value: Any) -> int:
+def integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise ValueError(f"{str(value)[:40]!r} is not a whole number from 0 to {LARGEST:,}")
     return value
@@ -99,7 +100,7 @@ def read_line(row: Row) -> Read:
         kind=_DRAFTERS.get(kind, SERVER),
         drafter=drafter,
         temperature=number(row["temperature"]),
-        seed=UNKNOWN if row["seed"] is None else whole(row["seed"]),
+        seed=UNKNOWN if row["seed"] is None else integer(row["seed"]),
     )
     tokens = [ServedToken(id_) for each in row["steps"] for id_ in each["emitted"]]
     trace = served_trace(
@@ -118,7 +119,7 @@ def _step(row: Row) -> ServedStep:
         ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
     )
     z1, z2 = ([number(value) for value in row[name]] for name in ("z1", "z2"))
-    relaxed, kept = [value is True for value in row["relaxed"]], whole(row["kept"])
+    relaxed, kept = [value is True for value in row["relaxed"]], integer(row["kept"])
     lengths = {len(drafted), len(relaxed), len(z1), len(z2), len(id1), len(id2)}
     if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
         raise ValueError(
@@ -127,14 +128,14 @@ def _step(row: Row) -> ServedStep:
     return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, z1, z2, id1, id2)
 
 
-class Counts(NamedTuple):
+class ServerCounts(NamedTuple):
     """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where
     it does not count them; ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how
     the server computes its own mean acceptance length."""
 
     passes: int
     drafted: int
-    kept: int
+    accepted: int
     histogram: Sequence[int]
     tau: str
 
@@ -145,17 +146,17 @@ def read_answer(row: Row) -> Read:
     text = text_of(choice)
     if "meta_info" in choice:
         return read_sglang({**row, **choice, "text": text})
-    found = (row.get("metrics") or {}).get("speculative_decoding")
-    counts = found and Counts(
-        whole(found["num_spec_steps"]),
-        whole(found["num_draft_tokens"]),
-        whole(found["num_accepted_draft_tokens"]),
-        ids_of(found["acceptance_histogram"]),
+    spec = (row.get("metrics") or {}).get("speculative_decoding")
+    counts = spec and ServerCounts(
+        integer(spec["num_spec_steps"]),
+        integer(spec["num_draft_tokens"]),
+        integer(spec["num_accepted_draft_tokens"]),
+        ids_of(spec["acceptance_histogram"]),
         "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
     )
-    server, usage = "vLLM" if found else "a server", row.get("usage") or {}
+    server, usage = "vLLM" if spec else "a server", row.get("usage") or {}
     config = config_of(
-        row.get("model", ""), server, k=whole(found["num_spec_tokens"]) if found else 0
+        row.get("model", ""), server, k=integer(spec["num_spec_tokens"]) if spec else 0
     )
     trace = _run(
         config,
@@ -163,32 +164,36 @@ def read_answer(row: Row) -> Read:
         ids_of(choice.get("token_ids") or ()),
         str(choice["finish_reason"]),
         counts,
-        detail=found,
+        detail=spec,
         new_tokens=usage.get("completion_tokens"),
         prompt_tokens=usage.get("prompt_tokens"),
         prompt_ids=choice.get("prompt_token_ids"),
     )
-    created = datetime.fromtimestamp(whole(row["created"]), UTC) if "created" in row else None
+    created = datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
     return trace, created, _source(f"an answer of {server}", counts)
 
 
 def read_sglang(row: Row) -> Read:
     """An answer of SGLang. Its names for the counts have changed twice."""
-    found = row["meta_info"]
+    meta = row["meta_info"]
 
     def first(*names: str) -> Any:
-        return next((found[name] for name in names if found.get(name) is not None), None)
+        return next((meta[name] for name in names if meta.get(name) is not None), None)
 
-    passes = found.get("spec_verify_ct")
-    kept = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
+    passes = meta.get("spec_verify_ct")
+    accepted = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
     drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
     counts = None
-    if passes and kept is not None and drafted is not None:
+    if passes and accepted is not None and drafted is not None:
         histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
-        counts = Counts(
-            whole(passes), whole(drafted), whole(kept), histogram, "all tokens / passes, as ours"
+        counts = ServerCounts(
+            integer(passes),
+            integer(drafted),
+            integer(accepted),
+            histogram,
+            "all tokens / passes, as ours",
         )
-    reason = found.get("finish_reason")
+    reason = meta.get("finish_reason")
     trace = _run(
         config_of(
             row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0
@@ -197,9 +202,9 @@ def read_sglang(row: Row) -> Read:
         ids_of(row.get("output_ids") or ()),
         str(reason["type"] if isinstance(reason, dict) else reason),
         counts,
-        new_tokens=found.get("completion_tokens"),
-        prompt_tokens=found.get("prompt_tokens"),
-        wall_s=number(found.get("e2e_latency")),
+        new_tokens=meta.get("completion_tokens"),
+        prompt_tokens=meta.get("prompt_tokens"),
+        wall_s=number(meta.get("e2e_latency")),
     )
     return trace, None, _source("an answer of SGLang", counts)
 
@@ -207,19 +212,26 @@ def read_sglang(row: Row) -> Read:
 def read_llama(row: Row) -> Read:
     """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds
     its accepted tokens and one more."""
-    found = row["timings"]
+    timings = row["timings"]
     counts = None
-    if "draft_n" in found:
-        drafted, kept = whole(found["draft_n"]), whole(found["draft_n_accepted"])
-        counts = Counts(
-            UNKNOWN, drafted, kept, (), "not reported; the number of passes follows from the tokens"
+    if "draft_n" in timings:
+        drafted, accepted = (
+            integer(timings["draft_n"]),
+            integer(timings["draft_n_accepted"]),
+        )
+        counts = ServerCounts(
+            UNKNOWN,
+            drafted,
+            accepted,
+            (),
+            "not reported; the number of passes follows from the tokens",
         )
     choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
     read = (
-        found["prompt_n"] + found.get("cache_n", 0) if "prompt_n" in found else None
+        timings["prompt_n"] + timings.get("cache_n", 0) if "prompt_n" in timings else None
     )  # cached tokens are no part of prompt_n
     prompt_s, predicted_s = (
-        number(found.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
+        number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
     )
     settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
     config = config_of(
@@ -234,7 +246,7 @@ def read_llama(row: Row) -> Read:
         (),
         str(choice.get("finish_reason", row.get("stop_type"))),
         counts,
-        new_tokens=found.get("predicted_n"),
+        new_tokens=timings.get("predicted_n"),
         prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
         wall_s=prompt_s + predicted_s,
     )
@@ -247,7 +259,7 @@ def _run(
     text: str,
     ids: Sequence[int],
     finish: str,
-    counts: Counts | None,
+    counts: ServerCounts | None,
     *,
     new_tokens: Any,
     prompt_tokens: Any,
@@ -257,7 +269,7 @@ def _run(
 ) -> Trace:
     """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and
     only their counts are filled in."""
-    new = len(ids) if new_tokens is None else whole(new_tokens)
+    new = len(ids) if new_tokens is None else integer(new_tokens)
     trace = served_trace(
         config,
         text=str(text),
@@ -265,15 +277,15 @@ def _run(
         stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
         new_tokens=new,
         prompt_ids=ids_of(prompt_ids or ()),
-        prompt_tokens=UNKNOWN if prompt_tokens is None else whole(prompt_tokens),
+        prompt_tokens=UNKNOWN if prompt_tokens is None else integer(prompt_tokens),
         steps=vllm_steps(detail, len(ids)),
         wall_s=wall_s,
     )
     if counts is None or trace.summary.steps != UNKNOWN:
         return trace
-    passes, steps = max(counts.passes, new - 1 - counts.kept), sum(counts.histogram)
+    passes, steps = max(counts.passes, new - 1 - counts.accepted), sum(counts.histogram)
     rates = (
-        tuple(sum(counts.histogram[place:]) / steps for place in range(1, len(counts.histogram)))
+        tuple(sum(counts.histogram[depth:]) / steps for depth in range(1, len(counts.histogram)))
         if steps
         else ()
     )
@@ -281,15 +293,15 @@ def _run(
         trace.summary,
         steps=passes,
         drafted=counts.drafted,
-        rejected=counts.drafted - counts.kept,
+        rejected=counts.drafted - counts.accepted,
         tau=new / passes if passes > 0 else NAN,
-        acceptance_rate=counts.kept / counts.drafted if counts.drafted else NAN,
+        acceptance_rate=counts.accepted / counts.drafted if counts.drafted else NAN,
         acceptance_by_position=rates,
     )
     return replace(trace, summary=summary)
 
 
-def _source(name: str, counts: Counts | None) -> str:
+def _source(name: str, counts: ServerCounts | None) -> str:
     return (
         f"{name}; its own τ is {counts.tau}"
         if counts

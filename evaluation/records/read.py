@@ -27,7 +27,7 @@ from evaluation.records.formats import (
 from evaluation.served.trace import served_trace
 from evaluation.study.plan import SERVER
 from mars_core.types import UNKNOWN, StopReason, Trace
-from storage.importing import Record
+from storage.importing import ImportedRun
 
 MAX_BYTES = 256 * 2**20
 _FORMATS = {
@@ -38,7 +38,7 @@ _FORMATS = {
 }
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[ImportedRun]:
     """All runs of a file. Raises ValueError, with the line or entry, if anything in it cannot be
     read."""
     where = ""
@@ -48,10 +48,10 @@ def read_records(path: Path) -> list[Record]:
         text = path.read_bytes().decode()
         if not text.lstrip().startswith(("{", "[")):
             return [_of_counters(text, path.name)]
-        found = []
-        for place, row in _rows(text):
-            where = place
-            found.append(_record(_json(row) if isinstance(row, str) else row, path.name))
+        records = []
+        for position, row in _rows(text):
+            where = position
+            records.append(_record(_json(row) if isinstance(row, str) else row, path.name))
     except (
         ValueError,
         LookupError,
@@ -66,18 +66,18 @@ def read_records(path: Path) -> list[Record]:
             (text for kind, text in reason.items() if isinstance(error, kind)),
             "a field has another type",
         )
-        place = f"{path}, {where}," if where else f"{path}"
+        position = f"{path}, {where}," if where else f"{path}"
         raise ValueError(
-            f"Nothing was imported: {place} cannot be read: {shorten(why, 200).rstrip('.')}."
+            f"Nothing was imported: {position} cannot be read: {shorten(why, 200).rstrip('.')}."
         ) from None
-    return found
+    return records
 
 
 def _rows(text: str) -> Iterator[tuple[str, Any]]:
     """The entries of a JSON value, or the lines of a file with one value per line, each with its
     name."""
     try:
-        whole = _json(text)
+        document = _json(text)
     except json.JSONDecodeError:
         yield from (
             (f"line {number}", line)
@@ -85,7 +85,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
             if line.strip()
         )
     else:
-        rows = whole if isinstance(whole, list) else [whole]
+        rows = document if isinstance(document, list) else [document]
         yield from ((f"entry {number}", row) for number, row in enumerate(rows, 1))
 
 
@@ -96,7 +96,7 @@ def _no_constant(word: str) -> NoReturn:
 _json = partial(json.loads, parse_constant=_no_constant)
 
 
-def _record(row: Any, file: str) -> Record:
+def _record(row: Any, file: str) -> ImportedRun:
     read = (
         next((read for sign, read in _FORMATS.items() if sign in row), None)
         if isinstance(row, dict)
@@ -105,48 +105,52 @@ def _record(row: Any, file: str) -> Record:
     if read is None:
         raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
     trace, created, source = read(row)
-    return Record(json.dumps(row, sort_keys=True), trace, created, _comment(trace, file, source))
-
-
-def _of_counters(text: str, file: str) -> Record:
-    """``/metrics`` as one run: all answers of the server together."""
-    found = read_counters(text)
-    config = config_of(
-        found.model, found.server, k=round(found.drafted / found.drafts) if found.drafts > 0 else 0
+    return ImportedRun(
+        json.dumps(row, sort_keys=True), trace, created, _comment(trace, file, source)
     )
-    new, prompt, drafts, drafted, kept, relaxed = (
+
+
+def _of_counters(text: str, file: str) -> ImportedRun:
+    """``/metrics`` as one run: all answers of the server together."""
+    counters = read_counters(text)
+    config = config_of(
+        counters.model,
+        counters.server,
+        k=round(counters.drafted / counters.drafts) if counters.drafts > 0 else 0,
+    )
+    new, prompt, drafts, drafted, accepted, relaxed = (
         UNKNOWN if math.isnan(value) else int(value)
         for value in (
-            found.new_tokens,
-            found.prompt_tokens,
-            found.drafts,
-            found.drafted,
-            found.accepted,
-            found.relaxed,
+            counters.new_tokens,
+            counters.prompt_tokens,
+            counters.drafts,
+            counters.drafted,
+            counters.accepted,
+            counters.relaxed,
         )
     )
     end = StopReason.UNKNOWN
     trace = served_trace(
         config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt
     )
-    summary = replace(trace.summary, tau=found.tau, acceptance_rate=found.acceptance_rate)
+    summary = replace(trace.summary, tau=counters.tau, acceptance_rate=counters.acceptance_rate)
     tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
     if drafts > 0:
         tau = "1 + accepted tokens / drafts, without first tokens"
-        rates = tuple(count / drafts for count in found.accepted_at)
+        rates = tuple(count / drafts for count in counters.accepted_at)
         summary = replace(
             summary,
             drafted=drafted,
-            rejected=drafted - kept,
-            tau=1 + kept / drafts,
+            rejected=drafted - accepted,
+            tau=1 + accepted / drafts,
             relaxed=relaxed,
-            acceptance_rate=kept / drafted if drafted else NAN,
+            acceptance_rate=accepted / drafted if drafted else NAN,
             acceptance_by_position=rates,
-            accepted=UNKNOWN if relaxed == UNKNOWN else kept - relaxed,
+            accepted=UNKNOWN if relaxed == UNKNOWN else accepted - relaxed,
         )
     trace = replace(trace, summary=summary)
-    source = f"/metrics of {found.server}, all answers of the server together; τ is {tau}"
-    return Record(text, trace, None, _comment(trace, file, source))
+    source = f"/metrics of {counters.server}, all answers of the server together; τ is {tau}"
+    return ImportedRun(text, trace, None, _comment(trace, file, source))
 
 
 def _comment(trace: Trace, file: str, source: str) -> str:
@@ -165,5 +169,5 @@ def _comment(trace: Trace, file: str, source: str) -> str:
         "relaxed tokens": summary.relaxed != UNKNOWN,
         "times": not math.isnan(summary.wall_s),
     }
-    unknown = ", ".join(name for name, found in known.items() if not found)
+    unknown = ", ".join(name for name, reported in known.items() if not reported)
     return f"Imported from {shorten(file, 80)}: {source}. Not known: {unknown}."

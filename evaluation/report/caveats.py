@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.report.grid import Grid
-from evaluation.report.values import Measured, Outcome
+from evaluation.report.values import Measured, RecoveryOutcome
 from evaluation.study.plan import Plan
 from mars_core.types import Cause, DraftMode
 
@@ -37,13 +37,13 @@ def warnings(
         for line in each(plan, suites)
     )
     return (
-        *[unfinished] * (tasks < plan.tasks),
+        *([unfinished] if tasks < plan.tasks else []),
         *_failed(grid),
         *of_rows,
         *_rounding(grid),
         *_environment(environment),
         *_served(grid),
-        *[without_none] * (plan.none is None),
+        *([without_none] if plan.none is None else []),
     )
 
 
@@ -73,7 +73,9 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     named = [
         f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
         for row in both[:NAMED]
-    ] + [f"{len(both) - NAMED} more"] * (len(both) > NAMED)
+    ]
+    if len(both) > NAMED:
+        named.append(f"{len(both) - NAMED} more")
     if both:
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates the time "
@@ -97,7 +99,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
             f"p < {ALPHA:g}. {plain} have it, and after Holm's correction {len(left)}{names}."
         )
     outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
-    supported = outcomes.count(Outcome.SUPPORTED)
+    supported = outcomes.count(RecoveryOutcome.SUPPORTED)
     if len(outcomes) > 1 and supported:
         yield (
             f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "
@@ -115,12 +117,13 @@ def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
-    cut = [row for row in rows if row.unended > MANY_UNENDED]
+    cut = [row for row in rows if row.unended.value > MANY_UNENDED]
     if cut:
-        worst = max(cut, key=lambda row: row.unended)
+        worst = max(cut, key=lambda row: row.unended.value)
+        share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
         yield (
-            f"max_new_tokens {plan.max_new_tokens} cut {100 * worst.unended:.0f} % of the texts of {_setting(plan, worst)} and more than "
-            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; their scores and lengths are those of unfinished texts."
+            f"max_new_tokens {plan.max_new_tokens} cut {share} and more than {100 * MANY_UNENDED:.0f} % in {len(cut)} settings; "
+            "their scores and lengths are those of unfinished texts."
         )
 
 

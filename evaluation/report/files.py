@@ -1,7 +1,7 @@
 """A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured
 numbers and prompts.
 
-``results.csv`` is sufficient to compute the report again: one row per lane of a finished task.
+``results.csv`` is sufficient to compute the report again: one row per lane of a task.
 """
 
 from __future__ import annotations
@@ -13,13 +13,22 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evaluation.report.document.blocks import Document
+from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
-from evaluation.report.values import Interval, McNemar, Measured, PromptRow, Report, Score, Verdict
+from evaluation.report.values import (
+    METRICS,
+    Interval,
+    McNemar,
+    Measured,
+    PromptRow,
+    RecoveryVerdict,
+    Report,
+    Score,
+)
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.result import Relative, Result, read_relative, read_result
+from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from storage import RunStore, StoredResult
 from storage.export import cell
 
@@ -46,15 +55,14 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in without)
 
 
-RESULT, RELATIVE = _names(Result, "scores"), _names(Relative)
+RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
-_TEST, _VERDICT, _PROMPT = _names(McNemar), _names(Verdict, "sentence"), _names(PromptRow, "worst")
-_INTERVALS = {
-    each.name
-    for kind in (Measured, Score)
-    for each in fields(kind)
-    if each.type in ("Interval", Interval)
-}
+_TEST, _VERDICT, _PROMPT = (
+    _names(McNemar),
+    _names(RecoveryVerdict, "sentence"),
+    _names(PromptRow, "worst"),
+)
+_INTERVALS = {*METRICS, *(each.name for each in fields(Score) if each.type == "Interval")}
 
 
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
@@ -66,7 +74,7 @@ def csv_text(table: Iterable[Sequence[Any]]) -> str:
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
-    """Header, and one row per result of the finished tasks, by task and lane.
+    """Header, and one row per result, by task and lane.
 
     Raises StorageError for an unknown study, ValueError for one of another version of this program.
     """
@@ -190,12 +198,12 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
     Raises OSError where they cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    whole = document(report, worst_texts(store, report))
+    full = document(report, worst_texts(store, report))
     page = folder / "report.html"
-    page.write_text(html(whole), encoding="utf-8")
+    page.write_text(html(full), encoding="utf-8")
     for name, table in TABLES.items():
         (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
-    return page, *_write_markdown(whole, folder / "report.md"), *(folder / name for name in TABLES)
+    return page, *_write_markdown(full, folder / "report.md"), *(folder / name for name in TABLES)
 
 
 def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
@@ -210,14 +218,14 @@ def markdown_of(report: Report) -> str:
     return markdown(document(report, None, pictures=False))
 
 
-def _write_markdown(whole: Document, path: Path) -> tuple[Path, ...]:
+def _write_markdown(full: ReportDocument, path: Path) -> tuple[Path, ...]:
     """Removes charts of an earlier report with the same name, which may have had more charts."""
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
-    path.write_text(markdown(whole, f"{path.stem}-"), encoding="utf-8")
+    path.write_text(markdown(full, f"{path.stem}-"), encoding="utf-8")
     pictures = {
-        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in whole.pictures
+        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in full.pictures
     }
-    for place, picture in pictures.items():
-        place.write_text(svg(picture.drawing), encoding="utf-8")
+    for file, picture in pictures.items():
+        file.write_text(svg(picture.drawing), encoding="utf-8")
     return path, *pictures

@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
+from evaluation.study.result import LaneResult, Relative
 from evaluation.study.stored import readable
 from evaluation.suites.item import Item
 from mars_core.types import Status
@@ -21,18 +22,14 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
-RESULT = (
-    "new_tokens",
-    "wall_s",
-    "steps",
-    "drafted",
-    "accepted",
-    "relaxed",
-    "tv_sum",
-    "log_likelihood",
-    "ended",
+_NUMBERS = ("float", "int", "bool", "int | None", "bool | None")
+RESULT, RELATIVE = (
+    tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
+    for kind in (LaneResult, Relative)
 )
-RELATIVE = ("same", "same_as_none", "divergence", "bleu", "chrf", "rouge_l")
+# Numbers of a run that follow from others: drafted tokens that were kept, and whether the token
+# limit cut it.
+DERIVED = ("kept", "cut")
 
 
 class Group(NamedTuple):
@@ -47,15 +44,15 @@ def groups(plan: Plan) -> tuple[Group, ...]:
     """A suite, then its categories in order of appearance where it has several; ``ALL`` last where
     there are several suites."""
     items = items_of(plan)
-    found: list[Group] = []
+    groups_of: list[Group] = []
     for suite in plan.suites:
-        found.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
+        groups_of.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
         categories = dict.fromkeys(item.category for item in suite.items)
         for category in categories if len(categories) > 1 else ():
             part = [name == suite.name and item.category == category for name, item in items]
-            found.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
+            groups_of.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
     return (
-        *found,
+        *groups_of,
         *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []),
     )
 
@@ -67,8 +64,8 @@ def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The T done tasks in order, each with the plan's L lanes. Values that were not measured are
-    nan."""
+    """The T tasks that were begun in order, each with the plan's L lanes. Values that were not
+    measured are nan."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -76,7 +73,7 @@ class Grid:
     temperature: Array  # [T]
     completed: Mask  # [T, L]
     failed: Mask  # a result that is not completed, [T, L]
-    numbers: Mapping[str, Array]  # fields of Result and Relative by name, [T, L]
+    numbers: Mapping[str, Array]  # by field of LaneResult and Relative, or one of DERIVED, [T, L]
     drafted_at: Array  # steps that drafted a token at draft position i + 1, [T, L, K]
     kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]
@@ -87,8 +84,8 @@ class Grid:
 
     def baseline(self, lane: int) -> int:
         """The baseline of a lane; a baseline's is itself."""
-        found = self.plan.baseline(lane)
-        return lane if found is None else found
+        strict = self.plan.baseline(lane)
+        return lane if strict is None else strict
 
     def compared(self, lane: int) -> list[int]:
         """The lane, its baseline and ``none``."""
@@ -99,7 +96,7 @@ class Grid:
 
 @readable()
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
-    """``stored``: results of done tasks, by task. Raises ValueError for results that this version
+    """``stored``: results by task. Raises ValueError for results that this version
     cannot read."""
     rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
     shape = (len(rows), len(plan.lanes))
@@ -107,24 +104,33 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T
     )
 
-    def place(values: Iterable[float | str | None]) -> Array:
+    def by_task(values: Iterable[float | str | None]) -> Array:
         """Values of single results, [T, L]; nan is stored as a string."""
-        found = np.full(shape, np.nan)
-        found[at] = np.array(
+        array = np.full(shape, np.nan)
+        array[at] = np.array(
             [np.nan if value is None else value for value in values], dtype=np.float64
         )
-        return found
+        return array
 
-    def place_by_depth(name: str) -> Array:
+    def by_depth(name: str) -> Array:
         counts = [one.data[name] for one in stored]
-        found = np.zeros((*shape, max(map(len, counts), default=0)))
+        array = np.zeros((*shape, max(map(len, counts), default=0)))
         for one, each in zip(stored, counts, strict=True):
-            found[rows[one.task], one.lane, : len(each)] = each
-        return found
+            array[rows[one.task], one.lane, : len(each)] = each
+        return array
 
+    numbers = {
+        name: by_task(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
+        for name in RESULT  # older studies lack ttft_s
+    } | {
+        name: by_task(None if one.relative is None else one.relative[name] for one in stored)
+        for name in RELATIVE
+    }
+    kept_at, accepted = by_depth("kept_at"), numbers["accepted"] + numbers["relaxed"]
+    derived = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted), 1 - numbers["ended"]
     completed = [one.data["status"] == Status.COMPLETED for one in stored]
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
-    scores = {name: place(one.data["scores"].get(name) for one in stored) for name in metrics}
+    scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = [""] * len(rows)
     for one in stored:
         main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
@@ -138,16 +144,11 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         tasks=tasks,
         item=np.array([number % plan.items for number in rows], dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=place(completed) == 1,
-        failed=place(completed) == 0,
-        numbers={name: place(one.data[name] for one in stored) for name in RESULT}
-        | {"ttft_s": place(one.data.get("ttft_s") for one in stored)}  # older studies lack it
-        | {
-            name: place(None if one.relative is None else one.relative[name] for one in stored)
-            for name in RELATIVE
-        },
-        drafted_at=place_by_depth("drafted_at"),
-        kept_at=place_by_depth("kept_at"),
+        completed=by_task(completed) == 1,
+        failed=by_task(completed) == 0,
+        numbers=numbers | dict(zip(DERIVED, derived, strict=True)),
+        drafted_at=by_depth("drafted_at"),
+        kept_at=kept_at,
         scores=scores,
         main=tuple(main),
         main_scores=main_scores,

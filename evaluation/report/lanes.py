@@ -6,18 +6,20 @@ and its bootstrap interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.grid import Array, Grid, Group, Mask, Places
-from evaluation.report.values import Interval, Measured, Score
-from evaluation.scoring.metrics import METRICS
+from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
+from evaluation.report.values import BLANK, METRICS, Interval, Measured, Score
+from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
     mcnemar,
-    over,
     percentile_intervals,
     quartiles,
     resampled_totals,
@@ -26,28 +28,18 @@ from evaluation.statistics import (
 
 MAIN = "main"  # every item by its own main metric, if these differ
 ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
-PLAIN = (
-    "tokens_per_s",
-    "speedup",
-    "speedup_mean",
-    "speedup_strict",
-    "speedup_strict_mean",
-    "tau",
-    "tau_ratio",
-    "length_ratio",
-    "bleu",
-    "chrf",
-    "rouge_l",
-    "tv",
-    "log_likelihood",
-    "log_likelihood_difference",
-)
-TOTALS = ("new_tokens", "wall_s", "steps")
-Columns = dict[str, Array]
+
+
+class Estimate(NamedTuple):
+    """A function of sums over runs. ``columns``: what is summed, each [R]; ``value``: of the sums,
+    of any shape."""
+
+    columns: tuple[Array, ...]
+    value: Callable[..., Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GroupSample:
     """One group at one temperature: R done tasks of N prompts."""
 
     grid: Grid
@@ -58,15 +50,15 @@ class Cell:
 
     def number(self, name: str, lane: int) -> Array:
         """A field of ``Result`` or ``Relative``, [R]."""
-        found: Array = self.grid.numbers[name][self.rows, lane]
-        return found
+        numbers: Array = self.grid.numbers[name][self.rows, lane]
+        return numbers
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        found: Mask = np.logical_and.reduce(
+        mask: Mask = np.logical_and.reduce(
             self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1
         )
-        return found
+        return mask
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
@@ -75,9 +67,14 @@ class Cell:
         )
         return self.used(lane) & known
 
-    def total(self, name: str, lane: int) -> float:
-        """The sum of a field over the used runs."""
-        return float(self.number(name, lane)[self.used(lane)].sum())
+    def quantity(self, name: str, lane: int) -> Array:
+        """A field, [R]; 1 without a name."""
+        return self.number(name, lane) if name else np.ones(len(self.rows))
+
+    def lanes(self, lane: int, over: Other) -> tuple[int, ...]:
+        """The lane and the one that it is compared with; none where the plan has no such lane."""
+        other = self.grid.baseline(lane) if over == "strict" else self.grid.plan.none
+        return (lane,) if not over else () if other is None else (lane, other)
 
 
 def measured(
@@ -86,160 +83,160 @@ def measured(
     """Every lane of the plan, in its order."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    cell = Cell(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
-    sums = {
-        (lane, name): column
+    sample = GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
+    estimates = {
+        (lane, name): estimate
         for lane in range(len(grid.plan.lanes))
-        for name, column in _sums(cell, lane).items()
+        for name, estimate in _estimates(sample, lane).items()
     }
-    by_prompt = np.zeros((cell.prompts, len(sums)))
-    np.add.at(by_prompt, cell.prompt, np.stack(list(sums.values()), axis=1))
+    columns = [column for estimate in estimates.values() for column in estimate.columns]
+    by_prompt = np.zeros((sample.prompts, len(columns)))
+    np.add.at(by_prompt, sample.prompt, np.stack(columns, axis=1))
     totals = np.vstack(
         [by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)]
-    )  # [1 + B, C]
-    by_lane: list[Columns] = [{} for _ in grid.plan.lanes]
-    for (lane, name), column in zip(sums, totals.T, strict=True):
-        by_lane[lane][name] = column
-    return tuple(_lane(cell, group, temperature, lane, total) for lane, total in enumerate(by_lane))
+    ).T  # [C, 1 + B], first of all runs
+    by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
+    start = 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for (lane, name), estimate in estimates.items():
+            end = start + len(estimate.columns)
+            by_lane[lane][name] = estimate.value(*totals[start:end])
+            start = end
+    return tuple(
+        _lane(sample, group, temperature, lane, values) for lane, values in enumerate(by_lane)
+    )
 
 
 def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
     names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
-    found = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
+    scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
     others = (
         name
         for name in grid.scores
         if name not in names and np.isfinite(grid.scores[name][rows]).any()
     )
-    return found | {name: grid.scores[name][rows] for name in (*names, *others)}
+    return scores | {name: grid.scores[name][rows] for name in (*names, *others)}
 
 
-def _sums(cell: Cell, lane: int) -> Columns:
-    """The values that are summed over the runs of a lane, [R]; 0 for unused runs. A mean is
-    ``name`` / ``name_n``."""
-    grid, used, found = cell.grid, cell.used(lane), Columns()
-    baseline, none = grid.baseline(lane), grid.plan.none
-    likely = used & np.isfinite(
-        cell.number("log_likelihood", lane) + cell.number("log_likelihood", baseline)
-    )
-    for prefix, number in (("", lane), ("baseline_", baseline)):
-        found |= {prefix + name: np.where(used, cell.number(name, number), 0.0) for name in TOTALS}
-        found[f"{prefix}log_likelihood"] = np.where(
-            likely, cell.number("log_likelihood", number), 0.0
+def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
+    """Every metric of a lane that has a bootstrap interval, and its scores."""
+    estimates = {}
+    for name, metric in METRICS.items():
+        average = metric.average
+        if isinstance(average, Pooled) and (lanes := sample.lanes(lane, average.over)):
+            estimates[name] = _pooled(sample, lanes, average)
+        elif isinstance(average, Mean) and (lanes := sample.lanes(lane, average.over)):
+            estimates[name] = _mean(sample, lanes, average)
+    for score, scores in sample.scores.items():
+        scored = sample.scored(score, lane)
+        rule, baseline = (
+            np.where(scored, scores[:, each], 0.0) for each in (lane, sample.grid.baseline(lane))
         )
-        found[f"{prefix}likely_tokens"] = np.where(likely, cell.number("new_tokens", number), 0.0)
-    if none is not None:
-        found |= {f"none_{name}": np.where(used, cell.number(name, none), 0.0) for name in TOTALS}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = grid.numbers["new_tokens"][cell.rows] / grid.numbers["wall_s"][cell.rows]
-        means = {name: cell.number(name, lane) for name in ("bleu", "chrf", "rouge_l")}
-        means |= {
-            "tv": cell.number("tv_sum", lane),
-            "speedup_strict_mean": rates[:, lane] / rates[:, baseline],
+        runs = scored.astype(np.float64)
+        estimates |= {
+            f"{score}:value": Estimate((rule, runs), np.divide),
+            f"{score}:baseline": Estimate((baseline, runs), np.divide),
+            f"{score}:recovery": Estimate((rule, baseline), np.divide),
+            f"{score}:difference": Estimate((rule - baseline, runs), np.divide),
         }
-        means |= {} if none is None else {"speedup_mean": rates[:, lane] / rates[:, none]}
-    for name, values in means.items():
-        counted = used & np.isfinite(values)
-        found |= {name: np.where(counted, values, 0.0), f"{name}_n": counted.astype(np.float64)}
-    for metric, scores in cell.scores.items():
-        scored = cell.scored(metric, lane)
-        found[f"{metric}:n"] = scored.astype(np.float64)
-        found[f"{metric}:rule"] = np.where(scored, scores[:, lane], 0.0)
-        found[f"{metric}:baseline"] = np.where(scored, scores[:, baseline], 0.0)
-    return found
+    return estimates
 
 
-def _numbers(total: Columns, metrics: Mapping[str, Array]) -> Columns:
-    """Ratios and differences from the sums of a lane, of any shape; nan for 0 / 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate, tau = total["new_tokens"] / total["wall_s"], total["new_tokens"] / total["steps"]
-        likelihood = total["log_likelihood"] / total["likely_tokens"]
-        found = {
-            "tokens_per_s": rate,
-            "speedup_strict": rate / (total["baseline_new_tokens"] / total["baseline_wall_s"]),
-            "tau": tau,
-            "tau_ratio": tau / (total["baseline_new_tokens"] / total["baseline_steps"]),
-            "length_ratio": total["new_tokens"] / total["baseline_new_tokens"],
-            "log_likelihood": likelihood,
-            "log_likelihood_difference": likelihood
-            - total["baseline_log_likelihood"] / total["baseline_likely_tokens"],
-        }
-        if "none_wall_s" in total:
-            found["speedup"] = rate / (total["none_new_tokens"] / total["none_wall_s"])
-        found |= {
-            name[:-2]: total[name[:-2]] / runs
-            for name, runs in total.items()
-            if name.endswith("_n")
-        }
-        for metric in metrics:
-            rule, baseline, runs = (total[f"{metric}:{name}"] for name in ("rule", "baseline", "n"))
-            found |= {f"{metric}:value": rule / runs, f"{metric}:baseline": baseline / runs}
-            found |= {
-                f"{metric}:recovery": rule / baseline,
-                f"{metric}:difference": (rule - baseline) / runs,
-            }
-    return found
-
-
-def _lane(cell: Cell, group: Group, temperature: float, lane: int, total: Columns) -> Measured:
-    grid, used = cell.grid, cell.used(lane)
-    prompts = len(np.unique(cell.prompt[used]))
-    numbers = _numbers(total, cell.scores)
-    every = np.stack(list(numbers.values()))  # [Q, 1 + B], first of all runs
-    intervals = percentile_intervals(every[:, 0], every[:, 1:], prompts)
-    spread = dict(zip(numbers, intervals, strict=True))
-    divergence = cell.number("divergence", lane)[used]
-    low, median, high = quartiles(divergence[~np.isnan(divergence)].tolist())
-    tokens, accepted, relaxed = (
-        cell.total(name, lane) for name in ("new_tokens", "accepted", "relaxed")
+def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estimate:
+    """``lanes``: the lane itself first."""
+    used = sample.used(lanes[0])
+    if average.known:
+        for each in (lanes[0], sample.grid.baseline(lanes[0])):
+            used = used & np.isfinite(sample.number(average.top, each))
+    columns = (
+        np.where(used, sample.quantity(name, each), 0.0)
+        for each in lanes
+        for name in (average.top, average.bottom)
     )
+    return Estimate(tuple(columns), partial(_compared, minus=average.minus))
+
+
+def _compared(top: Array, bottom: Array, *other: Array, minus: bool) -> Array:
+    """A ratio of sums; over that of another lane, or minus that, if there is one."""
+    ratio = top / bottom
+    if not other:
+        return ratio
+    reference = other[0] / other[1]
+    return ratio - reference if minus else ratio / reference
+
+
+def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, *other = (
+            sample.quantity(average.top, each) / sample.quantity(average.bottom, each)
+            for each in lanes
+        )
+        values = ratio / other[0] if other else ratio
+    counted = sample.used(lanes[0]) & np.isfinite(values)
+    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)), np.divide)
+
+
+def _lane(
+    sample: GroupSample, group: Group, temperature: float, lane: int, resampled: Mapping[str, Array]
+) -> Measured:
+    """``resampled``: values by name, [1 + B], first of all runs."""
+    grid, used = sample.grid, sample.used(lane)
+    prompts = len(np.unique(sample.prompt[used]))
+    every = np.stack(list(resampled.values()))
+    intervals = percentile_intervals(every[:, 0], every[:, 1:], prompts)
+    spread = dict(zip(resampled, intervals, strict=True))
+    for name, metric in METRICS.items():
+        if isinstance(metric.average, ShareOfRuns):
+            spread[name] = _share(sample, metric.average.field, lane, used)
+        elif isinstance(metric.average, Quartiles):
+            values = sample.number(metric.average.field, lane)[used]
+            low, median, high = quartiles(values[~np.isnan(values)].tolist())
+            spread[name] = Interval(median, low, high)
     drafted_at, kept_at = (
-        counts[cell.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
+        counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
     )
     return Measured(
         group=group.name,
         temperature=temperature,
         lane=lane,
         prompts=prompts,
-        seeds=len({grid.tasks[row].repeat for row in cell.rows[used]}),
+        seeds=len({grid.tasks[row].repeat for row in sample.rows[used]}),
         runs=int(used.sum()),
-        failed=int(grid.failed[cell.rows, lane].sum()),
-        acceptance_rate=over(
-            float(kept_at.sum()) if np.isnan(relaxed) else accepted + relaxed,
-            cell.total("drafted", lane),
-        ),
+        failed=int(grid.failed[sample.rows, lane].sum()),
         acceptance_by_position=tuple(
-            float(kept / tried) for kept, tried in zip(kept_at, drafted_at, strict=True) if tried
+            float(accepted / tried)
+            for accepted, tried in zip(kept_at, drafted_at, strict=True)
+            if tried
         ),
-        relaxed_share=over(relaxed, tokens),
-        unended=1 - over(cell.total("ended", lane), float(used.sum())),
-        same=_share(cell, "same", lane, used),
-        same_as_none=_share(cell, "same_as_none", lane, used),
-        divergence=Interval(median, low, high),
-        tv_token=over(cell.total("tv_sum", lane), tokens),
-        scores={metric: _score(cell, lane, metric, spread) for metric in cell.scores},
-        **{name: spread.get(name, Interval()) for name in PLAIN},
+        scores={metric: _score(sample, lane, metric, spread) for metric in sample.scores},
+        **{name: spread.get(name, BLANK) for name in METRICS},
     )
 
 
-def _share(cell: Cell, name: str, lane: int, used: Mask) -> Interval:
+def _share(sample: GroupSample, name: str, lane: int, used: Mask) -> Interval:
     """Share of runs with a value; Wilson interval."""
-    values = cell.number(name, lane)
+    values = sample.number(name, lane)
     known = used & np.isfinite(values)
-    return share_interval(values[known], cell.prompt[known])
+    return share_interval(values[known], sample.prompt[known])
 
 
-def _score(cell: Cell, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
+def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
     """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
-    plan, baseline, scored = cell.grid.plan, cell.grid.baseline(lane), cell.scored(metric, lane)
-    values, prompt = cell.scores[metric][scored], cell.prompt[scored]
+    plan, baseline, scored = (
+        sample.grid.plan,
+        sample.grid.baseline(lane),
+        sample.scored(metric, lane),
+    )
+    values, prompt = sample.scores[metric][scored], sample.prompt[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
-    every = cell.scores[metric][np.isfinite(cell.scores[metric])]
-    binary = METRICS[metric].binary if metric in METRICS else bool(np.isin(every, (0.0, 1.0)).all())
+    every = sample.scores[metric][np.isfinite(sample.scores[metric])]
+    binary = (
+        SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
+    )
     pairs = paired(values[:, lane], values[:, baseline], prompt, binary=binary)
     recovery = ITSELF if lane == baseline else ratio_interval(pairs)
-    recovery_none = Interval() if plan.none is None else ITSELF
+    recovery_none = BLANK if plan.none is None else ITSELF
     if plan.none not in (None, lane):
         recovery_none = ratio_interval(
             paired(values[:, lane], values[:, plan.none], prompt, binary=binary)

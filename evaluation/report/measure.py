@@ -24,7 +24,7 @@ BEGINNING = 160  # characters of a prompt
 
 
 def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed: int = 0) -> Report:
-    """The numbers of a study's done tasks. The same study, ``resamples`` and ``seed`` give the same
+    """The numbers of a study so far. The same study, ``resamples`` and ``seed`` give the same
     report.
 
     Raises StorageError, and ValueError for a study that this version cannot read or ``resamples``
@@ -34,12 +34,12 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         raise ValueError(f"resamples is {resamples}; it must be 100 to 100,000.")
     study, stored = store.study(study_id), store.results(study_id)
     plan = read_plan(study.plan)
-    found = grid(plan, stored)
+    results = grid(plan, stored)
     cells = [(group, temperature) for group in groups(plan) for temperature in plan.temperatures]
     rows = [
         row
         for group, temperature in cells
-        for row in measured(found, group, temperature, resamples, seed)
+        for row in measured(results, group, temperature, resamples, seed)
     ]
     every = _adjusted(plan, rows)
     environment = _environments(store, stored)
@@ -48,12 +48,13 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         plan=plan,
         created_at=study.created_at,
         tasks_done=study.done,
+        results=len(stored),
         environment={name: "; ".join(values) for name, values in environment.items()},
         measured=every,
-        prompts=_prompt_rows(found),
-        warnings=warnings(found, study.done, every, environment),
+        prompts=_prompt_rows(results),
+        warnings=warnings(results, study.done, every, environment),
         votes=_human_votes(store, plan),
-        loads=tuple(_loads(found)),
+        loads=tuple(_loads(results)),
         judged=_judged(store.judgements(study_id), plan),
     )
 
@@ -62,9 +63,9 @@ def _loads(grid: Grid) -> Iterator[LoadRow]:
     if not grid.plan.served:
         return
     loads = np.array([grid.plan.served.load(task.repeat) for task in grid.tasks])
-    whole = grid.completed.all(axis=1)
-    for load in sorted(set(loads[whole].tolist())):
-        rows = np.flatnonzero(whole & (loads == load))
+    completed = grid.completed.all(axis=1)
+    for load in sorted(set(loads[completed].tolist())):
+        rows = np.flatnonzero(completed & (loads == load))
         for lane in range(len(grid.plan.lanes)):
             share = (
                 math.nan if grid.plan.served.baseline_url else load
@@ -91,15 +92,15 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
     """With Holm's correction over all comparisons of a rule with strict by the main metric of a
     whole suite."""
     suites, family = {suite.name for suite in plan.suites}, {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         score = row.main_score
         if row.group in suites and row.lane != plan.none and score and score.mcnemar:
-            family[place] = (score, score.mcnemar)
+            family[index] = (score, score.mcnemar)
     adjusted = list(rows)
     corrected = holm([test.p_by_prompt for _, test in family.values()])
-    for (place, (score, test)), p in zip(family.items(), corrected, strict=True):
+    for (index, (score, test)), p in zip(family.items(), corrected, strict=True):
         main = {score.metric: replace(score, mcnemar=replace(test, p_holm=p))}
-        adjusted[place] = replace(rows[place], scores={**rows[place].scores, **main})
+        adjusted[index] = replace(rows[index], scores={**rows[index].scores, **main})
     return tuple(adjusted)
 
 
@@ -111,11 +112,11 @@ def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, 
         ends[row.worker, row.lane, False] = row.run_ids[0]
     run_ids = list(dict.fromkeys(ends.values()))
     records = records_of(store, run_ids)
-    found: dict[str, dict[str, None]] = {}
+    by_name: dict[str, dict[str, None]] = {}
     for run_id in run_ids:
         for name, value in records[run_id].config.environment.items() if run_id in records else ():
-            found.setdefault(name, {})[value] = None
-    return {name: tuple(values) for name, values in found.items()}
+            by_name.setdefault(name, {})[value] = None
+    return {name: tuple(values) for name, values in by_name.items()}
 
 
 def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
@@ -142,7 +143,8 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """In the order of items and temperatures."""
     baseline, items = grid.baseline(lane), items_of(grid.plan)
-    rows = np.flatnonzero(grid.completed[:, lane] & grid.completed[:, baseline])
+    both = grid.completed[:, lane] & grid.completed[:, baseline]
+    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
     change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
     first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
     keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)
@@ -160,7 +162,7 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
 
     runs, differ = (
         total(np.ones(len(rows))),
-        total(np.nan_to_num(1 - grid.numbers["same"][rows, lane])),
+        total(1 - grid.numbers["same"][rows, lane]),
     )
     gained, lost = total(change.clip(0)), total((-change).clip(0))
     tv = total(grid.numbers["tv_sum"][rows, lane]) / runs

@@ -21,7 +21,7 @@ from typing import Any
 
 from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
-from evaluation.report.texts import Answer, Answered, file_name, read_answered
+from evaluation.report.texts import Answered, StoredAnswer, file_name, read_answered
 from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN
 from storage import RunStore
@@ -61,17 +61,17 @@ def write_lm_eval(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
 def _samples(answered: Answered, suite: int) -> list[Sample]:
     """One for every document and filter; a document without a score has filter ``none`` and no
     metric. ``mars``: by seed; ``run_ids`` are those of the database, one per turn."""
-    found = []
+    samples = []
     for number, item, answers in answered.items(suite):
         filters = dict.fromkeys(
             name.partition(",")[2] for answer in answers for name in answer.result.scores
         )
-        found += [_sample(answered, number, item, answers, each) for each in filters or ("none",)]
-    return found
+        samples += [_sample(answered, number, item, answers, each) for each in filters or ("none",)]
+    return samples
 
 
 def _sample(
-    answered: Answered, number: int, item: Item, answers: Sequence[Answer], filter_name: str
+    answered: Answered, number: int, item: Item, answers: Sequence[StoredAnswer], filter_name: str
 ) -> Sample:
     document = {
         "id": item.id,
@@ -115,18 +115,18 @@ def _sample(
     } | values
 
 
-def _values(answers: Sequence[Answer], filter_name: str) -> dict[str, float]:
+def _values(answers: Sequence[StoredAnswer], filter_name: str) -> dict[str, float]:
     """Metric → mean over the seeds that have it."""
-    found: dict[str, list[float]] = {}
+    by_metric: dict[str, list[float]] = {}
     for answer in answers:
         for name, value in answer.result.scores.items():
             metric, _, filtered = name.partition(",")
             if filtered == filter_name:
-                found.setdefault(metric, []).append(value)
-    return {metric: fmean(values) for metric, values in found.items()}
+                by_metric.setdefault(metric, []).append(value)
+    return {metric: fmean(values) for metric, values in by_metric.items()}
 
 
-def _finite(answer: Answer, names: Sequence[str]) -> dict[str, Any]:
+def _finite(answer: StoredAnswer, names: Sequence[str]) -> dict[str, Any]:
     values = {name: getattr(answer.result, name) for name in names}
     numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
     return numbers | {"tv_kind": answer.runs[0].config.shift_kind.value}
@@ -136,17 +136,19 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
     """The one object of ``results_TIME.json``; ``config["mars"]`` has the numbers without a field
     in lm-eval."""
     plan = answered.plan
-    tasks = {name: found for name, found in samples_by_task.items() if found}
-    counts = {name: len({sample["doc_id"] for sample in found}) for name, found in tasks.items()}
+    tasks = {name: samples for name, samples in samples_by_task.items() if samples}
+    counts = {
+        name: len({sample["doc_id"] for sample in samples}) for name, samples in tasks.items()
+    }
     sizes = {suite.name: len(suite.items) for suite in plan.suites}
     metrics = {
-        name: {metric for sample in found for metric in sample["metrics"]}
-        for name, found in tasks.items()
+        name: {metric for sample in samples for metric in sample["metrics"]}
+        for name, samples in tasks.items()
     }
     hashes = itemgetter("doc_hash", "prompt_hash", "target_hash")
     config = {"output_type": "generate_until", "repeats": plan.repeats, "num_fewshot": 0}
     return {
-        "results": {name: _task(name, found, counts[name]) for name, found in tasks.items()},
+        "results": {name: _task(name, samples, counts[name]) for name, samples in tasks.items()},
         "group_subtasks": {name: [] for name in tasks},
         "configs": {
             name: {"task": name, **config, "generation_kwargs": _generation(answered)}
@@ -155,14 +157,15 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
         "versions": dict.fromkeys(tasks, VERSION),
         "n-shot": dict.fromkeys(tasks, 0),
         "higher_is_better": {
-            name: dict.fromkeys(sorted(found), True) for name, found in metrics.items()
+            name: dict.fromkeys(sorted(samples), True) for name, samples in metrics.items()
         },
         "n-samples": {name: {"original": sizes[name], "effective": counts[name]} for name in tasks},
         "config": _config(answered),
         "date": answered.saved_at.timestamp(),
         "transformers_version": answered.environment.get("transformers", ""),
         "task_hashes": {
-            name: _hash("".join(map("".join, map(hashes, found)))) for name, found in tasks.items()
+            name: _hash("".join(map("".join, map(hashes, samples))))
+            for name, samples in tasks.items()
         },
         "model_source": "mars",
         "model_name": answered.name,
@@ -196,15 +199,15 @@ def _config(answered: Answered) -> dict[str, Any]:
     }
 
 
-def _task(name: str, found: Sequence[Sample], documents: int) -> dict[str, Any]:
+def _task(name: str, samples: Sequence[Sample], documents: int) -> dict[str, Any]:
     task: dict[str, Any] = {"name": name, "alias": name, "sample_len": documents}
     keys = dict.fromkeys(
-        (metric, sample["filter"]) for sample in found for metric in sample["metrics"]
+        (metric, sample["filter"]) for sample in samples for metric in sample["metrics"]
     )
     for metric, filter_name in keys:
         values = [
             sample[metric]
-            for sample in found
+            for sample in samples
             if sample["filter"] == filter_name and metric in sample["metrics"]
         ]
         error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else "N/A"
@@ -260,7 +263,7 @@ def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
     ]
 
 
-def _choice(answer: Answer) -> dict[str, Any]:
+def _choice(answer: StoredAnswer) -> dict[str, Any]:
     """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds
     include the prefill.
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan, Task, read_plan
-from evaluation.study.result import Result, answer, read_result
+from evaluation.study.result import LaneResult, answer, read_result
 from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StoredResult
@@ -36,7 +36,7 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
         store,
         list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)),
     )
-    found = {}
+    texts = {}
     for worst, ids in turns.items():
         if all(run in records for pair in ids for run in pair):
             pairs = [(records[baseline], records[rule]) for baseline, rule in ids]
@@ -45,19 +45,19 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
             )
             baseline, rule = pairs[turn]
             number = turn + 1 if len(pairs) > 1 else 0
-            found[worst] = Texts(
+            texts[worst] = Texts(
                 baseline.text, rule.text, rule.comparison_id, number, (baseline.id, rule.id)
             )
-    return found
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per
     turn; lengths are tokens per step."""
 
     task: Task
-    result: Result
+    result: LaneResult
     runs: tuple[RunRecord, ...]
     texts: tuple[str, ...]
     lengths: tuple[tuple[int, ...], ...]
@@ -73,7 +73,7 @@ class Answered:
     lane: int
     temperature: float
     name: str
-    answers: tuple[Answer, ...]
+    answers: tuple[StoredAnswer, ...]
     failed: int
     gone: int
 
@@ -89,9 +89,9 @@ class Answered:
             (answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC)
         )
 
-    def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[Answer, ...]]]:
+    def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[StoredAnswer, ...]]]:
         """Number, item and answers by seed, of every answered item of a suite."""
-        by_item: dict[int, list[Answer]] = {}
+        by_item: dict[int, list[StoredAnswer]] = {}
         for one in sorted(self.answers, key=lambda one: (one.task.item, one.task.repeat)):
             if one.task.suite == suite:
                 by_item.setdefault(one.task.item, []).append(one)
@@ -111,17 +111,20 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         results = [(one, read_result(one.data)) for one in stored]
         completed = [(one, result) for one, result in results if result.status is Status.COMPLETED]
         run_ids = [run_id for one, _ in completed for run_id in one.run_ids]
-        records, kept = records_of(store, run_ids), store.kept_by_step(run_ids) if steps else {}
+        records, accepted_of = (
+            records_of(store, run_ids),
+            store.accepted_by_step(run_ids) if steps else {},
+        )
         answers = []
         for one, result in completed:
             runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
             if len(runs) == len(one.run_ids):
                 lengths = tuple(
-                    _lengths(kept.get(run.id, ()), run.summary.new_tokens) for run in runs
+                    _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
                 )
                 texts = tuple(map(answer, runs))
                 answers.append(
-                    Answer(plan.task(one.task), result, runs, texts, lengths, one.created_at)
+                    StoredAnswer(plan.task(one.task), result, runs, texts, lengths, one.created_at)
                 )
         model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
         name = f"{file_name(model)}-temperature-{temperature:g}"
@@ -130,15 +133,15 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         yield Answered(plan, lane, temperature, names[-1], tuple(answers), failed, gone)
 
 
-def _lengths(kept: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
+def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
     """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
     the text may end earlier.
 
     Empty where a server did not report its steps.
     """
-    if UNKNOWN in kept:
+    if UNKNOWN in accepted:
         return ()
-    lengths = [one + 1 for one in kept]
+    lengths = [one + 1 for one in accepted]
     return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
 
 

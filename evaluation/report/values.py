@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, get_type_hints
 
+from evaluation.format import percent, ratio, signed
+from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
 from evaluation.study.plan import Plan
 
 NAN = math.nan
@@ -27,7 +29,11 @@ class Interval(NamedTuple):
     high: float = NAN
 
 
-class Outcome(StrEnum):
+BLANK = Interval()
+TEXTS = "strict's text as reference, 0 to 1"
+
+
+class RecoveryOutcome(StrEnum):
     """The result of the test of recovery against the margin."""
 
     SUPPORTED = "supported"
@@ -36,12 +42,12 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecoveryVerdict:
     """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
     verdict; None if unknown."""
 
     margin: float
-    outcome: Outcome
+    outcome: RecoveryOutcome
     needed: int | None
     sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
@@ -77,14 +83,15 @@ class Score:
     recovery_none: Interval
     difference: Interval
     mcnemar: McNemar | None  # for binary metrics; None for a baseline
-    verdict: Verdict | None  # None for a baseline and for none
-    recovery_bootstrap: Interval = Interval()  # noqa: RUF009 (immutable); its ends from the paired bootstrap, for comparison
+    verdict: RecoveryVerdict | None  # None for a baseline and for none
+    recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One lane at one temperature on one group of items: a suite, a category of a suite
-    (``suite/category``), or all."""
+    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, shown and exported as
+    that says."""
 
     group: str
     temperature: float
@@ -93,30 +100,189 @@ class Measured:
     seeds: int
     runs: int  # completed in all lanes of the paired comparison
     failed: int
-    tokens_per_s: Interval  # all new tokens / all seconds
-    speedup: Interval  # over none: ratio of means (all tokens / all seconds, over the same of none)
-    speedup_mean: Interval  # over none: mean of the ratios of single runs
-    speedup_strict: Interval  # the same two over the baseline
-    speedup_strict_mean: Interval
-    tau: Interval  # all new tokens / all steps
-    tau_ratio: Interval  # over the baseline's
-    acceptance_rate: float
-    acceptance_by_position: tuple[float, ...]
-    relaxed_share: float  # of new tokens
-    length_ratio: Interval  # all new tokens over the baseline's
-    unended: float  # share of runs cut by max_new_tokens
-    same: Interval  # share of runs whose tokens are the baseline's; Wilson
-    same_as_none: Interval
-    divergence: (
-        Interval  # median and quartiles of the first differing position, over runs that differ
-    )
-    bleu: Interval  # the baseline's text as reference; means over runs, 0 to 1
-    chrf: Interval
-    rouge_l: Interval
-    tv: Interval  # summed TV per run, mean
-    tv_token: float  # mean TV per token
-    log_likelihood: Interval  # per token, nats
-    log_likelihood_difference: Interval  # over the baseline's
+    tokens_per_s: Annotated[
+        Interval,
+        ReportMetric(
+            "tokens/s", "all new tokens / all seconds", Pooled("new_tokens", "wall_s"), better=1
+        ),
+    ] = BLANK
+    speedup: Annotated[
+        Interval,
+        ReportMetric(
+            "ratio of means",
+            "all tokens / all seconds, over the same of none",
+            Pooled("new_tokens", "wall_s", "none"),
+            ratio,
+            better=1,
+            group="Speed-up over none",
+        ),
+    ] = BLANK
+    speedup_mean: Annotated[
+        Interval,
+        ReportMetric(
+            "mean of ratios",
+            "mean over runs of tokens/s over none's",
+            Mean("new_tokens", "wall_s", "none"),
+            ratio,
+            better=1,
+            group="Speed-up over none",
+        ),
+    ] = BLANK
+    speedup_strict: Annotated[
+        Interval,
+        ReportMetric(
+            "ratio of means",
+            "over strict with the same drafts",
+            Pooled("new_tokens", "wall_s", "strict"),
+            ratio,
+            better=1,
+            group="Speed-up over strict",
+        ),
+    ] = BLANK
+    speedup_strict_mean: Annotated[
+        Interval,
+        ReportMetric(
+            "mean of ratios",
+            "over strict with the same drafts",
+            Mean("new_tokens", "wall_s", "strict"),
+            ratio,
+            better=1,
+            group="Speed-up over strict",
+        ),
+    ] = BLANK
+    tau: Annotated[
+        Interval,
+        ReportMetric(
+            "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
+        ),
+    ] = BLANK
+    tau_ratio: Annotated[
+        Interval,
+        ReportMetric(
+            "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
+        ),
+    ] = BLANK
+    acceptance_rate: Annotated[
+        Interval,
+        ReportMetric(
+            "Accepted",
+            "accepted and relaxed drafts / drafted",
+            Pooled("kept", "drafted"),
+            percent,
+            better=1,
+        ),
+    ] = BLANK
+    relaxed_share: Annotated[
+        Interval,
+        ReportMetric(
+            "Relaxed",
+            "tokens accepted only because the rule is relaxed / new tokens",
+            Pooled("relaxed", "new_tokens"),
+            percent,
+            panel="Relaxed tokens",
+        ),
+    ] = BLANK
+    length_ratio: Annotated[
+        Interval,
+        ReportMetric(
+            "Length",
+            "all new tokens over strict's: longer texts raise tokens/s",
+            Pooled("new_tokens", over="strict"),
+            ratio,
+        ),
+    ] = BLANK
+    unended: Annotated[
+        Interval,
+        ReportMetric(
+            "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
+        ),
+    ] = BLANK
+    same: Annotated[
+        Interval,
+        ReportMetric(
+            "Same as strict",
+            "share of runs with the same tokens; Wilson",
+            ShareOfRuns("same"),
+            percent,
+            better=1,
+            panel="Texts equal to strict's",
+            likeness=True,
+        ),
+    ] = BLANK
+    same_as_none: Annotated[
+        Interval,
+        ReportMetric(
+            "Same as none",
+            "share of runs with the tokens of decoding without drafts; Wilson",
+            ShareOfRuns("same_as_none"),
+            percent,
+            better=1,
+            likeness=True,
+        ),
+    ] = BLANK
+    divergence: Annotated[
+        Interval,
+        ReportMetric(
+            "First difference",
+            "output position, from 0: median and quartiles over the runs that differ",
+            Quartiles("divergence"),
+            likeness=True,
+        ),
+    ] = BLANK
+    bleu: Annotated[
+        Interval, ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True)
+    ] = BLANK
+    chrf: Annotated[
+        Interval, ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True)
+    ] = BLANK
+    rouge_l: Annotated[
+        Interval, ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True)
+    ] = BLANK
+    tv: Annotated[
+        Interval,
+        ReportMetric(
+            "TV per run",
+            "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
+            Mean("tv_sum"),
+            better=-1,
+            shift=True,
+            likeness=True,
+        ),
+    ] = BLANK
+    tv_token: Annotated[
+        Interval,
+        ReportMetric(
+            "TV per token",
+            "the same / new tokens",
+            Pooled("tv_sum", "new_tokens"),
+            better=-1,
+            panel="TV per token",
+            shift=True,
+            likeness=True,
+        ),
+    ] = BLANK
+    log_likelihood: Annotated[
+        Interval,
+        ReportMetric(
+            "ln p per token",
+            "log-likelihood under the target, nats",
+            Pooled("log_likelihood", "new_tokens", known=True),
+            better=1,
+            likeness=True,
+        ),
+    ] = BLANK
+    log_likelihood_difference: Annotated[
+        Interval,
+        ReportMetric(
+            "− strict's",
+            "nats per token",
+            Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
+            signed,
+            better=1,
+            likeness=True,
+        ),
+    ] = BLANK
+    acceptance_by_position: tuple[float, ...] = ()
     scores: Mapping[str, Score] = field(default_factory=dict)
 
     @property
@@ -127,6 +293,13 @@ class Measured:
     def speedup_over(self, plan: Plan) -> Interval:
         """The speed-up over none; over strict if the plan has no lane none."""
         return self.speedup_strict if plan.none is None else self.speedup
+
+
+METRICS: Mapping[str, ReportMetric] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Measured, include_extras=True).items()
+    if hasattr(hint, "__metadata__")
+}  # by field of Measured, in its order
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +365,7 @@ class Report:
     plan: Plan
     created_at: datetime
     tasks_done: int
+    results: int  # lanes of tasks that were saved
     environment: Mapping[str, str]  # of the runs; all values where they differ
     measured: tuple[Measured, ...]
     prompts: tuple[PromptRow, ...]  # worst first
@@ -206,8 +380,8 @@ class Report:
         return tuple(dict.fromkeys(lane.drafts for lane in self.plan.lanes if lane.drafts))
 
     @property
-    def whole_groups(self) -> tuple[str, ...]:
-        """Groups of whole suites, and of all suites; without categories."""
+    def suite_groups(self) -> tuple[str, ...]:
+        """Groups of complete suites, and of all suites; without categories."""
         names = {suite.name for suite in self.plan.suites} | {ALL}
         return tuple(
             group for group in dict.fromkeys(row.group for row in self.measured) if group in names

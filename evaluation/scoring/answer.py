@@ -44,12 +44,12 @@ def reference_number(reference: str) -> Decimal | None:
 
 def final_number(text: str) -> Decimal | None:
     """The last number of a text, or of what follows its last ``####``; None where there is none."""
-    found = [
+    numbers = [
         match.group()
         for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2]))
         if match.group()
     ]
-    return _value(found[-1]) if found else None
+    return _value(numbers[-1]) if numbers else None
 
 
 def _plain_signs(text: str) -> str:
@@ -64,13 +64,13 @@ def _value(number: str) -> Decimal:
 
 
 def _contains(text: str, reference: str) -> bool:
-    wanted, given = _words(reference), _words(text)
+    wanted, actual = _words(reference), _words(text)
     if not wanted:  # only punctuation
         return reference.strip() in text
     # Scripts without spaces between words (Chinese, Japanese, Thai …) have letters of category Lo
     # and no word boundaries.
     unspaced = any(unicodedata.category(letter) == "Lo" for letter in wanted)
-    return f" {wanted} " in f" {given} " or (unspaced and wanted in given)
+    return f" {wanted} " in f" {actual} " or (unspaced and wanted in actual)
 
 
 def _words(text: str) -> str:

@@ -52,8 +52,8 @@ for _source, _want, _error in {examples!r}:
         continue
     assert not _error
     if _want:
-        _shown = _printed.getvalue().strip() if _value is None and _want != "None" else repr(_value)
-        assert _shown == _want or _same(_value, _want)
+        _actual = _printed.getvalue().strip() if _value is None and _want != "None" else repr(_value)
+        assert _actual == _want or _same(_value, _want)
 """
 
 
@@ -98,9 +98,9 @@ def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
     continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
     defines = re.compile(rf"^(?:async\s+)?def\s+{entry}\b", re.MULTILINE)
-    whole = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
-    if whole is not None or not prompt:
-        body = whole if whole is not None else (blocks or [text])[0]
+    function = next((body for body in (*blocks, text) if entry and defines.search(body)), None)
+    if function is not None or not prompt:
+        body = function if function is not None else (blocks or [text])[0]
         yield f"{prompt}\n\n{body}"
         yield body
         yield f"{prompt}\n\n{_code_in(body)}"
@@ -121,10 +121,10 @@ def _task(prompt: str) -> _Task:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
-    found = _functions(code)[-1:]
+    functions = _functions(code)[-1:]
     return (
-        _Task(code, found[0].name, _examples(ast.get_docstring(found[0]) or ""))
-        if found
+        _Task(code, functions[0].name, _examples(ast.get_docstring(functions[0]) or ""))
+        if functions
         else _Task("", "", "")
     )
 
@@ -132,16 +132,16 @@ def _task(prompt: str) -> _Task:
 def _examples(docstring: str) -> str:
     """The ``>>>`` examples as one program; empty if none has an expected result."""
     try:
-        found = doctest.DocTestParser().get_examples(docstring)
+        examples = doctest.DocTestParser().get_examples(docstring)
     except ValueError:  # a line that resembles an example
         return ""
     # The name of an expected exception is without its module.
     errors = [
-        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in found
+        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in examples
     ]
     rows = [
         (example.source, _want(example), error)
-        for example, error in zip(found, errors, strict=True)
+        for example, error in zip(examples, errors, strict=True)
     ]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
 
@@ -167,10 +167,10 @@ def _code_in(text: str) -> str:
     """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a
     line at the margin."""
     lines = text.splitlines(keepends=True)
-    starts = [place for place, line in enumerate(lines) if _BEGINS.match(line)]
+    starts = [number for number, line in enumerate(lines) if _BEGINS.match(line)]
     ends = [
         len(lines),
-        *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip()),
+        *(number for number in range(len(lines) - 1, 0, -1) if lines[number][:1].strip()),
     ]
     for start in starts[:3]:
         for end in ends[:_MAX_TRIES]:

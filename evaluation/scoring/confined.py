@@ -117,15 +117,15 @@ def _limit(cpu_s: int, memory: int) -> None:
 def _filter() -> SyscallFilter:
     """Calls of another architecture (32-bit, x32) kill the process. libseccomp also sets
     ``no_new_privs``."""
-    found = SyscallFilter(ERRNO(errno.EPERM))
-    found.set_attr(Attr.ACT_BADARCH, KILL_PROCESS)
+    calls = SyscallFilter(ERRNO(errno.EPERM))
+    calls.set_attr(Attr.ACT_BADARCH, KILL_PROCESS)
     for name in _ALLOWED:
         if resolve_syscall(Arch.NATIVE, name) >= 0:
-            found.add_rule(ALLOW, name)
+            calls.add_rule(ALLOW, name)
     for name, argument in _OPEN.items():
         if resolve_syscall(Arch.NATIVE, name) >= 0:
-            found.add_rule(ALLOW, name, Arg(argument, MASKED_EQ, _WRITES, 0))
-    return found
+            calls.add_rule(ALLOW, name, Arg(argument, MASKED_EQ, _WRITES, 0))
+    return calls
 
 
 def _main(cpu_s: int, memory: int) -> None:

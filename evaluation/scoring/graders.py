@@ -45,8 +45,8 @@ def exact_match(text: str, reference: str, filter_name: str) -> bool:
     instance = library("lm_eval.api.instance").Instance("generate_until", {}, (), 0, resps=[text])
     filters.apply([instance])
     compare = library("lm_eval.api.metrics").exact_match_fn
-    given = instance.filtered_resps[filter_name]
-    return bool(compare(predictions=[given], references=[reference], **options)["exact_match"])
+    filtered = instance.filtered_resps[filter_name]
+    return bool(compare(predictions=[filtered], references=[reference], **options)["exact_match"])
 
 
 def boxed(text: str, reference: str) -> bool:
@@ -59,9 +59,9 @@ def boxed(text: str, reference: str) -> bool:
     bare = reference.strip()
     is_formula = len(bare) > 2 and bare[0] == bare[-1] == "$"  # as a whole
     wanted = _in_box(math, reference) or (bare.strip("$").strip() if is_formula else bare)
-    given = _in_box(math, text)
-    if given is not None:
-        return bool(math.is_equiv(given, wanted))
+    actual = _in_box(math, text)
+    if actual is not None:
+        return bool(math.is_equiv(actual, wanted))
     solution = f"\\boxed{{{wanted}}}"
     if math.last_boxed_only_string(solution) != solution:  # unbalanced braces
         return bool(math.is_equiv(text, wanted))
@@ -71,8 +71,8 @@ def boxed(text: str, reference: str) -> bool:
 def _in_box(math: Any, text: str) -> str | None:
     """The content of the last box; None without a closed box."""
     try:
-        found = math.last_boxed_only_string(text)
-        return None if found is None else str(math.remove_boxed(found))
+        boxed = math.last_boxed_only_string(text)
+        return None if boxed is None else str(math.remove_boxed(boxed))
     except AssertionError:  # lm-eval handles \fbox in one place only
         return None
 

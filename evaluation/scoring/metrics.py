@@ -39,30 +39,28 @@ def scores(
     any of the references. Code runs only with ``execute_code``. Raises ValueError where a needed
     library is missing.
     """
-    found: dict[str, float] = {}
+    by_metric: dict[str, float] = {}
     for name in metrics_of(suite, item):
         binary, scorer, _ = METRICS[name]
         if scorer is None:
             passed = passes(item, texts[-1] if texts else "") if execute_code else None
             if passed is not None:
-                found[name] = float(passed)
+                by_metric[name] = float(passed)
         elif pairs := _pairs(item, texts):
             values = [scorer(text, references) for text, references in pairs]
-            found[name] = min(values) if binary else sum(values) / len(values)
-    return found
+            by_metric[name] = min(values) if binary else sum(values) / len(values)
+    return by_metric
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
-    """Raises ValueError where a library is missing that a metric of the suites, or the similarity
-    to strict, needs, or code cannot be run."""
-    for needed in overlap.LIBRARIES:
-        library(needed)
-    listed = [
+    """Raises ValueError where a library is missing that a metric of the suites needs, or code
+    cannot be run."""
+    by_suite = [
         metrics
         for suite in suites
         for metrics in (suite.metrics, *(item.metrics for item in suite.items))
     ]
-    used = {name for metrics in listed for name in metrics}
+    used = {name for metrics in by_suite for name in metrics}
     for name in sorted(used):
         if name not in METRICS:
             raise ValueError(f"The metric is {name!r}; it must be one of {'; '.join(METRICS)}.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, wraps
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -34,9 +36,18 @@ class Overlap(NamedTuple):
 
 
 def overlap(text: str, reference: str) -> Overlap:
-    """All scores; exactly 1 for equal texts, including empty ones. Raises ValueError where
-    sacrebleu or rouge-score is missing."""
+    """All scores; exactly 1 for equal texts, including empty ones. nan where sacrebleu or
+    rouge-score is not installed."""
+    if not _installed():
+        return Overlap(math.nan, math.nan, math.nan)
     return Overlap(bleu(text, [reference]), chrf(text, [reference]), rouge_l(text, [reference]))
+
+
+@cache
+def _installed() -> bool:
+    with suppress(ValueError):
+        return all(map(library, LIBRARIES))
+    return False
 
 
 def _scorer(compute: Scorer) -> Scorer:

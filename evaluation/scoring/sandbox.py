@@ -48,7 +48,7 @@ def check_sandbox() -> None:
         )
 
 
-def _output(given: bytes) -> str | None:
+def _output(message: bytes) -> str | None:
     """The output of the process, via a file of limited size; None after a time-out."""
     environment = {
         name: os.environ[name] for name in _INHERITED if name in os.environ
@@ -71,7 +71,7 @@ def _output(given: bytes) -> str | None:
         try:
             subprocess.run(
                 command,
-                input=given,
+                input=message,
                 stdout=output,
                 stderr=subprocess.DEVNULL,
                 cwd=folder,

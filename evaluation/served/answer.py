@@ -15,7 +15,7 @@ import httpx
 MAX_BYTES = 16 * 2**20  # of one answer
 MAX_S = 1800.0  # of one answer
 NONE, CERTAIN = -9999.0, -10.0  # log probabilities
-_SHOWN_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
+_DISPLAYED_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
 _KNOWN = frozenset(("id", "object", "created", "model", "choices", "usage"))
 _KNOWN_OF_CHOICE = frozenset(
     (
@@ -121,7 +121,7 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
         extra |= {
             key: value for key, value in event.items() if key not in _KNOWN and value is not None
         }
-        prompt_ids = _whole(event.get("prompt_token_ids")) or prompt_ids
+        prompt_ids = _token_ids(event.get("prompt_token_ids")) or prompt_ids
         for choice in (event.get("choices") or ())[:1]:
             extra |= {
                 key: value
@@ -129,8 +129,8 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
                 if key not in _KNOWN_OF_CHOICE and value is not None
             }
             text = text_of(choice)
-            new = _whole(choice.get("token_ids")) or ()
-            prompt_ids = _whole(choice.get("prompt_token_ids")) or prompt_ids
+            new = _token_ids(choice.get("token_ids")) or ()
+            prompt_ids = _token_ids(choice.get("prompt_token_ids")) or prompt_ids
             logprobs += _positions(choice.get("logprobs"))
             texts.append(text)
             ids += new
@@ -183,11 +183,11 @@ def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
                 yield dict(json.loads(content).items())
 
 
-def _as_many(tokens: Any, found: list[_Item]) -> tuple[_Item, ...] | None:
-    return tuple(found) if found and len(found) == tokens else None
+def _as_many(tokens: Any, items: list[_Item]) -> tuple[_Item, ...] | None:
+    return tuple(items) if items and len(items) == tokens else None
 
 
-def _whole(values: Any) -> tuple[int, ...] | None:
+def _token_ids(values: Any) -> tuple[int, ...] | None:
     """Token ids; None where there are none. Raises TypeError or ValueError for anything else."""
     if values is None:
         return None
@@ -222,17 +222,20 @@ def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Posi
     Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0
     is believed where others are listed and have next to no probability.
     """
-    own, top = _shown(row), sorted(map(_shown, rows), key=lambda each: -each.logprob)
+    chosen, top = (
+        _read_position(row),
+        sorted(map(_read_position, rows), key=lambda each: -each.logprob),
+    )
     certain = bool(top[1:]) and top[1].logprob < CERTAIN
-    missing = own.logprob <= NONE or (own.logprob == 0 and not certain)
-    return own._replace(logprob=math.nan if missing else own.logprob, top=tuple(top))
+    missing = chosen.logprob <= NONE or (chosen.logprob == 0 and not certain)
+    return chosen._replace(logprob=math.nan if missing else chosen.logprob, top=tuple(top))
 
 
-def _shown(row: Mapping[str, Any]) -> Position:
+def _read_position(row: Mapping[str, Any]) -> Position:
     """vLLM can display an id in place of a text (return_tokens_as_token_ids)."""
     token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
-    if shown := _SHOWN_ID.fullmatch(token):
-        id_ = int(shown[1])
+    if displayed := _DISPLAYED_ID.fullmatch(token):
+        id_ = int(displayed[1])
     key = (
         id_
         if type(id_) is int

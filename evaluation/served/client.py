@@ -20,7 +20,7 @@ PAUSE_S = (
     1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
 )
 MAX_PAUSE_S = 60.0
-_MAX_SHOWN = 200  # characters of a server's message
+_MAX_MESSAGE = 200  # characters of a server's message
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))  # transient statuses
 _OPTIONAL = (  # not sent again once a server has refused them
     "return_token_ids",
@@ -134,7 +134,7 @@ class Client:
         return result_of(self._send("POST", self.server.base + path, body, optional, _read_json))
 
     def complete(self, prompt: Prompt, **settings: Any) -> Answer:
-        """The whole answer of ``stream``."""
+        """The complete answer of ``stream``."""
         return result_of(self.stream(prompt, **settings))
 
     def stream(
@@ -237,7 +237,7 @@ class Client:
         some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
-        return kind(f"{self.server.title} {shorten(trouble, _MAX_SHOWN)}.")
+        return kind(f"{self.server.title} {shorten(trouble, _MAX_MESSAGE)}.")
 
 
 def with_model(server: Server) -> Server:

@@ -48,8 +48,8 @@ class ServedEngine:
         """Detects the plugin: vLLM's metrics then have ``vllm:mars_enabled``."""
         for url, client in self._clients.items():
             try:
-                if found := _PLUGIN.search(client.metrics()):
-                    self.plugins[url] = found[1]
+                if plugin := _PLUGIN.search(client.metrics()):
+                    self.plugins[url] = plugin[1]
             except ServerError as error:  # without /metrics
                 if isinstance(error, ServerDown):
                     raise

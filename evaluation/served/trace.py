@@ -89,12 +89,16 @@ def served_trace(
     tokens have outcome accepted and the counts of both are −1, unless the rule is strict.
     """
     new_tokens = len(tokens) if tokens else new_tokens
-    whole = tokens or ([ServedToken(piece=text)] if text else [])
+    all_tokens = tokens or ([ServedToken(piece=text)] if text else [])
     known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
     reported = (
-        list(steps or ()) if known else [ServedStep(UNKNOWN, UNKNOWN, len(whole))] if whole else []
+        list(steps or ())
+        if known
+        else [ServedStep(UNKNOWN, UNKNOWN, len(all_tokens))]
+        if all_tokens
+        else []
     )
-    built = tuple(_steps(config, reported, whole, text))
+    built = tuple(_steps(config, reported, all_tokens, text))
     prompt_tokens = len(prompt_ids) or prompt_tokens
     summary = summarise(
         built, prompt_tokens=prompt_tokens, prefill_s=NAN, peak_memory_bytes=UNKNOWN
@@ -160,14 +164,16 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     except (LookupError, TypeError, ValueError):
         return None
     steps: list[ServedStep] = []
-    for drafted, kept in pairs:
+    for drafted, accepted in pairs:
         lead = int(not steps)
         if not (
-            type(drafted) is type(kept) is int and 0 <= kept <= drafted <= MAX_DRAFT and tokens > 0
+            type(drafted) is type(accepted) is int
+            and 0 <= accepted <= drafted <= MAX_DRAFT
+            and tokens > 0
         ):
             return None
-        emitted = min(lead + kept + 1, tokens)
-        steps.append(ServedStep(drafted, min(kept, emitted - lead), emitted, lead))
+        emitted = min(lead + accepted + 1, tokens)
+        steps.append(ServedStep(drafted, min(accepted, emitted - lead), emitted, lead))
         tokens -= emitted
     return steps if steps and not tokens else None
 
@@ -210,19 +216,21 @@ def _steps(
     position = end = 0
     for index, step in enumerate(steps):
         rows: list[Token] = []
-        for place, token in enumerate(tokens[position : position + step.emitted], start=-step.lead):
+        for offset, token in enumerate(
+            tokens[position : position + step.emitted], start=-step.lead
+        ):
             start = end
             end += len(token.piece) if text.startswith(token.piece, end) else 0
             end = len(text) if position + 1 == len(tokens) else end
-            if place == step.kept < len(step.ids):
-                refused = ServedToken(step.ids[place])
+            if offset == step.kept < len(step.ids):
+                refused = ServedToken(step.ids[offset])
                 rows.append(
                     _token(
                         config,
                         index,
                         position,
                         step,
-                        place,
+                        offset,
                         refused,
                         Outcome.REJECTED,
                         (start, start),
@@ -230,29 +238,43 @@ def _steps(
                 )
             rows.append(
                 _token(
-                    config, index, position, step, place, token, _outcome(step, place), (start, end)
+                    config,
+                    index,
+                    position,
+                    step,
+                    offset,
+                    token,
+                    _outcome(step, offset),
+                    (start, end),
                 )
             )
             position += 1
-        kept = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
+        accepted = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
         yield Step(
-            index, step.drafted, step.kept, NAN, NAN, NAN, tuple(_nodes(step, kept)), tuple(rows)
+            index,
+            step.drafted,
+            step.kept,
+            NAN,
+            NAN,
+            NAN,
+            tuple(_nodes(step, accepted)),
+            tuple(rows),
         )
 
 
-def _outcome(step: ServedStep, place: int) -> Outcome:
-    """Of the token at ``place``, counted from the first drafted one."""
-    if 0 <= place < step.kept:
-        return Outcome.RELAXED if step.relaxed and step.relaxed[place] else Outcome.ACCEPTED
-    return Outcome.RECOVERED if 0 <= place < step.drafted else Outcome.BONUS
+def _outcome(step: ServedStep, offset: int) -> Outcome:
+    """Of the token at ``offset``, counted from the first drafted one."""
+    if 0 <= offset < step.kept:
+        return Outcome.RELAXED if step.relaxed and step.relaxed[offset] else Outcome.ACCEPTED
+    return Outcome.RECOVERED if 0 <= offset < step.drafted else Outcome.BONUS
 
 
-def _nodes(step: ServedStep, kept: Sequence[Token]) -> Iterator[DraftNode]:
-    for place in range(step.drafted):
-        known = kept[place] if place < len(kept) else None
-        id_ = known.id if known else step.ids[place] if step.ids else UNKNOWN
+def _nodes(step: ServedStep, accepted: Sequence[Token]) -> Iterator[DraftNode]:
+    for offset in range(step.drafted):
+        known = accepted[offset] if offset < len(accepted) else None
+        id_ = known.id if known else step.ids[offset] if step.ids else UNKNOWN
         outcome = known.outcome if known else Outcome.REJECTED
-        yield DraftNode(id_, known.piece if known else "", place, place + 1, NAN, NAN, outcome)
+        yield DraftNode(id_, known.piece if known else "", offset, offset + 1, NAN, NAN, outcome)
 
 
 def _token(
@@ -260,24 +282,24 @@ def _token(
     index: int,
     position: int,
     step: ServedStep,
-    place: int,
+    offset: int,
     token: ServedToken,
     outcome: Outcome,
     span: tuple[int, int],
 ) -> Token:
-    """``place``: as in ``_outcome``; the logits of the step are those after which the token was
+    """``offset``: as in ``_outcome``; the logits of the step are those after which the token was
     drafted or drawn."""
-    judged = 0 <= place < len(step.z1)
-    z1, z2 = (step.z1[place], step.z2[place]) if judged else (NAN, NAN)
-    id1, id2 = (step.id1[place], step.id2[place]) if judged else (UNKNOWN, UNKNOWN)
+    judged = 0 <= offset < len(step.z1)
+    z1, z2 = (step.z1[offset], step.z2[offset]) if judged else (NAN, NAN)
+    id1, id2 = (step.id1[offset], step.id2[offset]) if judged else (UNKNOWN, UNKNOWN)
     gap, greedy = z1 - z2 if judged else token.gap, config.sampling.temperature == 0
-    drafted = 0 <= place < step.kept or outcome is Outcome.REJECTED
+    drafted = 0 <= offset < step.kept or outcome is Outcome.REJECTED
     return Token(
         position=position,
         step=index,
-        draft_position=max(place, 0) + 1,
-        node=place + 1 if drafted else 0,
-        parent=max(place, 0),
+        draft_position=max(offset, 0) + 1,
+        node=offset + 1 if drafted else 0,
+        parent=max(offset, 0),
         outcome=outcome,
         id=token.id,
         piece=token.piece,

@@ -23,8 +23,7 @@ def check(plan: Plan, session: Session) -> None:
     scored, a prompt that does not fit."""
     from mars_core.validation import validate
 
-    if plan.varied is None:  # a sweep needs no scoring library
-        check_libraries(plan.suites, execute_code=plan.execute_code)
+    check_libraries(plan.suites, execute_code=plan.execute_code)
     settings = list(every_setting(plan, session))
     for config in settings:
         validate(config, session.pair)
@@ -33,11 +32,9 @@ def check(plan: Plan, session: Session) -> None:
         for item in suite.items:
             length = session.count_tokens(plan.prompt(item))
             if length + plan.max_new_tokens > limit.tokens:
-                sweep = plan.varied is not None
-                name = f"Prompt {item.id}" if sweep else f"Item {item.id} of suite {suite.name}"
                 raise ValueError(
-                    f"{name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; together they must be at most "
-                    f"{limit.tokens}, the context of {limit.model}.{'' if sweep else ' --skip-long leaves such items out.'}"
+                    f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; "
+                    f"together they must be at most {limit.tokens}, the context of {limit.model}. --skip-long leaves such items out."
                 )
 
 
@@ -96,7 +93,7 @@ def check_sampler(plan: Plan, store: RunStore, study_id: str) -> None:
     left = store.study_progress(study_id)
     drawn = [
         result.run_ids[0]
-        for result in store.results(study_id, unfinished=True)
+        for result in store.results(study_id)
         if result.run_ids and plan.task(result.task).temperature > 0
     ]
     if left.done < left.tasks and drawn:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evaluation.study.plan import BASELINE, Plan, Task
 from evaluation.study.result import answer
 from mars_core import __version__
-from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, Record, Stop, Wrote
+from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.types import Exchange, ModelRef, RunConfig, Status, Trace
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.25  # between two reports of an accelerator
 
 
-class Engine(Protocol):
+class LaneEngine(Protocol):
     """Runs configurations, one after the other."""
 
     def warm_up(self, config: RunConfig) -> None: ...
@@ -77,13 +77,13 @@ class Accelerated:
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         left = max(0.0, self.seconds - (time.monotonic() - self._started))
-        record: Record | None = None
+        record: RecordedRun | None = None
         with closing(
             self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)
         ) as events:
             for event in events:
                 if isinstance(event, Began):
-                    record = Record(event)
+                    record = RecordedRun(event)
                     continue
                 assert record is not None
                 record.follow(event)
@@ -118,9 +118,9 @@ def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> Run
 
 
 def converse(
-    engine: Engine, first: RunConfig, turns: tuple[str, ...]
+    engine: LaneEngine, first: RunConfig, turns: tuple[str, ...]
 ) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``Engine.run`` and returns the traces of the turns that were started; stops after a
+    """Yields as ``LaneEngine.run`` and returns the traces of the turns that were started; stops after a
     turn that is not completed.
 
     Raises ValueError where a turn cannot be started.

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -20,10 +19,10 @@ from threading import Event
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import Engine
+from evaluation.study.engine import LaneEngine
 from evaluation.study.plan import read_plan
-from evaluation.study.processes import Place, device_of, free_dead, own_name, progress_line
-from evaluation.study.worker import Saved, Worker
+from evaluation.study.processes import ProcessRank, device_of, free_dead, own_name, progress_line
+from evaluation.study.worker import LaneSaved, Worker
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from storage import RunStore
@@ -34,21 +33,21 @@ LOG_S = 15.0  # and elsewhere
 TERMINATED_S = 90.0  # for a worker to end its step and to release its task
 
 
-def open_session(options: argparse.Namespace, spec: PairSpec, place: Place) -> Session:
+def open_session(options: argparse.Namespace, spec: PairSpec, rank: ProcessRank) -> Session:
     """The models of a study on this process's device and threads. Raises ModelError."""
     import torch
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     torch.set_num_threads(options.threads or _threads(options.workers))
-    local, beside = (place.local, place.world) if place.world > 1 else (0, options.workers)
+    local, beside = (rank.local, rank.world) if rank.world > 1 else (0, options.workers)
     device = device_of(local, beside, options.device)
     pool = ModelPool(device=device, dtype=options.dtype, graphs=not options.no_graphs)
     return Session(pool.get(spec, lambda _: None))
 
 
 def work(
-    store: RunStore, study_id: str, session: Session | None, engine: Engine, *, quiet: bool
+    store: RunStore, study_id: str, session: Session | None, engine: LaneEngine, *, quiet: bool
 ) -> int:
     """Works on a study until it is done, in as many threads as the plan has requests in flight.
     Exit status INTERRUPTED if it was interrupted before, else 0. Raises StorageError,
@@ -57,7 +56,7 @@ def work(
     if session:
         check_models(plan, session.pair)
         check_libraries(plan.suites, execute_code=plan.execute_code)
-    terminal, started, shown_at = sys.stderr.isatty(), time.monotonic(), 0.0
+    terminal, started, printed_at = sys.stderr.isatty(), time.monotonic(), 0.0
     before = store.study_progress(study_id).results
 
     def show(end: str = "") -> None:
@@ -68,7 +67,7 @@ def work(
             sys.stderr.flush()
 
     def run(below: int) -> None:
-        nonlocal shown_at
+        nonlocal printed_at
         free = partial(free_dead, store, study_id)
         worker = Worker(
             store, study_id, plan, session, engine, own_name(), free_dead=free, below=below
@@ -76,10 +75,10 @@ def work(
         try:
             with closing(worker.events()) as events:
                 for event in events:
-                    if isinstance(event, Saved) and time.monotonic() - shown_at >= (
+                    if isinstance(event, LaneSaved) and time.monotonic() - printed_at >= (
                         TERMINAL_S if terminal else LOG_S
                     ):
-                        shown_at = time.monotonic()
+                        printed_at = time.monotonic()
                         show()
                     if requested.is_set():
                         return
@@ -98,10 +97,10 @@ def work(
                 run(below)
             else:
                 with ThreadPoolExecutor(threads) as pool:
-                    deque(pool.map(run, [below] * threads))
+                    list(pool.map(run, [below] * threads))
             if requested.is_set():
                 sys.stderr.write(
-                    f"Stopped; completed runs were saved. Continue with: python -m evaluation resume {study_id}\n"
+                    f"Stopped; completed runs were saved. Continue with: mars eval resume {study_id}\n"
                 )
                 return INTERRUPTED
     show("\n")
@@ -132,7 +131,8 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
     command = [
         sys.executable,
         "-m",
-        "evaluation",
+        "mars_playground",
+        "eval",
         "resume",
         study_id,
         "--quiet",
@@ -140,7 +140,8 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
         options.dtype,
     ]
     command += ["--threads", str(options.threads or _threads(options.workers))]
-    command += ["--no-graphs"] * options.no_graphs
+    if options.no_graphs:
+        command.append("--no-graphs")
     started: list[subprocess.Popen[bytes]] = []
     try:
         for number in range(1, options.workers):
@@ -168,10 +169,10 @@ def further_workers(options: argparse.Namespace, study_id: str) -> Iterator[None
 def _threads(workers: int) -> int:
     """OMP_NUM_THREADS; without it, or where a launcher has set it, the cores available to this
     process, divided evenly among the workers of this machine."""
-    launched, given = (
+    launched, threads = (
         int(os.environ.get("LOCAL_WORLD_SIZE", "0")),
         os.environ.get("OMP_NUM_THREADS", ""),
     )
-    if given.isdecimal() and int(given) and not launched:
-        return int(given)
+    if threads.isdecimal() and int(threads) and not launched:
+        return int(threads)
     return max(1, len(os.sched_getaffinity(0)) // max(workers, launched))

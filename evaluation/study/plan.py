@@ -3,7 +3,7 @@ on construction.
 
 A task is one item with one seed at one temperature; a lane is a rule with its parameters and a
 drafter. All lanes of a task have the same prompt and seed, so every number of a lane is paired with
-its baseline's. A sweep is a plan with a varied parameter.
+its baseline's. A sweep is a plan whose lanes are one rule at several values of a parameter.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from evaluation.study.stored import plain, read
 from evaluation.suites.item import Item, Suite
+from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.types import (
     DrafterConfig,
-    DraftMode,
     ModelRef,
     Processors,
     PromptConfig,
@@ -31,8 +31,7 @@ BASELINE = "strict"
 SERVER = "server"
 MAX_CONCURRENCY = 1024
 LARGEST_SEED = 2**53 - 1  # exact as a float64
-MAX_LANES = 64
-MAX_SWEEP_LANES = 1024
+MAX_LANES = 256
 MAX_TASKS = 1_000_000
 
 
@@ -66,7 +65,7 @@ class Lane:
         drafter = self.drafter
         if drafter.kind in (PLAIN, SERVER):
             return drafter.kind.removeprefix(PLAIN)
-        tree, plain = drafter.tree, drafter.mode is DraftMode.COUPLED or drafter.kind == "ngram"
+        tree, plain = drafter.tree, drafter.mode is described(drafter.kind).modes[0]
         shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
         return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
 
@@ -121,9 +120,9 @@ class Served:
     def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
         """Groups of tasks that have the same requests in flight: the first task after each, and
         their number. ``tasks``: of a repeat."""
-        whole = len(self.concurrency) == 1
-        for repeat in range(1 if whole else repeats):
-            yield tasks * (repeats if whole else repeat + 1), self.load(repeat)
+        constant = len(self.concurrency) == 1
+        for repeat in range(1 if constant else repeats):
+            yield tasks * (repeats if constant else repeat + 1), self.load(repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +149,6 @@ class Plan:
     execute_code: bool = False
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
-    varied: str | None = (
-        # of a sweep: the parameter of its one rule, empty where that has none; None: not a sweep
-        None
-    )
     served: Served | None = None  # None: the runs are those of this program
 
     def __post_init__(self) -> None:
@@ -168,18 +163,16 @@ class Plan:
     def tasks(self) -> int:
         return self.items * self.repeats * len(self.temperatures)
 
+    @property
+    def runs(self) -> int:
+        """Lanes of all tasks; each is one run a turn."""
+        return self.tasks * len(self.lanes)
+
     def task(self, number: int) -> Task:
         """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished
-        study is balanced.
-
-        A sweep has few items, so there the temperatures of an item follow each other.
-        """
-        if self.varied is None:
-            rest, item = divmod(number, self.items)
-            repeat, temperature = divmod(rest, len(self.temperatures))
-        else:
-            rest, temperature = divmod(number, len(self.temperatures))
-            repeat, item = divmod(rest, self.items)
+        study is balanced."""
+        rest, item = divmod(number, self.items)
+        repeat, temperature = divmod(rest, len(self.temperatures))
         suite = 0
         while item >= len(self.suites[suite].items):
             item -= len(self.suites[suite].items)
@@ -274,7 +267,7 @@ def _check_lanes(plan: Plan) -> None:
         raise ValueError(
             "Two lanes are the same; each rule with its parameters and drafter may be used once."
         )
-    _check_range("lanes", len(plan.lanes), 2, MAX_LANES if plan.varied is None else MAX_SWEEP_LANES)
+    _check_range("lanes", len(plan.lanes), 2, MAX_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(

@@ -15,7 +15,7 @@ from storage import RunStore, StudyProgress, WorkerProgress
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessRank:
     """The rank of this process among those started together. ``local``: its rank on this
     machine."""
 
@@ -28,18 +28,18 @@ class Place:
         return self.rank == 0
 
 
-def place() -> Place:
+def process_rank() -> ProcessRank:
     """The rank from the environment variables of torch's launchers; without a launcher the first of
     one."""
     rank, world, local = (
         int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     )
-    return Place(rank, max(world, 1), local)
+    return ProcessRank(rank, max(world, 1), local)
 
 
-def share(place: Place, word: str) -> str:
+def share(process_rank: ProcessRank, word: str) -> str:
     """Broadcasts the first process's ``word``. Every process of the launch must call it."""
-    if place.world == 1:
+    if process_rank.world == 1:
         return word
     import torch
     from accelerate import PartialState
@@ -80,8 +80,8 @@ def _dead(worker: str) -> bool:
     if machine != platform.node() or not process.isdecimal():
         return False
     try:
-        found = psutil.Process(int(process))
-        return _name(found) != worker or found.status() == psutil.STATUS_ZOMBIE
+        running = psutil.Process(int(process))
+        return _name(running) != worker or running.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
     except psutil.AccessDenied:

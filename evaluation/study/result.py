@@ -1,4 +1,4 @@
-"""Results of one lane of a task: absolute (Result) and relative to its baseline (Relative), from
+"""Results of one lane of a task: absolute (LaneResult) and relative to its baseline (Relative), from
 the traces of its runs."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from evaluation.scoring.overlap import Overlap, overlap
+from evaluation.scoring.overlap import overlap
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
 from mars_core.types import UNKNOWN, Cause, Divergence, Status, StopReason, Trace
@@ -23,7 +23,7 @@ _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LaneResult:
     """One lane of one task, all turns of a conversation together: counts and seconds are sums, so
     that they can be pooled.
 
@@ -80,9 +80,9 @@ class Relative:
         return plain(self)
 
 
-def read_result(stored: Mapping[str, Any]) -> Result:
+def read_result(stored: Mapping[str, Any]) -> LaneResult:
     """The result of ``as_dict``. Raises ValueError if this version cannot read it."""
-    return read(Result, stored, "error", "drafted_at", "kept_at", "scores")
+    return read(LaneResult, stored, "error", "drafted_at", "kept_at", "scores")
 
 
 def read_relative(stored: Mapping[str, Any]) -> Relative:
@@ -101,18 +101,18 @@ def answer(run: Trace | RunRecord) -> str:
     return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
-def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
+def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> LaneResult:
     """The result of a lane; ``traces``: one per turn, at least one."""
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
-    places = range(1, max(depths, default=0) + 1)
+    positions = range(1, max(depths, default=0) + 1)
     counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
     sums: dict[str, Any] = {
         name: NAN if UNKNOWN in each else sum(each) for name, each in counts.items()
     }
     sums |= {name: math.fsum(getattr(summary, name) for summary in summaries) for name in _SUMS}
-    return Result(
+    return LaneResult(
         status=last.status,
         error=last.error,
         turns=len(traces),
@@ -121,37 +121,31 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> Result:
         ),
         characters=sum(len(trace.text) for trace in traces),
         ttft_s=summaries[0].ttft_s,
-        drafted_at=tuple(sum(depth >= place for depth in depths) for place in places),
-        kept_at=tuple(sum(step.kept >= place for step in steps) for place in places),
+        drafted_at=tuple(sum(depth >= number for depth in depths) for number in positions),
+        kept_at=tuple(sum(step.kept >= number for step in steps) for number in positions),
         scores=dict(scores),
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         **sums,
     )
 
 
-def refused(error: ValueError) -> Result:
+def refused(error: ValueError) -> LaneResult:
     """The result of a lane that could not be started."""
-    return Result(Status.FAILED, error=str(error), turns=0)
+    return LaneResult(Status.FAILED, error=str(error), turns=0)
 
 
 def relative_of(
-    traces: Sequence[Trace],
-    baseline: Sequence[Trace],
-    none: Sequence[Trace] | None,
-    *,
-    likeness: bool = True,
+    traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None
 ) -> Relative:
-    """One lane relative to its baseline; a baseline is compared with itself. ``likeness``: compute
-    BLEU, chrF and ROUGE-L too."""
-    position, found = _first_divergence(traces, baseline)
+    """One lane relative to its baseline; a baseline is compared with itself."""
+    position, divergence = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
-    texts = ("\n".join(map(answer, each)) for each in (traces, baseline))
-    close = overlap(*texts) if likeness else Overlap(math.nan, math.nan, math.nan)
+    close = overlap(*("\n".join(map(answer, each)) for each in (traces, baseline)))
     return Relative(
-        same=found is None,
+        same=divergence is None,
         same_as_none=None if none is None else _first_divergence(traces, none)[1] is None,
-        divergence=None if found is None or not known else position,
-        cause="" if found is None else str(found.cause),
+        divergence=None if divergence is None or not known else position,
+        cause="" if divergence is None else str(divergence.cause),
         **close._asdict(),
     )
 
@@ -165,8 +159,8 @@ def _first_divergence(
     for left, right in zip_longest(traces, others):
         if left is None or right is None:  # one conversation failed before this turn
             return before, Divergence(0, Cause.LENGTH, math.nan) if (left or right).tokens else None
-        found = first_divergence(right, left)
-        if found is not None:
-            return before + found.position, found
+        divergence = first_divergence(right, left)
+        if divergence is not None:
+            return before + divergence.position, divergence
         before += len(left.tokens)
     return before, None

@@ -40,8 +40,8 @@ def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
     """
     for name in needed:
         stored[name]
-    found: T = _read(kind, stored)
-    return found
+    value: T = _read(kind, stored)
+    return value
 
 
 def _plain(value: Any) -> Any:

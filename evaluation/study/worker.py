@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
-from evaluation.study.engine import Engine, config_of, converse
+from evaluation.study.engine import LaneEngine, config_of, converse
 from evaluation.study.plan import Plan
-from evaluation.study.result import Result, answer, refused, relative_of, result_of
+from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
 from mars_core.jobs import execution_order
 from mars_core.types import Status, StopReason, Trace
-from storage import Claim, ClaimLost, RunStore, Source, StoredResult
+from storage import Claim, ClaimLost, RunStore, StoredResult
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -41,7 +41,7 @@ class Stopped(Exception):
         self.reason = reason
 
 
-class Writing(NamedTuple):
+class LaneProgress(NamedTuple):
     """A lane of a task is running. ``tokens``: of all its turns so far."""
 
     task: int
@@ -49,16 +49,16 @@ class Writing(NamedTuple):
     tokens: int
 
 
-class Saved(NamedTuple):
+class LaneSaved(NamedTuple):
     """A lane of a task was committed."""
 
     task: int
     lane: int
-    result: Result
+    result: LaneResult
     traces: tuple[Trace, ...]
 
 
-Event = Writing | Saved | None  # None: no progress; the caller may stop
+Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may stop
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Worker:
     study_id: str
     plan: Plan
     session: Session | None  # None for a study on servers
-    engine: Engine
+    engine: LaneEngine
     name: str
     free_dead: Callable[[], int] = lambda: (
         0
@@ -122,24 +122,21 @@ class Worker:
     def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)
         ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        source = Source.STUDY if self.plan.varied is None else Source.SWEEP
-        for place, lane in enumerate(self.order(len(self.plan.lanes))):
+        for order, lane in enumerate(self.order(len(self.plan.lanes))):
             if lane in stored:
                 continue
             traces, result = yield from self._lane(claim, lane)
             ran[lane] = traces
-            fresh = self._relatives(ran, relatives, last=False)
+            added = self._relatives(ran, relatives, last=False)
             data = result.as_dict()
-            self.store.save_result(
-                claim, lane, traces, data, order=place, relatives=fresh, source=source
-            )
-            relatives |= fresh
-            yield Saved(claim.task, lane, result, traces)
+            self.store.save_result(claim, lane, traces, data, order=order, relatives=added)
+            relatives |= added
+            yield LaneSaved(claim.task, lane, result, traces)
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
     def _lane(
         self, claim: Claim, lane: int
-    ) -> Generator[Event, None, tuple[tuple[Trace, ...], Result]]:
+    ) -> Generator[Event, None, tuple[tuple[Trace, ...], LaneResult]]:
         task = self.plan.task(claim.task)
         suite, item = self.plan.suites[task.suite], self.plan.item(task)
         try:
@@ -151,10 +148,12 @@ class Worker:
             return (), refused(error)
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
-        whole = traces[-1].status is Status.COMPLETED
+        completed = traces[-1].status is Status.COMPLETED
         texts = [answer(trace) for trace in traces]
-        found = scores(suite, item, texts, execute_code=self.plan.execute_code) if whole else {}
-        return traces, result_of(traces, found)
+        scored = (
+            scores(suite, item, texts, execute_code=self.plan.execute_code) if completed else {}
+        )
+        return traces, result_of(traces, scored)
 
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
@@ -172,7 +171,7 @@ class Worker:
                 self._renewed_at = time.monotonic()
                 if not self.store.beat(claim, self.lease_s):
                     raise ClaimLost(f"Task {claim.task} was taken over by another worker.")
-            yield Writing(claim.task, lane, tokens)
+            yield LaneProgress(claim.task, lane, tokens)
 
     def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
         """The traces of committed lanes, without lanes whose runs have been deleted."""
@@ -180,26 +179,29 @@ class Worker:
             [run_id for result in stored.values() for run_id in result.run_ids]
         )
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
-        return {lane: tuple(filter(None, found)) for lane, found in runs.items() if all(found)}
+        return {
+            lane: tuple(filter(None, stored_traces))
+            for lane, stored_traces in runs.items()
+            if all(stored_traces)
+        }
 
     def _relatives(
         self, ran: Traces, known: Mapping[int, object], *, last: bool
     ) -> dict[int, dict[str, object]]:
         """Relative results of every completed lane that is not ``known`` and has a completed
         baseline. Unless ``last``, the lane without drafts must be completed too."""
-        whole = {
+        completed = {
             lane: traces
             for lane, traces in ran.items()
             if traces and traces[-1].status is Status.COMPLETED
         }
-        none = None if self.plan.none is None else whole.get(self.plan.none)
+        none = None if self.plan.none is None else completed.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}
-        found = {}
-        for lane in whole.keys() - known.keys():
+        relatives = {}
+        for lane in completed.keys() - known.keys():
             baseline = self.plan.baseline(lane)
-            beside = whole[lane] if baseline is None else whole.get(baseline)
+            beside = completed[lane] if baseline is None else completed.get(baseline)
             if beside is not None:
-                likeness = self.plan.varied is None
-                found[lane] = relative_of(whole[lane], beside, none, likeness=likeness).as_dict()
-        return found
+                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
+        return relatives

@@ -45,8 +45,8 @@ def stories() -> Suite:
 def _named(request: str) -> tuple[str, ...]:
     """Name, thing, animal and place of a request; for a story to be continued only the name, as the
     rest is in its text already."""
-    found = dict.fromkeys(_WORD.findall(request))
-    return tuple(word for word in found if word in _NAMES or not request.startswith("Continue"))
+    words = dict.fromkeys(_WORD.findall(request))
+    return tuple(word for word in words if word in _NAMES or not request.startswith("Continue"))
 
 
 BUILT_IN = {ARITHMETIC: arithmetic, STORIES: stories}

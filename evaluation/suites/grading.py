@@ -105,13 +105,13 @@ class _Group:
 def with_metrics(suite: Suite) -> Suite:
     """The suite with its metrics, and with solutions that are split into lines joined."""
     items = tuple(_joined(item) for item in suite.items)
-    found = _by_category(suite.name, items)
-    if len(set(found.values())) > 1:
-        items = tuple(replace(item, metrics=found[item.category]) for item in items)
+    metrics = _by_category(suite.name, items)
+    if len(set(metrics.values())) > 1:
+        items = tuple(replace(item, metrics=metrics[item.category]) for item in items)
     return replace(
         suite,
         items=items,
-        metrics=tuple(dict.fromkeys(name for names in found.values() for name in names)),
+        metrics=tuple(dict.fromkeys(name for names in metrics.values() for name in names)),
     )
 
 
@@ -126,30 +126,32 @@ def _by_category(name: str, items: Sequence[Item]) -> dict[str, Metrics]:
     for item in items:
         groups.setdefault(item.category, []).append(item)
     only = name if len(groups) == 1 else ""
-    found = {
+    metrics = {
         each: _of_group(_Group(f"{each} {only}".lower(), members), named)
         for each, members in groups.items()
     }
     if (
-        _FORMULAS in found.values()
+        _FORMULAS in metrics.values()
     ):  # one grader for a file of mathematics in which some answers are plain numbers
-        found = {
+        metrics = {
             each: _FORMULAS if names in (_NUMBERS, _IN_BOX) else names
-            for each, names in found.items()
+            for each, names in metrics.items()
         }
-    return found
+    return metrics
 
 
 def _of_group(group: _Group, named: Metrics | None) -> Metrics:
-    found = _by_name(group) if named is None else named
+    metrics = _by_name(group) if named is None else named
     tested = _CODE in (named, _by_name(group)) and any(map(has_tests, group.items))
     if tested or _mostly(bool, (item.tests for item in group.items)):
         return _CODE
     if not group.references or named == ():
         return ()
-    if found is None or found == _CODE:
-        found = _by_references(group)
-    return _WORKED[::-1] if found == _WORKED and not _mostly(_has_mark, group.prompts) else found
+    if metrics is None or metrics == _CODE:
+        metrics = _by_references(group)
+    return (
+        _WORKED[::-1] if metrics == _WORKED and not _mostly(_has_mark, group.prompts) else metrics
+    )
 
 
 def _by_name(group: _Group) -> Metrics | None:

@@ -92,7 +92,7 @@ def _read(path: Path, source: str) -> Suite:
 def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
     """Item by item. Only line feeds end a line, because texts may contain other separators. Empty
     lines are skipped."""
-    seen: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
@@ -105,15 +105,15 @@ def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item
             if not line.strip():
                 continue
             item = _item(line, number)
-            if item.id in seen:
+            if item.id in line_of:
                 raise ValueError(
-                    f"the id {item.id!r} is in line {seen[item.id]} already; each must be unique"
+                    f"the id {item.id!r} is in line {line_of[item.id]} already; each must be unique"
                 )
-            if len(seen) == MAX_ITEMS:
+            if len(line_of) == MAX_ITEMS:
                 raise ValueError(f"a suite may have {MAX_ITEMS:,} items")
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}.") from None
-        seen[item.id] = number
+        line_of[item.id] = number
         yield item
 
 
@@ -127,11 +127,11 @@ def _item(line: bytes, number: int) -> Item:
     """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError
     without file and line."""
     row = _object(line)
-    key, given = _found(row, _ID)
-    name = _name_in(key, given) if key else str(number)
+    key, value = _first_field(row, _ID)
+    name = _name_in(key, value) if key else str(number)
     if not name.strip():
         raise ValueError(f"{key} is an empty text; it must be a number or a text")
-    category = _name_in(*_found(row, ("category",))).strip()
+    category = _name_in(*_first_field(row, ("category",))).strip()
     return Item(name, _turns(row), _references(row), category, _tests(row))
 
 
@@ -160,20 +160,20 @@ def _name_in(key: str, value: Any) -> str:
 
 
 def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
-    key, given = _found(row, _TURNS)
+    key, value = _first_field(row, _TURNS)
     if not key:
         raise ValueError(
             "there are no turns; a line needs turns (a list of texts) or prompt (a text)"
         )
-    turns = [given] if isinstance(given, str) else given
+    turns = [value] if isinstance(value, str) else value
     if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
         raise ValueError(
-            f"{key} is {_kind(given)}; it must be a text or a list of 1 to {MAX_TURNS} texts"
+            f"{key} is {_kind(value)}; it must be a text or a list of 1 to {MAX_TURNS} texts"
         )
-    for place, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if not isinstance(turn, str) or not turn.strip():
             raise ValueError(
-                f"{key}[{place}] is {_kind(turn)}; it must be a text that is not empty"
+                f"{key}[{index}] is {_kind(turn)}; it must be a text that is not empty"
             )
     if (
         key == "instruction" and isinstance(row.get("input"), str) and row["input"].strip()
@@ -184,10 +184,10 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The references of the row, including empty ones."""
-    key, given = _found(row, _REFERENCE)
-    if isinstance(given, list):
-        return tuple(_reference(f"{key}[{place}]", value) for place, value in enumerate(given))
-    return (_reference(key, given),) if key else ()
+    key, value = _first_field(row, _REFERENCE)
+    if isinstance(value, list):
+        return tuple(_reference(f"{key}[{index}]", item) for index, item in enumerate(value))
+    return (_reference(key, value),) if key else ()
 
 
 def _reference(name: str, value: Any) -> str:
@@ -202,11 +202,11 @@ def _reference(name: str, value: Any) -> str:
 
 def _tests(row: Mapping[str, Any]) -> str:
     """The row's own tests; HumanEval's ``check`` is called with the entry point."""
-    key, given = _found(row, _TESTS)
-    lines = [given or ""] if isinstance(given, str | None) else given
+    key, value = _first_field(row, _TESTS)
+    lines = [value or ""] if isinstance(value, str | None) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise ValueError(
-            f"{key} is {_kind(given)}; it must be Python, as a text or a list of lines"
+            f"{key} is {_kind(value)}; it must be Python, as a text or a list of lines"
         )
     tests = _text(key, "\n".join(lines))
     entry = row.get("entry_point")
@@ -217,7 +217,7 @@ def _tests(row: Mapping[str, Any]) -> str:
     return f"{tests}\n\ncheck({entry})\n"
 
 
-def _found(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
+def _first_field(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
     """The first of the names that the row has with a value, and the value; an empty name and None
     if there is none."""
     return next(((name, row[name]) for name in names if row.get(name) is not None), ("", None))

@@ -39,7 +39,7 @@ class Repository:
     ``reason`` explains."""
 
     def __init__(self, api: HfApi, name: str) -> None:
-        self.api, self.name, self.place = api, name, f"the dataset repository {name}"
+        self.api, self.name, self.label = api, name, f"the dataset repository {name}"
         self.where: dict[str, Any] = {"repo_id": name, "repo_type": "dataset"}
 
     def look(self) -> Snapshot:
@@ -51,28 +51,28 @@ class Repository:
         }
         if not info.private:
             raise BackupError(
-                f"{self.place} is public, but backups contain prompts and texts; make it private."
+                f"{self.label} is public, but backups contain prompts and texts; make it private."
             )
         if not all(_FILE.fullmatch(path) or path in _BESIDE for path in files):
             raise BackupError(
-                f"{self.place} holds other files than backups; use a separate repository for backups."
+                f"{self.label} holds other files than backups; use a separate repository for backups."
             )
-        found = (
+        matches = (
             (match, path)
             for path in files
             if path.startswith("data/") and (match := _FILE.fullmatch(path))
         )
         pushes = [
             (int(match[1]), datetime.strptime(match[2], "%Y%m%dT%H%M%S%z"), path)
-            for match, path in found
+            for match, path in matches
         ]
         pushes.sort(key=lambda each: (each[0], "/deleted/" in each[2]))
         return Snapshot(str(info.sha), files, pushes)
 
-    def fetch(self, seen: Snapshot, paths: Iterable[str], folder: Path) -> None:
+    def fetch(self, snapshot: Snapshot, paths: Iterable[str], folder: Path) -> None:
         """Files of that commit, below ``folder``."""
         get = partial(
-            self.api.hf_hub_download, **self.where, revision=seen.commit, local_dir=folder
+            self.api.hf_hub_download, **self.where, revision=snapshot.commit, local_dir=folder
         )
         with ThreadPool(8) as pool:  # of daemons: a download that hangs keeps no process
             pool.map(lambda path: get(filename=path), paths)
@@ -86,31 +86,35 @@ class Repository:
                 raise
             self.push(files, tries - 1)
 
-    def commit(self, seen: Snapshot, files: Mapping[str, Path], *, alone: bool = False) -> None:
-        """One commit upon ``seen`` with a file in each of these folders; ``alone``: all others are
-        deleted."""
-        number = seen.pushes[-1][0] + 1 if seen.pushes else 1
+    def commit(self, snapshot: Snapshot, files: Mapping[str, Path], *, alone: bool = False) -> None:
+        """One commit upon ``snapshot`` with a file in each of these folders; ``alone``: all others
+        are deleted."""
+        number = snapshot.pushes[-1][0] + 1 if snapshot.pushes else 1
         name = f"{number:08d}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.parquet"
         changes: list[Any] = [
             CommitOperationAdd(f"{folder}/{name}", str(file)) for folder, file in files.items()
         ]
-        if alone or _CARD not in seen.files:
+        if alone or _CARD not in snapshot.files:
             card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
             changes.append(
                 CommitOperationAdd(_CARD, f"{card}\n{described(*VIEWS, level='##')}".encode())
             )
         if alone:
-            changes += [CommitOperationDelete(path) for path in seen.files if path not in _BESIDE]
+            changes += [
+                CommitOperationDelete(path) for path in snapshot.files if path not in _BESIDE
+            ]
         self.api.create_commit(
-            **self.where, operations=changes, commit_message="Backup", parent_commit=seen.commit
+            **self.where, operations=changes, commit_message="Backup", parent_commit=snapshot.commit
         )
 
     def forget(self, *, squash: bool) -> None:
         """Free the storage of committed files (named) outside the newest commit. Squashes history
         if there are any, or with ``squash``."""
-        kept, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
+        needed, stored = set(self.look().files.values()), self.api.list_lfs_files(**self.where)
         gone = [
-            each for each in stored if each.filename and kept.isdisjoint((each.oid, each.file_oid))
+            each
+            for each in stored
+            if each.filename and needed.isdisjoint((each.oid, each.file_oid))
         ]
         if gone or squash:
             self.api.super_squash_history(**self.where, commit_message="Backup")
@@ -125,11 +129,11 @@ class Repository:
             cause = cause.__cause__
         if cause is not None:
             status = cause.response.status_code
-            refused = f"the token may not read and write {self.place} (HTTP {status})"
-            return refused if status in (401, 403) else f"{self.place} answered with HTTP {status}"
+            refused = f"the token may not read and write {self.label} (HTTP {status})"
+            return refused if status in (401, 403) else f"{self.label} answered with HTTP {status}"
         if isinstance(error, BackupError):
             return str(error)
         return (
             getattr(error, "strerror", None)
-            or f"{self.place} could not be used ({type(error).__name__})"
+            or f"{self.label} could not be used ({type(error).__name__})"
         )

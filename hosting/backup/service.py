@@ -71,22 +71,22 @@ class Backup(CommitScheduler):
         one touches the database's files.
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        place, built, over = (
-            self._repository.place,
+        file, built, over = (
+            self._repository.label,
             Future[tuple[Path, int] | None](),
             threading.Event(),
         )
         if self._database.exists():
-            return f"The existing database is used; it is backed up to {place}."
+            return f"The existing database is used; it is backed up to {file}."
         thread = _in_thread(partial(self._build, built, over))
-        message = f"There is no backup at {place} yet."
+        message = f"There is no backup at {file} yet."
         try:
             with self._reported("The backup was not restored"):
                 if not wait([built], seconds).done:
-                    raise BackupError(f"{place} took too long.")
+                    raise BackupError(f"{file} took too long.")
                 if (restored := built.result()) is not None:
-                    self._put_in_place(restored[0])
-                    message = f"Restored from {place}; comparisons: {restored[1]:,}."
+                    self._install(restored[0])
+                    message = f"Restored from {file}; comparisons: {restored[1]:,}."
         finally:
             over.set()
         thread.join(CLEAN_S if built.done() else 0.0)
@@ -103,7 +103,7 @@ class Backup(CommitScheduler):
     def hold(self, why: str) -> None:
         """Disable pushes in this process: the open database is not the one that was backed up."""
         self._ending.set()
-        self.problem = f"Nothing is pushed to {self._repository.place}: {why}"
+        self.problem = f"Nothing is pushed to {self._repository.label}: {why}"
         self._log.warning(self.problem)
 
     def stop(self, seconds: float) -> str:  # type: ignore[override]  # returns the result
@@ -111,13 +111,13 @@ class Backup(CommitScheduler):
         ``seconds``."""
         self._ending.set()
         if not self._begun:
-            return self.problem or f"Nothing was pushed to {self._repository.place}."
+            return self.problem or f"Nothing was pushed to {self._repository.label}."
         self.problem = (
-            f"The last push to {self._repository.place} did not end within {seconds:g} s."
+            f"The last push to {self._repository.label} did not end within {seconds:g} s."
         )
         self.trigger().join(seconds)
         super().stop()
-        return self.problem or f"The backup at {self._repository.place} is up to date."
+        return self.problem or f"The backup at {self._repository.label} is up to date."
 
     def trigger(self) -> threading.Thread:  # type: ignore[override]  # process exit would wait for a Future's thread
         return _in_thread(self._push_to_hub)
@@ -127,7 +127,7 @@ class Backup(CommitScheduler):
         with self._reported("The backup was not pushed"):
             if not lock.acquire(timeout=PUSH_S):
                 self.lock = threading.Lock()  # the old lock is held by a push that does not return
-                raise BackupError(f"{self._repository.place} took too long.")
+                raise BackupError(f"{self._repository.label} took too long.")
             try:
                 self._push()
             finally:
@@ -155,8 +155,8 @@ class Backup(CommitScheduler):
 
     def _push(self) -> None:
         if not self._compared:
-            seen = self._repository.look()
-            follow(self._store, self._repository.name, everything=not seen.pushes)
+            snapshot = self._repository.look()
+            follow(self._store, self._repository.name, everything=not snapshot.pushes)
             self._compared = True
         while True:
             with self._work() as folder:
@@ -167,24 +167,24 @@ class Backup(CommitScheduler):
             forget_changes(self._store, changes)
             self.pushed_at = datetime.now(UTC)
             self._log.info(
-                "Backup pushed to %s: %d changed rows.", self._repository.place, changes.rows
+                "Backup pushed to %s: %d changed rows.", self._repository.label, changes.rows
             )
 
     def _tidy(self) -> None:
         """Replace all files if due, and permanently remove deleted rows."""
-        seen = self._repository.look()
-        deleted = any("/deleted/" in path for *_, path in seen.pushes)
+        snapshot = self._repository.look()
+        deleted = any("/deleted/" in path for *_, path in snapshot.pushes)
         aged = (
-            len({number for number, *_ in seen.pushes}) > 1
-            and datetime.now(UTC) - seen.pushes[0][1] > WEEK
+            len({number for number, *_ in snapshot.pushes}) > 1
+            and datetime.now(UTC) - snapshot.pushes[0][1] > WEEK
         )
-        due = deleted or aged or len(seen.pushes) > MAX_FILES
+        due = deleted or aged or len(snapshot.pushes) > MAX_FILES
         if due:
-            with self._work() as folder, self._assembled(seen, folder) as store:
+            with self._work() as folder, self._assembled(snapshot, folder) as store:
                 follow(store, "", everything=True)
                 changes = write_changes(store, folder)
                 self._repository.commit(
-                    seen, _files(store, changes, folder) if changes else {}, alone=True
+                    snapshot, _files(store, changes, folder) if changes else {}, alone=True
                 )
         self._repository.forget(squash=due)
 
@@ -196,10 +196,10 @@ class Backup(CommitScheduler):
                 return
             try:
                 with self._work() as folder:
-                    seen = self._repository.look()
-                    if seen.pushes:
-                        with self._assembled(seen, folder) as store:
-                            follow(store, self._repository.name, fresh=True)
+                    snapshot = self._repository.look()
+                    if snapshot.pushes:
+                        with self._assembled(snapshot, folder) as store:
+                            follow(store, self._repository.name, copied=True)
                             count = store.count()
                         built.set_result((folder / "runs.db", count))
                         over.wait()
@@ -210,7 +210,7 @@ class Backup(CommitScheduler):
                 if not last:
                     built.set_exception(error)
 
-    def _put_in_place(self, restored: Path) -> None:
+    def _install(self, restored: Path) -> None:
         """By a link, which unlike a rename does not overwrite; journals are never touched. Raises
         BackupError, OSError."""
         for side in SIDES[:2]:
@@ -228,11 +228,11 @@ class Backup(CommitScheduler):
             ) from None
         synced(self._database.parent)
 
-    def _assembled(self, seen: Snapshot, folder: Path) -> RunStore:
+    def _assembled(self, snapshot: Snapshot, folder: Path) -> RunStore:
         """Builds the database runs.db in ``folder`` from the repository. Raises BackupError,
         StorageError."""
-        paths = [path for *_, path in seen.pushes]
-        self._repository.fetch(seen, paths, folder)
+        paths = [path for *_, path in snapshot.pushes]
+        self._repository.fetch(snapshot, paths, folder)
         store = RunStore(f"sqlite:///{folder / 'runs.db'}")
         read_changes(store, ((Path(path).parent.name, folder / path) for path in paths))
         return store
@@ -266,8 +266,8 @@ def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
         comparisons = sorted(set(changes.runs.values()))  # which may have earlier runs
         write_parquet(name, store, folder / "all.parquet", comparisons)
         files[name] = folder / f"{name}.view.parquet"
-        own = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
-        pq.write_table(own, files[name], compression="zstd")
+        rows = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
+        pq.write_table(rows, files[name], compression="zstd")
     return files
 
 

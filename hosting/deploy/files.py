@@ -21,6 +21,7 @@ FOLDERS = (
     "storage/",
     "evaluation/",
     "ui/",
+    "mars_playground/",
     "hosting/",
     "docs/images/",
     "docs/figures/",
@@ -114,8 +115,8 @@ def front_matter(flavour: Flavour, gradio: str) -> str:
         "startup_duration_timeout": "30m" if flavour.preload else "15m",
         "pinned": False,
     }
-    kept = {key: value for key, value in fields.items() if value != []}
-    return FENCE + yaml_dump(kept, width=10_000, sort_keys=False) + FENCE
+    filled = {key: value for key, value in fields.items() if value != []}
+    return FENCE + yaml_dump(filled, width=10_000, sort_keys=False) + FENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +171,16 @@ def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Uploa
         raise DeployError(
             f"{path} has the name of a secret or of a database: it is not uploaded; remove it from git."
         )
-    place = root / path
-    if place.is_symlink() or not place.is_file():
+    file = root / path
+    if file.is_symlink() or not file.is_file():
         raise DeployError(
             f"{path} is tracked by git but is not a regular file here: restore it, or remove it from git."
         )
-    if place.stat().st_size > LARGEST:
+    if file.stat().st_size > LARGEST:
         raise DeployError(
             f"{path} is larger than {LARGEST // 2**20} MiB: it is not part of this program; remove it from git."
         )
-    upload = Upload(path, _adapted(flavour, path, place.read_bytes(), requirements))
+    upload = Upload(path, _adapted(flavour, path, file.read_bytes(), requirements))
     if _SECRET.search(upload.content):
         raise DeployError(
             f"{path} contains what looks like a token or a private key: remove and revoke it."
@@ -221,12 +222,12 @@ def body(readme: str) -> str:
 
 def gradio_pin(requirements: str) -> str:
     """The version of gradio that requirements.txt pins. Raises DeployError."""
-    found = _GRADIO.search(requirements)
-    if found is None:
+    pin = _GRADIO.search(requirements)
+    if pin is None:
         raise DeployError(
             "requirements.txt does not pin gradio: write gradio[oauth]== with a version."
         )
-    return found[1]
+    return pin[1]
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mars_core.decoder.positions import Place, PositionIndex, Start
+from mars_core.decoder.positions import PassLayout, PositionIndex, Start
 from mars_core.decoder.store import ModulesStore, Store
 
 CHUNK = 512  # prompt tokens per pass
@@ -40,49 +40,53 @@ ANY_SHAPE = PassShapes()
 
 
 class CacheSize(NamedTuple):
-    """Size of a cache and the shapes of its passes. ``whole``: ``forward`` attends over all
+    """Size of a cache and the shapes of its passes. ``full_width``: ``forward`` attends over all
     positions of the cache."""
 
     tokens: int  # of the longest text
     spare: int  # positions after the text that a pass may write to, without padding
     shapes: PassShapes = ANY_SHAPE
-    whole: bool = False
+    full_width: bool = False
 
     @property
     def capacity(self) -> int:
-        """Positions; with ``whole`` a multiple of ``_ALIGNED``, as attention kernels require for
-        masks."""
+        """Positions; with ``full_width`` a multiple of ``_ALIGNED``, as attention kernels require
+        for masks."""
         spare = round_up(self.spare, self.shapes.row_step)
         return round_up(
-            self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.whole else 1)
+            self.tokens + spare, max(self.shapes.width_step, _ALIGNED if self.full_width else 1)
         )
 
 
 class ModelCache(ABC):
-    """``taps``: layers whose input the latest ``forward`` left in ``features`` [rows, taps · H], at
-    a fixed address."""
+    """``feature_layers``: layers whose input the latest ``forward`` left in ``features`` [rows,
+    layers · H], at a fixed address."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore
 
     def __init__(
-        self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int], index: PositionIndex
+        self,
+        model: PreTrainedModel,
+        size: CacheSize,
+        feature_layers: Sequence[int],
+        index: PositionIndex,
     ) -> None:
         table = input_embedding(model).weight
         self.device = table.device
-        self._size, self._taps, self._index = size, tuple(taps), index
+        self._size, self._feature_layers, self._index = size, tuple(feature_layers), index
         self.features = torch.zeros(
-            size.spare, len(taps) * table.shape[1], dtype=model.dtype, device=self.device
+            size.spare, len(feature_layers) * table.shape[1], dtype=model.dtype, device=self.device
         )
 
     def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their
-        features [n, taps · H]."""
-        found = [self.features[:0]]
-        for chunk in self._chunks(ids, start, rows, whole=False):
-            found.append(self._chain(chunk, start, 1, whole=False)[1])
+        features [n, layers · H]."""
+        features = [self.features[:0]]
+        for chunk in self._chunks(ids, start, rows, full_width=False):
+            features.append(self._chain(chunk, start, 1, full_width=False)[1])
             start += len(chunk)
-        return torch.cat(found)
+        return torch.cat(features)
 
     def reread(self, ids: Tensor, start: int) -> Tensor:
         """As ``read``, with as few rows a pass as ``forward`` may have."""
@@ -91,21 +95,23 @@ class ModelCache(ABC):
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after
         the last of them (0: after all)."""
-        found, at, size = [], 0, self._size
-        for chunk in self._chunks(ids, start, size.shapes.most_rows, whole=size.whole):
-            rows, features = self._chain(chunk, start + at, logits, whole=size.whole)
-            if self._taps:
+        parts, at, size = [], 0, self._size
+        for chunk in self._chunks(ids, start, size.shapes.most_rows, full_width=size.full_width):
+            rows, features = self._chain(chunk, start + at, logits, full_width=size.full_width)
+            if self._feature_layers:
                 self.features[at : at + len(chunk)].copy_(features)
-            found.append(rows)
+            parts.append(rows)
             at += len(chunk)
-        return (torch.cat(found) if len(found) > 1 else found[0])[-logits:]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0])[-logits:]
 
-    def _chunks(self, ids: Tensor, start: Start, rows: int, *, whole: bool) -> Sequence[Tensor]:
+    def _chunks(
+        self, ids: Tensor, start: Start, rows: int, *, full_width: bool
+    ) -> Sequence[Tensor]:
         """The ids of each pass."""
         step = self._size.shapes.width_step
-        if whole or step == 1:
+        if full_width or step == 1:
             return ids.split(rows) if len(ids) else ()
-        assert isinstance(start, int), "a captured pass attends over the whole cache"
+        assert isinstance(start, int), "a captured pass attends over the full cache"
         first = ids[: -start % step]
         return [
             each
@@ -115,14 +121,14 @@ class ModelCache(ABC):
         ]
 
     def _chain(
-        self, ids: Tensor, start: Start, logits: int, *, whole: bool
+        self, ids: Tensor, start: Start, logits: int, *, full_width: bool
     ) -> tuple[Tensor, Tensor]:
         """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of
         the padding."""
         filled = _padded(ids, self._size.shapes.row_step)
         padding = len(filled) - len(ids)
-        place = self._index.chain(start, len(filled), whole=whole, padding=padding)
-        rows, features = self._pass(filled, place, 0 if padding else logits)
+        layout = self._index.chain(start, len(filled), full_width=full_width, padding=padding)
+        rows, features = self._pass(filled, layout, 0 if padding else logits)
         return (rows[: len(ids)] if padding else rows), features[: len(ids)]
 
     def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
@@ -133,19 +139,19 @@ class ModelCache(ABC):
             padded = torch.eye(rows, device=ids.device).bool()
             padded[:count, :count] = sees
             ids, depths, sees = _padded(ids, rows), _padded(depths, rows), padded
-        place = self._index.tree(start, depths, sees, whole=self._size.whole)
-        found, features = self._pass(ids, place, 0)
-        if self._taps:
+        layout = self._index.tree(start, depths, sees, full_width=self._size.full_width)
+        logits, features = self._pass(ids, layout, 0)
+        if self._feature_layers:
             self.features[:count].copy_(features[:count])
-        return found[:count]
+        return logits[:count]
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies the entries at positions ``rows`` [n] to ``slots`` [n]."""
         self._store.move(rows, slots)
 
     @abstractmethod
-    def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        """One forward pass: float32 logits as of ``forward``, and the features [n, taps · H]."""
+    def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
+        """One forward pass: float32 logits as of ``forward``, and the features [n, layers · H]."""
 
 
 def round_up(number: int, step: int) -> int:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
 from mars_core.decoder.layer import FastLayer, Rotary
-from mars_core.decoder.positions import Place, PositionIndex
+from mars_core.decoder.positions import PassLayout, PositionIndex
 from mars_core.decoder.store import Store
 
 
@@ -27,7 +27,9 @@ class FastCache(ModelCache):
 
     path = "fast layers, eager"
 
-    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> None:
+    def __init__(
+        self, model: PreTrainedModel, size: CacheSize, feature_layers: Sequence[int] = ()
+    ) -> None:
         decoder: Any = model.get_decoder()
         self._layers: list[FastLayer] = list(decoder.layers)
         self._embedding, self._norm = input_embedding(model).weight, decoder.norm
@@ -43,27 +45,27 @@ class FastCache(ModelCache):
             window=window if any(self._windowed) else None,
             step=size.shapes.width_step,
         )
-        super().__init__(model, size, taps, index)
+        super().__init__(model, size, feature_layers, index)
         self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)
         self._store: Store = Store(
             len(self._layers), heads.key, size.capacity, heads.size, self._embedding
         )
 
-    def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        self._store.place = place
-        rotary = self._rotary.at(place.positions)
+    def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
+        self._store.layout = layout
+        rotary = self._rotary.at(layout.positions)
         hidden = nn.functional.embedding(ids, self._embedding)[None]
         tapped = {}
         for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
-            if number in self._taps:
+            if number in self._feature_layers:
                 tapped[number] = hidden[0]
             hidden = layer.step(
-                hidden, rotary, place.windowed if windowed else place.full, self._store
+                hidden, rotary, layout.windowed if windowed else layout.full, self._store
             )
         rows: Tensor = self._output(self._norm(hidden[:, -logits:]))[0]
         return rows, torch.cat(
-            [tapped[tap] for tap in self._taps], -1
-        ) if self._taps else self.features
+            [tapped[tap] for tap in self._feature_layers], -1
+        ) if self._feature_layers else self.features
 
 
 def rotary_table(module: Any, size: CacheSize, like: Tensor) -> Rotary:

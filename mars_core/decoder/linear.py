@@ -136,7 +136,7 @@ class StoredLinear(nn.Linear):
     that of the weight in float32: for checks; ``joined`` and ``pack`` replace it."""
 
     def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
-        """In place of ``layer``, whose bias it takes."""
+        """Instead of ``layer``, whose bias it takes."""
         nn.Module.__init__(self)
         self.read, self.out_features, self.in_features = read, layer.out_features, layer.in_features
         self.register_parameter("bias", layer.bias)
@@ -210,8 +210,8 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     """One layer that computes what ``layers``, all of them plain, compute of the same input, side
     by side."""
     bias = None
-    if given := [layer.bias for layer in layers if layer.bias is not None]:
-        zeros = given[0].new_zeros
+    if biases := [layer.bias for layer in layers if layer.bias is not None]:
+        zeros = biases[0].new_zeros
         bias = torch.cat(
             [
                 zeros(each.out_features) if each.bias is None else each.bias.detach()

@@ -1,4 +1,4 @@
-"""The cache for transformers' own modules, for architectures without fast layers."""
+"""The cache for transformers' modules, for architectures without fast layers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
-from mars_core.decoder.positions import Place, PositionIndex
+from mars_core.decoder.positions import PassLayout, PositionIndex
 from mars_core.decoder.store import ModulesStore
 
 
 class ModulesCache(ModelCache):
-    """Every position of every layer is kept, sliding windows included (the mask carries the
+    """Every position of every layer stays, sliding windows included (the mask carries the
     window)."""
 
     path = "transformers' modules, eager"
 
-    def __init__(self, model: PreTrainedModel, size: CacheSize, taps: Sequence[int] = ()) -> None:
+    def __init__(
+        self, model: PreTrainedModel, size: CacheSize, feature_layers: Sequence[int] = ()
+    ) -> None:
         config = model.config.get_text_config(decoder=True)
         self._kinds = set(getattr(config, "layer_types", None) or ())
         window = (
@@ -29,24 +31,24 @@ class ModulesCache(ModelCache):
         )
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
         index = PositionIndex(size.capacity, like, window=window, step=size.shapes.width_step)
-        super().__init__(model, size, taps, index)
+        super().__init__(model, size, feature_layers, index)
         self._model = model
         self._store: ModulesStore = ModulesStore(size.capacity)
 
-    def _pass(self, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        self._store.under_way.place = place
+    def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
+        self._store.current_pass.layout = layout
         options: dict[str, Any] = {}
-        if not place.tight:
-            assert place.full is not None and place.windowed is not None
+        if not layout.ends_at_width:
+            assert layout.full is not None and layout.windowed is not None
             full, windowed = (
-                place.full[None, None],
-                place.windowed[None, None],
+                layout.full[None, None],
+                layout.windowed[None, None],
             )  # additive [1, 1, n, width]
             mask = (
                 {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
             )
-            options = {"attention_mask": mask, "position_ids": place.positions[None]}
-        with self._tapped() as found:
+            options = {"attention_mask": mask, "position_ids": layout.positions[None]}
+        with self._tapped() as inputs:
             output = self._model(
                 input_ids=ids[None],
                 past_key_values=self._store,
@@ -55,27 +57,30 @@ class ModulesCache(ModelCache):
                 logits_to_keep=logits,
                 **options,
             )
-        features = [found[tap].to(self.device) for tap in self._taps]
-        return output.logits[0].float(), torch.cat(features, -1) if self._taps else self.features
+        features = [inputs[tap].to(self.device) for tap in self._feature_layers]
+        return output.logits[0].float(), torch.cat(
+            features, -1
+        ) if self._feature_layers else self.features
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:
         """Records the inputs of the tapped layers; the hooks are removed after the pass, because
         runs share the model."""
-        found: dict[int, Tensor] = {}
-        layers: Any = self._model.get_decoder().layers if self._taps else ()
+        inputs: dict[int, Tensor] = {}
+        layers: Any = self._model.get_decoder().layers if self._feature_layers else ()
 
         def hook(tap: int) -> Any:
             def take(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                found[tap] = (args[0] if args else kwargs["hidden_states"])[0]
+                inputs[tap] = (args[0] if args else kwargs["hidden_states"])[0]
 
             return take
 
         handles = [
-            layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True) for tap in self._taps
+            layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True)
+            for tap in self._feature_layers
         ]
         try:
-            yield found
+            yield inputs
         finally:
             for handle in handles:
                 handle.remove()

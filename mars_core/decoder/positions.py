@@ -15,14 +15,14 @@ from torch import Tensor
 Start = int | Tensor
 
 
-class Place(NamedTuple):
+class PassLayout(NamedTuple):
     """Positions of one pass: n tokens that attend to the first ``width`` positions of the cache."""
 
     start: Start
     slots: Tensor  # [n] cache positions that are written
     positions: Tensor  # [n] positions in the text; [1] if all tokens share one
     width: int
-    tight: bool  # a chain that ends at ``width``: transformers' default without a mask
+    ends_at_width: bool  # a chain that ends at ``width``: transformers' default without a mask
     full: Tensor | None  # [n · G, width] additive; None: causal
     windowed: Tensor | None  # the same for layers with a sliding window
 
@@ -31,7 +31,7 @@ class PositionIndex:
     """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the
     device. ``window``: of the layers with a sliding window. A pass attends over the positions up to
     its last token (not counting the last ``padding`` ones), rounded up to a multiple of ``step``,
-    or over the ``whole`` cache, so that its shape does not depend on its position."""
+    or, with ``full_width``, over all of it, so that its shape does not depend on its position."""
 
     def __init__(
         self,
@@ -49,48 +49,58 @@ class PositionIndex:
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
-    def chain(self, start: Start, count: int, *, whole: bool, padding: int = 0) -> Place:
+    def chain(self, start: Start, count: int, *, full_width: bool, padding: int = 0) -> PassLayout:
         """Positions of ``count`` consecutive tokens."""
-        tight = self._step == 1 and not whole
-        slots, width = self._slots[:count] + start, self._width(start, count - padding, whole)
-        bare = tight and (count == 1 or width == count)
+        ends_at_width = self._step == 1 and not full_width
+        slots, width = self._slots[:count] + start, self._width(start, count - padding, full_width)
+        bare = ends_at_width and (count == 1 or width == count)
         if bare and (self._window is None or width <= self._window):
-            return Place(start, slots, slots, width, tight, None, None)
+            return PassLayout(start, slots, slots, width, ends_at_width, None, None)
         rows, columns = (self._rows[: count * self._group] + start)[:, None], self._slots[:width]
-        seen = columns <= rows
-        full = None if bare else self._additive(seen)
+        visible = columns <= rows
+        full = None if bare else self._additive(visible)
         windowed = (
-            full if self._window is None else self._additive(seen & (rows - columns < self._window))
+            full
+            if self._window is None
+            else self._additive(visible & (rows - columns < self._window))
         )
-        return Place(start, slots, slots, width, tight, full, windowed)
+        return PassLayout(start, slots, slots, width, ends_at_width, full, windowed)
 
-    def tree(self, start: Start, depths: Tensor | int, sees: Tensor, *, whole: bool) -> Place:
+    def tree(
+        self, start: Start, depths: Tensor | int, sees: Tensor, *, full_width: bool
+    ) -> PassLayout:
         """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the
         positions before ``start`` and, of the m ≥ n positions from there on, of which the last n
-        are their own, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
+        are these tokens, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
         count, ahead = sees.shape
-        width = self._width(start, ahead, whole)
+        width = self._width(start, ahead, full_width)
         columns, after = self._slots[:width], self._slots[:ahead] + start
         slots, positions = after[ahead - count :], self._slots[:1] + start + depths
-        seen = (columns < start).expand(count, width).index_copy(1, after, sees)
-        full = self._additive(self._grouped(seen))
+        visible = (columns < start).expand(count, width).index_copy(1, after, sees)
+        full = self._additive(self._grouped(visible))
         if self._window is None:
-            return Place(start, slots, positions, width, False, full, full)
+            return PassLayout(start, slots, positions, width, False, full, full)
         assert count == ahead, "with a sliding window, the positions of all columns must be known"
         near = positions[:, None] - columns.index_copy(0, after, positions) < self._window
-        return Place(
-            start, slots, positions, width, False, full, self._additive(self._grouped(seen & near))
+        return PassLayout(
+            start,
+            slots,
+            positions,
+            width,
+            False,
+            full,
+            self._additive(self._grouped(visible & near)),
         )
 
-    def _width(self, start: Start, count: int, whole: bool) -> int:
-        if whole:
+    def _width(self, start: Start, count: int, full_width: bool) -> int:
+        if full_width:
             return self.capacity
-        assert isinstance(start, int), "a captured pass attends over the whole cache"
+        assert isinstance(start, int), "a captured pass attends over the full cache"
         return -(-(start + count) // self._step) * self._step
 
-    def _grouped(self, seen: Tensor) -> Tensor:
-        return seen if self._group == 1 else seen.repeat_interleave(self._group, 0)
+    def _grouped(self, visible: Tensor) -> Tensor:
+        return visible if self._group == 1 else visible.repeat_interleave(self._group, 0)
 
-    def _additive(self, seen: Tensor) -> Tensor:
+    def _additive(self, visible: Tensor) -> Tensor:
         """bool → 0 where it is true, else the lowest number; contiguous, newly allocated."""
-        return torch.where(seen, self._zero, self._lowest)
+        return torch.where(visible, self._zero, self._lowest)

@@ -1,7 +1,7 @@
 """Prepares a loaded model for decoding, in place: fast layers where they compute the same, packed
 weights where they are faster.
 
-Afterwards the model is for inference only; transformers' own call still works, for batches of any
+Afterwards the model is for inference only; transformers' call works, for batches of any
 size.
 """
 
@@ -40,8 +40,8 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
         parts = [
             part
             for layer in decoder.layers
-            for own in (layer.self_attn, layer.mlp)
-            for part in own.named_children()
+            for block in (layer.self_attn, layer.mlp)
+            for part in block.named_children()
         ]
         if all(is_plain(part) for name, part in parts if name.endswith("_proj")):
             _replace_layers(decoder, rounded)
@@ -65,7 +65,7 @@ def _layer_of(layer: Any, at: int) -> FastLayer:
 
 def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
     """Replaces layer by layer, so that at most one layer is in memory twice. Stops at a layer whose
-    output on random hidden states differs from its replacement's; the model then still computes the
+    output on random hidden states differs from its replacement's; the model then computes the
     same, with transformers' layers."""
     weight = decoder.embed_tokens.weight
     hidden = torch.randn(1, _TRIED, weight.shape[1], generator=torch.Generator().manual_seed(0)).to(
@@ -81,9 +81,9 @@ def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
         wanted: Tensor = layer(
             hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary
         )
-        found = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
+        computed = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
         added = wanted.double() - hidden.double()
-        error = (found.double() - wanted.double()).square().mean().sqrt()
+        error = (computed.double() - wanted.double()).square().mean().sqrt()
         if not error <= _TOLERANCE[rounded] * added.square().mean().sqrt():
             return
         decoder.layers[at] = stand_in

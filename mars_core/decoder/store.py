@@ -1,4 +1,4 @@
-"""Keys and values of a run, allocated once; a pass reads and writes the positions of its Place."""
+"""Keys and values of a run, allocated once; a pass reads and writes the positions of its layout."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from mars_core.decoder.positions import Place
+from mars_core.decoder.positions import PassLayout
 
 
 class Store:
     """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype
     and on the device of ``like``."""
 
-    place: Place  # of the current pass
+    layout: PassLayout  # of the current pass
 
     def __init__(self, layers: int, heads: int, capacity: int, size: int, like: Tensor) -> None:
         self._all = like.new_zeros(2, layers, heads, capacity, size)
@@ -26,27 +26,27 @@ class Store:
         """Stores keys and values [1, key heads, n, d] of the pass's tokens → those of all positions
         it attends to."""
         stored_keys, stored_values = self._layers[layer]
-        stored_keys.index_copy_(2, self.place.slots, keys)
-        stored_values.index_copy_(2, self.place.slots, values)
-        return stored_keys[:, :, : self.place.width], stored_values[:, :, : self.place.width]
+        stored_keys.index_copy_(2, self.layout.slots, keys)
+        stored_values.index_copy_(2, self.layout.slots, values)
+        return stored_keys[:, :, : self.layout.width], stored_values[:, :, : self.layout.width]
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
         self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))
 
 
-class PassUnderWay:
-    """The current pass, shared by the layers of a ``ModulesStore``; ``place.start`` is an int."""
+class CurrentPass:
+    """The current pass, shared by the layers of a ``ModulesStore``; ``layout.start`` is an int."""
 
-    place: Place
+    layout: PassLayout
 
 
 class LayerStore(DynamicLayer):
     """A layer of transformers' cache that keeps every position, in preallocated memory."""
 
-    def __init__(self, capacity: int, under_way: PassUnderWay) -> None:
+    def __init__(self, capacity: int, current_pass: CurrentPass) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._capacity, self._pass = capacity, under_way
+        self._capacity, self._pass = capacity, current_pass
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
@@ -63,12 +63,12 @@ class LayerStore(DynamicLayer):
         start = self.get_seq_length()
         for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[..., start : start + states.shape[-2], :] = states
-        keys, values = (buffer[..., : self._pass.place.width, :] for buffer in self._buffers)
+        keys, values = (buffer[..., : self._pass.layout.width, :] for buffer in self._buffers)
         self.keys, self.values = keys, values
         return keys, values
 
     def get_seq_length(self) -> int:
-        return cast(int, self._pass.place.start)
+        return cast(int, self._pass.layout.start)
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies ``rows`` [n] to ``slots`` [n]."""
@@ -77,14 +77,14 @@ class LayerStore(DynamicLayer):
 
 
 class ModulesStore(DynamicCache):
-    """A cache for transformers' own forward pass. Sliding windows are applied by the mask, so that
+    """A cache for transformers' forward pass. Sliding windows are applied by the mask, so that
     every rollback is exact."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
-        self.under_way = under_way = PassUnderWay()
+        self.current_pass = current_pass = CurrentPass()
         # Called when a layer is first written to.
-        self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, under_way))
+        self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, current_pass))
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copies ``rows`` [n] to ``slots`` [n], in every layer."""

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _ALL = 4_000  # documents; all words occur in the first 2,000
 
 
-class Document(NamedTuple):
+class StoryDocument(NamedTuple):
     """One training text. ``request`` is empty for plain text that is continued without a chat
     template."""
 
@@ -36,14 +36,14 @@ class Document(NamedTuple):
     system: str = ""
 
 
-def documents(seed: int, practice_share: float = 0.0) -> Iterator[Document]:
+def documents(seed: int, practice_share: float = 0.0) -> Iterator[StoryDocument]:
     """An endless stream, the same for the same seed; ``practice_share`` of it are sheets of
     equations."""
     rng = random.Random(seed)
     withheld = {item.question for item in held_out()}
     while True:
         practises = practice_share > 0 and rng.random() < practice_share
-        document = Document("", practice(rng)) if practises else _document(rng)
+        document = StoryDocument("", practice(rng)) if practises else _document(rng)
         if document.request not in withheld:
             yield document
 
@@ -53,12 +53,12 @@ def held_out(count: int = HELD_OUT) -> tuple[Problem, ...]:
     """The first distinct problems that ``documents`` never yields, without bare sums. Their single
     equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
-    found: dict[str, Problem] = {}
-    while len(found) < count:
+    problems: dict[str, Problem] = {}
+    while len(problems) < count:
         item = problem(rng)
         if item.question.count(" ") > 6:
-            found.setdefault(item.question, item)
-    return tuple(found.values())
+            problems.setdefault(item.question, item)
+    return tuple(problems.values())
 
 
 def held_out_requests(count: int) -> tuple[str, ...]:
@@ -84,10 +84,10 @@ def unknown_words(text: str) -> tuple[str, ...]:
     )
 
 
-def _document(rng: random.Random) -> Document:
+def _document(rng: random.Random) -> StoryDocument:
     system = rng.choice(SYSTEM_PROMPTS) if rng.random() < 0.15 else ""
     if rng.random() < 0.6:
         item = problem(rng)
-        return Document(item.question, item.solution, system)
+        return StoryDocument(item.question, item.solution, system)
     request, text = story(rng)
-    return Document("", text) if rng.random() < 0.25 else Document(request, text, system)
+    return StoryDocument("", text) if rng.random() < 0.25 else StoryDocument(request, text, system)

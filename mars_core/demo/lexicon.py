@@ -1,7 +1,7 @@
 """Vocabulary of the bundled corpus, and templates that expand to many sentences.
 
 ``[glad|happy|[so|very] proud]`` offers alternatives (nested ones too); ``{name}`` is a slot. Every
-group of alternatives has its own skew, taken from its text, so that some choices are near-ties and
+group of alternatives has its skew, taken from its text, so that some choices are near-ties and
 others are lopsided: this determines the margins of the bundled pair.
 """
 

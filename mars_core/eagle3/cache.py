@@ -11,7 +11,7 @@ from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
 from mars_core.decoder.layer import Heads, Rotary, core_of, norm_of
 from mars_core.decoder.linear import pack
-from mars_core.decoder.positions import Place, PositionIndex, Start
+from mars_core.decoder.positions import PassLayout, PositionIndex, Start
 from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
@@ -65,7 +65,7 @@ class HeadCache:
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
         self._index = PositionIndex(size.capacity, like, group=heads.query // heads.key)
-        self._whole = size.whole
+        self._full_width = size.full_width
         self._rotary = rotary_table(head.rotary, size, like)
         self._store = Store(1, heads.key, size.capacity, heads.size, like)
 
@@ -73,20 +73,22 @@ class HeadCache:
         """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
         start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
-            self._through_layer(chunk, states, self._index.chain(start, len(chunk), whole=False))
+            self._through_layer(
+                chunk, states, self._index.chain(start, len(chunk), full_width=False)
+            )
             start += len(chunk)
 
     def extend(self, ids: Tensor, hidden: Tensor, start: Start) -> Tensor:
         """Entries ids [n], hidden [n, H] at the positions from ``start`` on → outputs [n, H]."""
         return self._through_layer(
-            ids, hidden, self._index.chain(start, len(ids), whole=self._whole)
+            ids, hidden, self._index.chain(start, len(ids), full_width=self._full_width)
         )
 
     def draft(self, ids: Tensor, hidden: Tensor, start: Start, depth: int, sees: Tensor) -> Tensor:
         """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted
         ones, which end with these → outputs [n, H]."""
         return self._through_layer(
-            ids, hidden, self._index.tree(start, depth, sees, whole=self._whole)
+            ids, hidden, self._index.tree(start, depth, sees, full_width=self._full_width)
         )
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,7 +96,7 @@ class HeadCache:
         normed: Tensor = self._head.norm(outputs)
         return (normed if self._head.config.norm_output else outputs), self._head.lm_head(normed)
 
-    def _through_layer(self, ids: Tensor, hidden: Tensor, place: Place) -> Tensor:
-        self._store.place = place
-        embedded, rotary = self._head.embed_tokens(ids)[None], self._rotary.at(place.positions)
-        return self._layer.step(embedded, hidden[None], rotary, place.full, self._store)[0]
+    def _through_layer(self, ids: Tensor, hidden: Tensor, layout: PassLayout) -> Tensor:
+        self._store.layout = layout
+        embedded, rotary = self._head.embed_tokens(ids)[None], self._rotary.at(layout.positions)
+        return self._layer.step(embedded, hidden[None], rotary, layout.full, self._store)[0]

@@ -3,7 +3,7 @@ come from the target.
 
 Every tensor is checked before the head is built: unknown, missing, misshapen and non-finite ones
 raise an error. A pickle is read as tensors only (``weights_only=True``), which runs no code of the
-file; whole models are not read from pickles anywhere in this program, but the first EAGLE-3 heads
+file; models are not read from pickles anywhere in this program, but the first EAGLE-3 heads
 were published only as pickles.
 """
 
@@ -32,7 +32,7 @@ _OLD_NAMES = {
     f"aux_norm_{level}.weight": f"fc_norm.{i}.weight"
     for i, level in enumerate(("low", "mid", "high"))
 }
-# Optional although attention_bias is set: EAGLE's own code has none, Qwen2 has no output bias.
+# Optional although attention_bias is set: EAGLE's code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
 
@@ -48,7 +48,7 @@ def load_head(
     with torch.device("meta"):
         head = Eagle3Head(config)
     weights = _Weights(
-        _placed(_read(weight_files(folder, name, pickles=True), name), head, name), name
+        _by_parameter(_read(weight_files(folder, name, pickles=True), name), head, name), name
     )
     weights.check(head, config)
     offsets = _offsets(weights, config)
@@ -61,11 +61,14 @@ def load_head(
         )
     _borrow(head, weights, target, table)
     empty = head.state_dict()
-    own = sorted(weights.places.keys() - {_OFFSETS, _MARKS})
-    state = {place: weights.converted(place, device, dtype) for place in own}
-    absent = (place for place in empty if place.endswith(_BIASES) and place not in state)
+    names = sorted(weights.by_parameter.keys() - {_OFFSETS, _MARKS})
+    state = {parameter: weights.converted(parameter, device, dtype) for parameter in names}
+    absent = (
+        parameter for parameter in empty if parameter.endswith(_BIASES) and parameter not in state
+    )
     state |= {
-        place: torch.zeros(empty[place].shape, device=device, dtype=dtype) for place in absent
+        parameter: torch.zeros(empty[parameter].shape, device=device, dtype=dtype)
+        for parameter in absent
     }
     head.load_state_dict({**state, _OFFSETS: offsets.to(device)}, strict=False, assign=True)
     if _OUTPUT not in state and _EMBEDDING in state and config.layer.tie_word_embeddings:
@@ -108,42 +111,42 @@ def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
 
 
 class _Weights(NamedTuple):
-    """Tensors by their place in the head's state, and t2d, each with its name in the file."""
+    """Tensors by their parameter in the head's state, and t2d, each with its name in the file."""
 
-    places: Mapping[str, tuple[str, Tensor]]
+    by_parameter: Mapping[str, tuple[str, Tensor]]
     name: str  # of the head
 
-    def get(self, place: str) -> Tensor | None:
-        return self.places[place][1] if place in self.places else None
+    def get(self, parameter: str) -> Tensor | None:
+        return self.by_parameter[parameter][1] if parameter in self.by_parameter else None
 
     def check(self, head: Eagle3Head, config: HeadConfig) -> None:
         """Raises ModelError for tensors that are missing, have another shape, or are not plain
         numbers."""
-        wanted = {place: list(tensor.shape) for place, tensor in head.state_dict().items()}
-        for place, shape in {**wanted, _MARKS: [config.target_vocabulary]}.items():
-            if place in self.places:
-                self._check_form(place, shape)
-            elif place in (_OUTPUT, _OFFSETS):
+        wanted = {parameter: list(tensor.shape) for parameter, tensor in head.state_dict().items()}
+        for parameter, shape in {**wanted, _MARKS: [config.target_vocabulary]}.items():
+            if parameter in self.by_parameter:
+                self._check_form(parameter, shape)
+            elif parameter in (_OUTPUT, _OFFSETS):
                 if config.draft_vocabulary != config.target_vocabulary:
                     raise self.refusal(
-                        f"lack {place} for a draft vocabulary of {config.draft_vocabulary} ids, the target's being "
+                        f"lack {parameter} for a draft vocabulary of {config.draft_vocabulary} ids, the target's being "
                         f"{config.target_vocabulary}"
                     )
-            elif place not in (_EMBEDDING, _MARKS) and not place.endswith(_BIASES):
-                raise self.refusal(f"lack {aliases(place)[0]} {shape}")
+            elif parameter not in (_EMBEDDING, _MARKS) and not parameter.endswith(_BIASES):
+                raise self.refusal(f"lack {aliases(parameter)[0]} {shape}")
 
-    def _check_form(self, place: str, shape: list[int]) -> None:
-        name, tensor = self.places[place]
+    def _check_form(self, parameter: str, shape: list[int]) -> None:
+        name, tensor = self.by_parameter[parameter]
         if list(tensor.shape) != shape:
             raise self.refusal(f"have {name} of the shape {list(tensor.shape)}, not {shape}")
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
             raise self.refusal(f"have {name} in a form that is not plain numbers")
-        if place not in (_OFFSETS, _MARKS) and not tensor.is_floating_point():
+        if parameter not in (_OFFSETS, _MARKS) and not tensor.is_floating_point():
             raise self.refusal(f"have {name} as {tensor.dtype}, not as floating point numbers")
 
-    def converted(self, place: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    def converted(self, parameter: str, device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy, since the file may be mapped."""
-        name, stored = self.places[place]
+        name, stored = self.by_parameter[parameter]
         tensor = stored.detach().to(device, dtype, copy=True).contiguous()
         if not torch.isfinite(tensor).all():
             raise self.refusal(f"have values in {name} that are not finite as {dtype}")
@@ -156,37 +159,37 @@ class _Weights(NamedTuple):
         )
 
 
-def _placed(
-    found: Mapping[str, Tensor], head: Eagle3Head, name: str
+def _by_parameter(
+    tensors: Mapping[str, Tensor], head: Eagle3Head, name: str
 ) -> dict[str, tuple[str, Tensor]]:
-    """Tensors by place, from the names of either family, with or without ``model.``; unknown and
-    repeated ones are refused."""
-    known = {alias: place for place in head.state_dict() for alias in aliases(place)}
+    """Tensors by parameter, from the names of either family, with or without ``model.``; unknown
+    and repeated ones are refused."""
+    known = {alias: parameter for parameter in head.state_dict() for alias in aliases(parameter)}
     known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
-    placed: dict[str, tuple[str, Tensor]] = {}
-    for alias, tensor in found.items():
+    by_parameter: dict[str, tuple[str, Tensor]] = {}
+    for alias, tensor in tensors.items():
         plain = alias.removeprefix("model.")
         if plain.rpartition(".")[2] == "inv_freq":
             continue  # rotary frequencies, which follow from the configuration
-        place = known.get(plain)
-        if place is None:
+        parameter = known.get(plain)
+        if parameter is None:
             raise ModelError(
                 f"The weights of {name} have a tensor {alias} {list(tensor.shape)}, which no EAGLE-3 head described by its "
                 "config.json has: choose another head, or correct config.json."
             )
-        if place in placed:
+        if parameter in by_parameter:
             raise ModelError(
-                f"The weights of {name} have {alias} and {placed[place][0]}, which mean the same: keep one of them."
+                f"The weights of {name} have {alias} and {by_parameter[parameter][0]}, which mean the same: keep one of them."
             )
-        placed[place] = (alias, tensor)
-    return placed
+        by_parameter[parameter] = (alias, tensor)
+    return by_parameter
 
 
-def aliases(place: str) -> list[str]:
+def aliases(parameter: str) -> list[str]:
     """The names of a parameter in both families: ``layer.q_proj.weight`` is
     ``midlayer.self_attn.q_proj.weight``, for example."""
-    place = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", place)
-    return [re.sub(r"^layer\.", prefix, place) for prefix in _LAYER]
+    parameter = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", parameter)
+    return [re.sub(r"^layer\.", prefix, parameter) for prefix in _LAYER]
 
 
 def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
@@ -195,7 +198,7 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
     if stored is None:
         stored = torch.zeros(config.draft_vocabulary, dtype=torch.long)
     if stored.is_floating_point() or stored.dtype == torch.bool:
-        raise weights.refusal(f"have d2t as {stored.dtype}, not as whole numbers")
+        raise weights.refusal(f"have d2t as {stored.dtype}, not as integers")
     offsets = stored.to(torch.long, copy=True)
     draft_ids: dict[int, int] = {}  # by the target's id
     for draft, index in enumerate((torch.arange(config.draft_vocabulary) + offsets).tolist()):
@@ -228,14 +231,14 @@ def _borrow(
 ) -> None:
     """Uses the target's embeddings where the head has none."""
     wanted, there = list(head.embed_tokens.weight.shape), list(table.weight.shape)
-    if _EMBEDDING not in weights.places:
+    if _EMBEDDING not in weights.by_parameter:
         if there != wanted:
             raise weights.refusal(
                 f"lack {_EMBEDDING} {wanted}, and the target's is of the shape {there}"
             )
         head.embed_tokens = table
-    if _OUTPUT in weights.places or (
-        _EMBEDDING in weights.places and head.config.layer.tie_word_embeddings
+    if _OUTPUT in weights.by_parameter or (
+        _EMBEDDING in weights.by_parameter and head.config.layer.tie_word_embeddings
     ):
         return
     output = target.get_output_embeddings()

@@ -25,8 +25,8 @@ _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 _WIDEST_HEAD = (
     65_536  # above any real head; checked because its rotary frequencies are computed first
 )
-_THETA = 10_000.0  # default, as in EAGLE's own training code; never the target's
-# Older converters of speculators write this vocab_size whatever the target; the tensors are still
+_THETA = 10_000.0  # default, as in EAGLE's training code; never the target's
+# Older converters of speculators write this vocab_size whatever the target; the tensors are
 # checked.
 _PLACEHOLDER_VOCABULARY = 128_000
 _ONLY: Mapping[
@@ -65,20 +65,20 @@ def read_config(
         )
 
     read = "hidden_size" if head.get("target_hidden_size") is None else "target_hidden_size"
-    read_width = head.whole("target_hidden_size", layer.whole("hidden_size"))
+    read_width = head.positive_int("target_hidden_size", layer.positive_int("hidden_size"))
     if read_width != width:
         raise misfit(f"{read} of the target", read_width, str(width))
-    tokens = head.whole("target_vocab_size", layer.whole("vocab_size", vocabulary))
+    tokens = head.positive_int("target_vocab_size", layer.positive_int("vocab_size", vocabulary))
     if tokens != vocabulary and not (speculators and tokens == _PLACEHOLDER_VOCABULARY):
         raise misfit("vocab_size", tokens, str(vocabulary))
-    if (draft := head.whole("draft_vocab_size", vocabulary)) > vocabulary:
+    if (draft := head.positive_int("draft_vocab_size", vocabulary)) > vocabulary:
         raise misfit("draft_vocab_size", draft, f"{vocabulary} tokens")
     return HeadConfig(
         layer=_layer(layer, vocabulary),
         target_hidden_size=width,
         target_vocabulary=vocabulary,
         draft_vocabulary=draft,
-        taps=_taps(head, int(text.num_hidden_layers), target_name),
+        feature_layers=_feature_layers(head, int(text.num_hidden_layers), target_name),
         norm_before_residual=head.flag(
             "norm_before_residual"
         ),  # vLLM takes true where speculators' file is silent
@@ -98,8 +98,8 @@ class _Keys(NamedTuple):
     def get(self, key: str) -> Any:
         return self.values.get(key)
 
-    def whole(self, key: str, default: int | None = None) -> int:
-        return int(self._checked(key, default, (int,), "a whole number above 0"))
+    def positive_int(self, key: str, default: int | None = None) -> int:
+        return int(self._checked(key, default, (int,), "an integer above 0"))
 
     def number(self, key: str, default: float) -> float:
         return float(self._checked(key, default, (int, float), "a number above 0"))
@@ -137,7 +137,7 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
     queries and keys are normed (Qwen3)."""
     if speculators and head.get("speculators_model_type") not in (None, "eagle3"):
         raise head.refusal("speculators_model_type", "only eagle3 can be run")
-    if layer.whole("num_hidden_layers", 1) != 1:
+    if layer.positive_int("num_hidden_layers", 1) != 1:
         raise layer.refusal("num_hidden_layers", "a head with 1 layer is needed")
     for key, only in _ONLY.items():
         if head.get(key) is not None and head.get(key) != only:
@@ -163,14 +163,14 @@ def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
     if (
         used
         and layer.get("sliding_window") is not None
-        and not 0 < context <= layer.whole("sliding_window")
+        and not 0 < context <= layer.positive_int("sliding_window")
     ):
         raise layer.refusal(
-            "sliding_window", f"attention over the whole context ({context} tokens) is needed"
+            "sliding_window", f"attention over the full context ({context} tokens) is needed"
         )
 
 
-def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
+def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
     """Layers of the target whose input is read, in the order in which it is concatenated. SGLang,
     SpecForge and ModelOpt count outputs of layers: 1, n/2 − 1, n − 4 for the same hidden states as
     2, n/2, n − 3. Only that exact list is converted."""
@@ -186,7 +186,7 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
             f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has layers 0 to {layers - 1}: "
             f"choose the head that was trained for {target_name}."
         )
-    if head.whole("num_aux_hidden_states", len(ids)) != len(ids):
+    if head.positive_int("num_aux_hidden_states", len(ids)) != len(ids):
         raise head.refusal(
             "num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})"
         )
@@ -195,10 +195,10 @@ def _taps(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
 
 def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     """The decoder layer as a Llama configuration; built once as a check."""
-    width, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
+    width, heads = keys.positive_int("hidden_size"), keys.positive_int("num_attention_heads")
     groups, head_dim = (
-        keys.whole("num_key_value_heads", heads),
-        keys.whole("head_dim", max(1, width // heads)),
+        keys.positive_int("num_key_value_heads", heads),
+        keys.positive_int("head_dim", max(1, width // heads)),
     )
     if heads % groups:
         raise keys.refusal(
@@ -214,13 +214,13 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     values: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": width,
-        "intermediate_size": keys.whole("intermediate_size"),
+        "intermediate_size": keys.positive_int("intermediate_size"),
         "num_hidden_layers": 1,
         "num_attention_heads": heads,
         "num_key_value_heads": groups,
         "head_dim": head_dim,
         "hidden_act": activation,
-        "max_position_embeddings": keys.whole("max_position_embeddings", 2048),
+        "max_position_embeddings": keys.positive_int("max_position_embeddings", 2048),
         "rms_norm_eps": keys.number("rms_norm_eps", 1e-6),
         "rope_parameters": _rotary(keys),
         **{flag: keys.flag(flag) for flag in ("attention_bias", "mlp_bias", "tie_word_embeddings")},
@@ -253,18 +253,18 @@ def _rotary(keys: _Keys) -> dict[str, Any]:
     """``rope_parameters`` of current transformers, from themselves or from the older
     ``rope_scaling`` and ``rope_theta``."""
     key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
-    given = _Keys(keys.mapping(key), keys.name)
-    if any(isinstance(value, Mapping) for value in given.values.values()):
+    rope = _Keys(keys.mapping(key), keys.name)
+    if any(isinstance(value, Mapping) for value in rope.values.values()):
         raise keys.refusal(key, "one setting for the only layer is needed")
-    for place in (keys, given):
-        if place.number("partial_rotary_factor", 1.0) != 1:
-            raise place.refusal("partial_rotary_factor", "only 1.0 can be run")
-    kind = given.get("rope_type") or given.get("type") or "default"
+    for keys_of in (keys, rope):
+        if keys_of.number("partial_rotary_factor", 1.0) != 1:
+            raise keys_of.refusal("partial_rotary_factor", "only 1.0 can be run")
+    kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind not in _ROTARY:
         raise keys.refusal(key, f"one of the kinds {', '.join(_ROTARY)} is needed")
-    theta = given.number("rope_theta", keys.number("rope_theta", _THETA))
+    theta = rope.number("rope_theta", keys.number("rope_theta", _THETA))
     parameters = {
-        name: value for name, value in given.values.items() if name != "type" and value is not None
+        name: value for name, value in rope.values.items() if name != "type" and value is not None
     }
     original = keys.get("original_max_position_embeddings")  # Phi-3 writes it beside rope_scaling
     if original is not None and kind in ("llama3", "yarn", "longrope"):

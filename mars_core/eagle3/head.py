@@ -2,7 +2,7 @@
 embedding (2503.01840).
 
 Entry i pairs the target's features at position i with the embedding of token i + 1 and predicts
-token i + 2. While drafting, the head's own output stands in for features that the target has not
+token i + 2. While drafting, the head's output stands in for features that the target has not
 computed yet. These modules store the weights and fuse the features; ``cache.py`` uses them for
 decoding. Shapes: H width of the head, T width of the target, V target vocabulary, D draft
 vocabulary.
@@ -20,16 +20,16 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``taps``: layers whose
-    *input* is read (0 is the first)."""
+    """``layer``: sizes, norms and rotary scaling of the decoder layer; ``feature_layers``: layers
+    whose *input* is read (0 is the first)."""
 
     layer: LlamaConfig
     target_hidden_size: int
     target_vocabulary: int
     draft_vocabulary: int
-    taps: tuple[int, ...]
+    feature_layers: tuple[int, ...]
     norm_before_residual: bool = False  # the residual is taken after hidden_norm
-    norm_before_fc: bool = False  # one norm over the concatenated taps
+    norm_before_fc: bool = False  # one norm over the concatenated layers
     fc_norm: bool = False  # one norm per tap
     norm_output: bool = False  # the fed-back hidden state is the one after the last norm
     qk_norm: bool = False  # queries and keys are normed head by head, as in Qwen3
@@ -37,18 +37,21 @@ class HeadConfig:
 
 class Eagle3Head(nn.Module):
     """``d2t`` [D] is added to a draft id to give the target's id. ``embed_tokens`` may be the
-    target's own table."""
+    target's table."""
 
     d2t: Tensor
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
-        layer, read = config.layer, len(config.taps) * config.target_hidden_size
+        layer, read = config.layer, len(config.feature_layers) * config.target_hidden_size
         width: int = layer.hidden_size
         self.config = config
         self.embed_tokens = nn.Embedding(config.target_vocabulary, width)
         self.input_norm = LlamaRMSNorm(read, layer.rms_norm_eps) if config.norm_before_fc else None
-        norms = [LlamaRMSNorm(config.target_hidden_size, layer.rms_norm_eps) for _ in config.taps]
+        norms = [
+            LlamaRMSNorm(config.target_hidden_size, layer.rms_norm_eps)
+            for _ in config.feature_layers
+        ]
         self.fc_norm = nn.ModuleList(norms) if config.fc_norm else None
         self.fc = nn.Linear(read, width, bias=False)
         self.layer = HeadLayer(config)
@@ -58,7 +61,7 @@ class Eagle3Head(nn.Module):
         self.register_buffer("d2t", torch.zeros(config.draft_vocabulary, dtype=torch.long))
 
     def fuse(self, features: Tensor) -> Tensor:
-        """The target's tapped hidden states, concatenated [..., taps · T], as the head's hidden
+        """The target's tapped hidden states, concatenated [..., layers · T], as the head's hidden
         state [..., H]."""
         if self.input_norm is not None:
             features = self.input_norm(features)

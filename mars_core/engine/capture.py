@@ -75,10 +75,12 @@ class PinnedBuffer:
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
         """The values [n] on the device, copied asynchronously. Call it only after the previous copy
         is complete."""
-        given = torch.as_tensor(values, dtype=self._host.dtype)
-        there = self._device[: len(given)]
-        self._host[: len(given)] = given
-        return there.copy_(self._host[: len(given)], non_blocking=True) if self._on_cuda else there
+        values_in = torch.as_tensor(values, dtype=self._host.dtype)
+        there = self._device[: len(values_in)]
+        self._host[: len(values_in)] = values_in
+        return (
+            there.copy_(self._host[: len(values_in)], non_blocking=True) if self._on_cuda else there
+        )
 
 
 def received(values: Tensor) -> Tensor:
@@ -91,7 +93,7 @@ def received(values: Tensor) -> Tensor:
 
 
 class Stopwatch:
-    """Two time marks on the device's own timeline, read after the work is done."""
+    """Two time marks on the device's timeline, read after the work is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"

@@ -28,7 +28,7 @@ from mars_core.engine.processors import Processor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, words
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, Verdict, ancestors, certain, chain_draft, judge, walk
+from mars_core.verification import Draft, StepVerdict, ancestors, certain, chain_draft, judge, walk
 
 Outputs = TypeVar("Outputs")
 MAX_IDLE = (
@@ -45,7 +45,7 @@ class RawStep:
     """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then
     true); ``verdict.path`` is not."""
 
-    verdict: Verdict
+    verdict: StepVerdict
     emitted: tuple[int, ...]
     recovers: bool  # the last emitted token is not drafted
     eos: bool
@@ -57,14 +57,14 @@ class RawStep:
 @dataclass(frozen=True, slots=True)
 class Verifier:
     """The target's part of a step: one pass over the draft, and the decisions of the rule.
-    ``parameters`` are complete and valid. Without ``meter`` only outcomes are computed."""
+    ``parameters`` are complete and valid. Without ``telemetry`` only outcomes are computed."""
 
     target: ModelCache
     rule: Rule
     parameters: Mapping[str, float]
     sampling: Sampling
     mode: DraftMode
-    meter: bool
+    telemetry: bool
     vocabulary: int  # number of the target's ids
     processor: Processor | None
 
@@ -82,15 +82,23 @@ class Verifier:
         else:
             sees = ancestors(draft.parents, draft.depth)
             raw = self.target.forward_tree(draft.ids, start, draft.depths, sees)
-        given = draft, self.rule, self.parameters, self.sampling, self.mode, chance, self.meter
+        settings = (
+            draft,
+            self.rule,
+            self.parameters,
+            self.sampling,
+            self.mode,
+            chance,
+            self.telemetry,
+        )
         if self.processor is None:
-            return judge(raw, *given)
-        return judge(self.processor.apply(raw, self.processor.rows(start, draft)), *given, raw)
+            return judge(raw, *settings)
+        return judge(self.processor.apply(raw, self.processor.rows(start, draft)), *settings, raw)
 
 
 class Engine:
     """The parts of a run; can be reused for consecutive runs. ``captures``: the device operations
-    of steps of full size are captured; target and drafter must then attend over their whole
+    of steps of full size are captured; target and drafter must then attend over their full
     caches."""
 
     def __init__(
@@ -113,31 +121,31 @@ class Engine:
         return "fast layers, CUDA graphs" if self._captures else self._target.path
 
     @torch.inference_mode()
-    def prefill(self, prompt: Sequence[int], given: int = 0) -> None:
-        """Starts a run: reads the prompt, given tokens included, except its last token, which is
-        the root of the first step. Tokens that the original run read in steps (the last ``given``
+    def prefill(self, prompt: Sequence[int], prefix: int = 0) -> None:
+        """Starts a run: reads the prompt, the prefix included, except its last token, which is
+        the root of the first step. Tokens that the original run read in steps (the last ``prefix``
         ones) are read in passes of the same shape."""
         self._unmoved = ()
         if self._verifier.processor:
-            self._verifier.processor.prompt = len(prompt) - given
+            self._verifier.processor.prompt = len(prompt) - prefix
         ids, begun = (
             torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device),
-            len(prompt) - 1 - given,
+            len(prompt) - 1 - prefix,
         )
         features = self._target.read(ids[:begun])
-        if given:
+        if prefix:
             features = torch.cat([features, self._target.reread(ids[begun:], begun)])
         self.drafter.begin(prompt, features)
         synchronise(self._target.device)
 
     def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int, given: int = 0
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int, prefix: int = 0
     ) -> Iterator[RawStep]:
         """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be
-        emitted. The last ``given`` tokens of the prompt take the first output positions."""
+        emitted. The last ``prefix`` tokens of the prompt take the first output positions."""
         ids = list(prompt)
-        first = len(prompt) - given
-        end = given + max_new_tokens
+        first = len(prompt) - prefix
+        end = prefix + max_new_tokens
         while (position := len(ids) - first) < end:
             limit = min(end - position - 1, self.drafter.longest)
             step = self._step(ids, limit, partial(words, seed, position))
@@ -173,7 +181,7 @@ class Engine:
 
     def _decide(
         self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]
-    ) -> tuple[Verdict, float]:
+    ) -> tuple[StepVerdict, float]:
         """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1)
         · 3]."""
         root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0

@@ -1,7 +1,7 @@
 """Logits processors that depend on the text: penalties, repeated n-grams, biases and banned words,
 with transformers' meaning and order.
 
-The text is kept on the device, so that a captured step needs nothing from the host.
+The text stays on the device, so that a captured step needs nothing from the host.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The interface between the page and an accelerator: a Job in, events out, all picklable.
 
-On ZeroGPU the two are separate processes, elsewhere separate threads. ``Record`` builds a trace
-from the events. Runs to be compared are executed one after the other, each after a warm-up
-(``Session.warm_up``), in random order.
-"""
+On ZeroGPU the two are separate processes, elsewhere separate threads. ``RecordedRun`` builds a
+trace from the events. Runs to be compared are executed one after the other, each after a warm-up
+(``Session.warm_up``), in random order."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mars_core.telemetry import summarise
-from mars_core.types import Given, RunConfig, Status, Step, StopReason, Trace
+from mars_core.types import PrefixToken, RunConfig, Status, Step, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
@@ -49,7 +48,7 @@ class Began(NamedTuple):
     run: int  # index of configs, as in the events below
     config: RunConfig
     prompt_ids: tuple[int, ...]
-    given: tuple[Given, ...]
+    given: tuple[PrefixToken, ...]
     text: str  # text of the given tokens
 
 
@@ -97,7 +96,7 @@ class Accelerator(Protocol):
         ...
 
 
-class Record:
+class RecordedRun:
     """Builds the trace of a run from its events; available at any time, even if the computing
     process has ended."""
 

@@ -63,7 +63,7 @@ class ZeroGpu:
     yields events; a file at that path requests a stop.
 
     The requested duration is checked against the visitor's quota before the call starts, and the
-    process is killed at its end. It is estimated so that the job's own deadline comes first:
+    process is killed at its end. It is estimated so that the job's deadline comes first:
     requested tokens, warm-ups included, times the mean pace of the pair's runs so far (initially
     ``PACE_S``) times 1.5, at most ``job.seconds`` and ``MAX_S``. ``SET_UP_S`` is added for copying
     the weights to the device.

@@ -65,7 +65,7 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, 
     yield Began(number, run.config, run.prompt_ids, run.given, run.text)
     seconds, goes_on = 0.0, True
     while goes_on:
-        steps, goes_on = burst(run, seconds, why)
+        steps, goes_on = decode_for(run, seconds, why)
         yield Wrote(
             number, tuple(steps), run.text, run.prefill_s, run.peak_memory_bytes, not goes_on
         )
@@ -73,7 +73,7 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, 
     return Ended(number, run.status, run.stop_reason, run.error)
 
 
-def burst(run: Run, seconds: float, why: Why) -> tuple[list[Step], bool]:
+def decode_for(run: Run, seconds: float, why: Why) -> tuple[list[Step], bool]:
     """Steps until ``seconds`` have passed, at least one, and whether the run continues. Cancels it
     once ``why`` returns a reason."""
     steps: list[Step] = []

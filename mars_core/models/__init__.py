@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mars_core.models.catalog import BUNDLED_PAIR, CATALOG, PairSpec, custom_pair
 from mars_core.models.errors import ModelError
-from mars_core.models.memory import Fit
+from mars_core.models.memory import MemoryFit
 from mars_core.models.pool import ModelPool
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLED_PAIR",
     "CATALOG",
-    "Fit",
+    "MemoryFit",
     "ModelError",
     "ModelPool",
     "Pair",

@@ -1,4 +1,4 @@
-"""The catalog of pairs, and pairs of the user's own models.
+"""The catalog of pairs, and pairs of the user's models.
 
 Hub models are pinned to a commit. Parameters are counted over all weights, tied ones once.
 """
@@ -69,7 +69,7 @@ class Theta(NamedTuple):
     reason: str = ""
 
     @property
-    def own(self) -> float | None:
+    def pair_value(self) -> float | None:
         """None for the paper's."""
         return self.value if self.reason else None
 
@@ -112,9 +112,9 @@ class PairSpec:
 def custom_pair(
     target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
 ) -> PairSpec:
-    """A pair of the user's own, named as ``parse_ref`` reads them. Raises ModelError. ``draft``: a
-    smaller model; ``head``: an EAGLE-3 head. Without both, the target can be decoded with n-gram
-    drafts or without drafts."""
+    """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``:
+    a smaller model; ``head``: an EAGLE-3 head. Without both, drafts come from the text itself, or
+    there are none."""
     first = parse_ref(target) if isinstance(target, str) else target
     second = parse_ref(draft) if isinstance(draft, str) else draft
     third = parse_ref(head) if isinstance(head, str) else head
@@ -173,7 +173,7 @@ CATALOG: tuple[PairSpec, ...] = (
         134_515_008,
         0,
         "General chat in English on any CPU: short answers, explanations, code; weak at sums. It has no draft model: drafts repeat what "
-        "the text has already (n-grams). Fetched once, 93 MB. Apache 2.0, no account needed.",
+        "the text has already. Fetched once, 93 MB. Apache 2.0, no account needed.",
         prompts=SMOLLM2_PROMPTS,
         temperature=0.0,
         theta=Theta(

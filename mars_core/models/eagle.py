@@ -13,7 +13,7 @@ from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import Planned, Progress, description, label, weights
+from mars_core.models.source import PlannedModel, Progress, description, label, weights
 from mars_core.models.untrusted import check_config_file
 from mars_core.types import ModelRef
 
@@ -28,7 +28,7 @@ TARGETS = {
 
 def plan_eagle(
     ref: ModelRef, target: PreTrainedConfig, target_name: str, progress: Progress
-) -> Planned[HeadConfig]:
+) -> PlannedModel[HeadConfig]:
     """Fetches and checks the configuration of ``ref`` for a target with the configuration
     ``target``. Raises ModelError."""
     if target.model_type not in TARGETS:
@@ -50,11 +50,11 @@ def plan_eagle(
         parameters = (
             sum(weight.numel() for weight in head.parameters()) - head.embed_tokens.weight.numel()
         )
-        return Planned(pinned, folder, config, parameters)
+        return PlannedModel(pinned, folder, config, parameters)
 
 
 def load_eagle(
-    plan: Planned[HeadConfig], target: PreTrainedModel, progress: Progress
+    plan: PlannedModel[HeadConfig], target: PreTrainedModel, progress: Progress
 ) -> tuple[Eagle3Head, ModelRef]:
     """The planned head on the device and in the dtype of ``target``, and its reference with the
     revision resolved. Raises ModelError."""

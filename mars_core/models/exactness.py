@@ -3,7 +3,7 @@ it.
 
 Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by
 its width. The width follows from a token's position; the rows are searched here, so that strict
-writes the target's own text in every dtype. Chains only: the ancestors of a tree's node do not
+writes the target's text in every dtype. Chains only: the ancestors of a tree's node do not
 stand side by side in the cache.
 """
 
@@ -37,7 +37,7 @@ CANDIDATES = tuple(
 _TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
 
 
-class Found(NamedTuple):
+class ShapeSearch(NamedTuple):
     """Shapes for the target's passes. ``inexact``: in words, why its logits may depend on them;
     empty where they do not. ``margins``: after each token of the text, and of the target's
     continuation."""
@@ -59,11 +59,11 @@ def real_text(
 
 
 @torch.inference_mode()
-def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
-    """The cheapest shapes that pass on ``text`` and on the model's own continuation of it. Without
+def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
+    """The cheapest shapes that pass on ``text`` and on the model's continuation of it. Without
     ``text``: any shape."""
     if text is None:
-        return Found(ANY_SHAPE, "it was not checked")
+        return ShapeSearch(ANY_SHAPE, "it was not checked")
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
     for shapes in CANDIDATES if is_fast(model) and ids.device.type == "cpu" else CANDIDATES[1:]:
@@ -72,13 +72,13 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> Found:
         except FAILURES as failure:
             if is_out_of_memory(failure):
                 raise
-            return Found(
+            return ShapeSearch(
                 ANY_SHAPE, f"the check of its rounding failed ({type(failure).__name__})", margins
             )
         if position is None:
-            return Found(shapes, "", margins)
+            return ShapeSearch(shapes, "", margins)
         inexact = f"its logits near position {position} depend on the tokens that are read in the same pass"
-    return Found(ANY_SHAPE, inexact, margins)
+    return ShapeSearch(ANY_SHAPE, inexact, margins)
 
 
 def _differs_at(

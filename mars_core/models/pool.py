@@ -18,7 +18,7 @@ from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import (
-    Fit,
+    MemoryFit,
     elsewhere_bytes,
     free_bytes,
     gigabytes,
@@ -84,7 +84,7 @@ class ModelPool:
             self._pairs.move_to_end(key)
             return self._pairs[key]
 
-    def fits(self, spec: PairSpec) -> Fit:
+    def fits(self, spec: PairSpec) -> MemoryFit:
         """Memory needed and available, with pairs that can be freed counted as free."""
         models = [
             model
@@ -94,7 +94,7 @@ class ModelPool:
         ]
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
-        return Fit(spec.memory_bytes(self.dtype), available, str(self.device))
+        return MemoryFit(spec.memory_bytes(self.dtype), available, str(self.device))
 
     def margins(self, spec: PairSpec) -> Margins:
         """Those of the pair's target; empty where it is not in memory."""

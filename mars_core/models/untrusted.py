@@ -25,7 +25,7 @@ _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementati
 
 
 def check_config_file(folder: Path, name: str) -> None:
-    """Raises ModelError. Invalid JSON is left to the library's own error."""
+    """Raises ModelError. Invalid JSON is left to the library's error."""
     for file in ("config.json", "generation_config.json"):
         path, objects = folder / file, list[dict[str, Any]]()
         size = path.stat().st_size if path.is_file() else 0

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import Planned, has_tokenizer
+from mars_core.models.source import PlannedModel, has_tokenizer
 from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
-Plan = Planned[PreTrainedConfig]  # plan of a model
+Plan = PlannedModel[PreTrainedConfig]  # plan of a model
 
 
 def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
@@ -48,8 +48,8 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
     """Every id that ends an answer: those of both configurations (one or a list each), the
     tokenizer's, and the chat template's end of turn, without ids outside the vocabulary."""
     configs = (model.generation_config, model.config.get_text_config(decoder=True))
-    found = [getattr(config, "eos_token_id", None) for config in configs]
-    ids = [each for ids in found for each in (ids if isinstance(ids, list | tuple) else [ids])]
+    stored = [getattr(config, "eos_token_id", None) for config in configs]
+    ids = [each for ids in stored for each in (ids if isinstance(ids, list | tuple) else [ids])]
     ids += [tokenizer.eos_token_id, end_of_turn(tokenizer)]
     return frozenset(
         index for index in ids if isinstance(index, int) and 0 <= index < _size(model.config)
@@ -82,11 +82,11 @@ def shared_vocabulary(
         first, second = ours.get(index), theirs.get(index)
         if index <= last and first != second and not (has_row and second is None):
             raise ModelError(
-                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_shown(first)} in the first and "
-                f"{_shown(second)} in the second; choose a draft model of the target's family."
+                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_quoted(first)} in the first and "
+                f"{_quoted(second)} in the second; choose a draft model of the target's family."
             )
     return min(last + 1, *rows)
 
 
-def _shown(token: str | None) -> str:
+def _quoted(token: str | None) -> str:
     return "not a token" if token is None else repr(token if len(token) <= 40 else token[:39] + "…")

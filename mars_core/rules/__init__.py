@@ -22,20 +22,20 @@ _FIRST = (
 )  # in lists and menus
 
 
-def _found() -> dict[str, Rule]:
+def _load_rules() -> dict[str, Rule]:
     """Every rule in the files of this folder, by name; those of ``_FIRST`` first, the others in
     alphabetical order."""
     modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
-    found = {
+    rules = {
         value.name: value
         for module in modules
         for value in vars(module).values()
         if isinstance(value, Rule)
     }
-    return {name: found[name] for name in (*_FIRST, *sorted(found.keys() - set(_FIRST)))}
+    return {name: rules[name] for name in (*_FIRST, *sorted(rules.keys() - set(_FIRST)))}
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(_found())
+RULES: Mapping[str, Rule] = MappingProxyType(_load_rules())
 
 
 def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKind:

@@ -18,19 +18,19 @@ from mars_core.types import DraftMode, ShiftKind
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of a rule: P places of the draft, and E rows of candidates, each judged at one of
-    the places. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled ones
-    (the whole vocabulary)."""
+    """The input of a rule: P positions of the draft, and E rows of candidates, each judged at one
+    of the positions. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled
+    ones (the full vocabulary)."""
 
     logits: torch.Tensor  # [P, V] z, the target's logits after penalties and biases, before warpers
     distribution: torch.Tensor  # [P, V] p, the target's distribution: one-hot at temperature 0
     soft: torch.Tensor  # [P, V] p; at temperature 0, where p is one-hot, softmax(z)
     drafter: (
         torch.Tensor | None
-    )  # [P, V] q at the place, if the drafter has one and the draft is a chain
+    )  # [P, V] q at the position, if the drafter has one and the draft is a chain
     top_z: torch.Tensor  # [P, ≥2] the largest logits, descending
     top_ids: torch.Tensor  # [P, ≥2] their ids
-    at: torch.Tensor | None  # [E] the place of each row; None: row e is judged at place e
+    at: torch.Tensor | None  # [E] the position of each row; None: row e is judged at position e
     x: torch.Tensor  # [E, C] candidate ids
     q: torch.Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
     confidence: (
@@ -39,15 +39,15 @@ class Evidence:
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
 
-    def place(self, values: torch.Tensor) -> torch.Tensor:
-        """Values at the place of each row, [P, …] → [E, …]."""
+    def per_row(self, values: torch.Tensor) -> torch.Tensor:
+        """Values at the position of each row, [P, …] → [E, …]."""
         return values[: len(self.x)] if self.at is None else values[self.at]
 
     def of(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of the candidates, [E, C], from those of all tokens at all places, [P, V]."""
+        """Values of the candidates, [E, C], from those of all tokens at all positions, [P, V]."""
         if self.at is None or self.x.shape[-1] == values.shape[-1]:
-            placed = self.place(values)
-            return placed if self.x.shape[-1] == values.shape[-1] else placed.gather(-1, self.x)
+            rows = self.per_row(values)
+            return rows if self.x.shape[-1] == values.shape[-1] else rows.gather(-1, self.x)
         return values[self.at[:, None], self.x]
 
     @property
@@ -56,8 +56,8 @@ class Evidence:
         return self.of(self.distribution)
 
     def largest(self, distribution: torch.Tensor) -> torch.Tensor:
-        """The largest value of a distribution at the place of each row, [P, V] → [E, 1]."""
-        return self.place(distribution.amax(-1, keepdim=True))
+        """The largest value of a distribution at the position of each row, [P, V] → [E, 1]."""
+        return self.per_row(distribution.amax(-1, keepdim=True))
 
     @property
     def ratio(self) -> torch.Tensor:
@@ -70,13 +70,13 @@ class Evidence:
         return self.ratio.clamp(max=1)
 
     def z(self, rank: int) -> torch.Tensor:
-        """The logit of that rank, 1 or 2, at the place of each row, [E, 1], float64."""
-        return self.place(self.top_z)[:, rank - 1 : rank].double()
+        """The logit of that rank, 1 or 2, at the position of each row, [E, 1], float64."""
+        return self.per_row(self.top_z)[:, rank - 1 : rank].double()
 
     def is_top(self, rank: int) -> torch.Tensor:
         """Whether the candidate is the target's best token (1) or its second best (2), bool [E,
         C]."""
-        return self.x == self.place(self.top_ids)[:, rank - 1 : rank]
+        return self.x == self.per_row(self.top_ids)[:, rank - 1 : rank]
 
 
 PLAIN = "none"  # name of the rule without drafts and of its drafter, which are used together only
@@ -87,27 +87,28 @@ Room = Callable[[float, Values], float]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A numeric parameter of a rule, with its closed range. Only whole numbers are valid if
-    ``default`` is an int."""
+    """A numeric parameter of a rule, with its closed range. Only integers are valid if
+    ``default`` is an int. One name has one symbol, whichever rule has it."""
 
     name: str
+    symbol: str
     default: float
     low: float
     high: float
     help: str
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         return isinstance(self.default, int)
 
 
 class Siblings(Enum):
-    """How a rule judges several drafted continuations of one place."""
+    """How a rule judges several drafted continuations of one position."""
 
     OWN_FIRST = (
-        "own first"  # the one that the target drew is kept; else each may be relaxed in turn
+        "own first"  # the one that the target drew is accepted; else each may be relaxed in turn
     )
-    # each is kept with probability ``accept``, given that those before it were rejected
+    # each is accepted with probability ``accept``, given that those before it were rejected
     IN_TURN = "in turn"
     REFUSED = "refused"  # the rule is defined for chains only
 
@@ -115,7 +116,7 @@ class Siblings(Enum):
 class Reach(Enum):
     """The tokens that a decision depends on."""
 
-    TOKEN = "token"  # its own place
+    TOKEN = "token"  # its position
     WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
     BLOCK = (
         "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
@@ -125,13 +126,15 @@ class Reach(Enum):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
-    All texts are shown to the user. ``redraw`` → bool [E, 1]: where a rejected token is replaced by
-    a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with ``OWN_FIRST``
-    need no correction: the target's own draw is emitted). ``aim`` → [E, V]: the distribution that
-    replaces p in the correction, on sampled drafts and at temperature 0. ``room``: z₁ → the gap z₁
-    − z₂ below which the rule sees a near tie, of rules with a margin threshold."""
+    All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is
+    replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
+    ``OWN_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
+    distribution that replaces p in the correction, on sampled drafts and at temperature 0.
+    ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of rules with a margin
+    threshold."""
 
     name: str
+    title: str
     summary: str
     formula: str
     source: str
@@ -147,17 +150,22 @@ class Rule:
     room: Room | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (
-        None  # it keeps only the target's own token and this many best ones; None: maybe any
+        None  # it keeps only the target's token and this many best ones; None: maybe any
     )
     modes: tuple[DraftMode, ...] = tuple(
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
-    needs_distribution: bool = False  # the drafter's q; n-gram lookup has none
+    needs_distribution: bool = False  # the drafter's q; drafts from the text have none
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the distribution of the text is p, whatever is drafted."""
+        return self.relaxes == 0
 
     def shift_kind(self, chain: bool) -> ShiftKind:
         """Of TV and KL on coupled drafts above temperature 0, chains or trees
         (``verification.coupled``)."""
-        if self.relaxes == 0 or (chain and (self.emits_top1 or self.relaxes == 2)):
+        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2)):
             return ShiftKind.EXACT
         return (
             ShiftKind.BOUND
@@ -165,24 +173,24 @@ class Rule:
             else ShiftKind.MISSING
         )
 
-    def values(self, given: Mapping[str, float]) -> dict[str, float]:
-        """All parameters: defaults, overridden by ``given``. Raises ValueError with name, value and
-        range."""
+    def values(self, overrides: Mapping[str, float]) -> dict[str, float]:
+        """All parameters: defaults, overridden by ``overrides``. Raises ValueError with name, value
+        and range."""
         known = {parameter.name: parameter for parameter in self.parameters}
-        for name, value in given.items():
+        for name, value in overrides.items():
             if name not in known:
                 expected = ", ".join(known) or "none"
                 raise ValueError(
                     f"Rule {self.name} has no parameter {name}; its parameters: {expected}."
                 )
-            low, high, whole = known[name].low, known[name].high, known[name].whole
-            if not low <= value <= high or (whole and value != int(value)):
-                kind = ", whole numbers only" if whole else ""
+            low, high, is_integer = known[name].low, known[name].high, known[name].is_integer
+            if not low <= value <= high or (is_integer and value != int(value)):
+                kind = ", whole numbers only" if is_integer else ""
                 raise ValueError(
                     f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}."
                 )
         return {
-            name: float(given.get(name, parameter.default)) for name, parameter in known.items()
+            name: float(overrides.get(name, parameter.default)) for name, parameter in known.items()
         }
 
 

@@ -11,12 +11,13 @@ def fly(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 where −Σ p·ln p over the three best is at least the bar (p not renormalised) and p(x) > 0,
     else strict."""
     best = evidence.soft.topk(min(3, evidence.soft.shape[-1])).values
-    unsure = evidence.place(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]
+    unsure = evidence.per_row(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]
     return torch.where(unsure & (evidence.of(evidence.soft) > 0), 1.0, evidence.strict)
 
 
 FLY = Rule(
     name="fly",
+    title="FLy",
     summary="Keeps a token the target did not draw if the target was unsure there and accepts the W tokens that follow.",
     formula="relax x iff −Σ₃ p·ln p ≥ h over the three best, and the next W drafted tokens pass u < p(x)",
     source="FLy 2511.22972, in the form of its vLLM port (code: W = 6, or K − 1 for shorter drafts)",
@@ -27,11 +28,12 @@ FLY = Rule(
     parameters=(
         Parameter(
             "window",
+            "W",
             4,
             1,
             63,
             "W: drafted tokens after the mismatch that must agree; K or more relaxes nothing",
         ),
-        Parameter("entropy", 0.3, 0.0, 2.0, "h in nats: minimum entropy of the three best"),
+        Parameter("entropy", "h", 0.3, 0.0, 2.0, "h in nats: minimum entropy of the three best"),
     ),
 )

@@ -8,8 +8,10 @@ from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 from mars_core.types import DraftMode
 
-_THETA = Parameter("theta", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never relaxes (z₁ > 0)")
-_GAP = Parameter("gap", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never relaxes")
+_THETA = Parameter(
+    "theta", "θ", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never relaxes (z₁ > 0)"
+)
+_GAP = Parameter("gap", "g", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never relaxes")
 
 
 def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -27,8 +29,10 @@ def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
 def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and
     without a check of its sign."""
-    kept = evidence.place(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
-    return torch.where(kept, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
+    allowed = evidence.per_row(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
+    return (
+        torch.where(allowed, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]
+    )
 
 
 def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -76,6 +80,7 @@ def _one_of_two(evidence: Evidence) -> torch.Tensor:
 
 MARS = Rule(
     name="mars",
+    title="MARS",
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
@@ -88,6 +93,7 @@ MARS = Rule(
 )
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
+    title="MARS, Algorithm 1",
     summary="The paper's Algorithm 1 as written: the target always emits its best token; the runner-up is kept at low margin.",
     formula="y = top-1; keep x iff x = top-1, or x = top-2 and z₁ > 0 and z₂/z₁ > θ; else emit top-1",
     source="MARS 2601.15498, Algorithm 1",
@@ -100,6 +106,7 @@ MARS_ALGORITHM1 = Rule(
 )
 MARS_REFERENCE = Rule(
     name="mars-reference",
+    title="MARS, reference code",
     summary="The released code as published, including its errors: not lossless even where the margin is wide.",
     formula="at z₂/(z₁ + 1e-10) > θ keep the first x ∈ {top-1, top-2}, else draw from p; elsewhere a = min(1, p/q), q softmax",
     source="5SSjw/MARS 8909b411, mars/model/utils.py evaluate_posterior; temperature 0: strict",
@@ -112,6 +119,7 @@ MARS_REFERENCE = Rule(
 )
 MARS_GAP = Rule(
     name="mars-gap",
+    title="MARS, gap",
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",

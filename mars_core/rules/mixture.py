@@ -17,10 +17,10 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
-    mixed = values["weight"] * evidence.place(evidence.soft)
+    mixed = values["weight"] * evidence.per_row(evidence.soft)
     if evidence.drafter is not None:
         known = evidence.drafter.shape[-1]
-        mixed[:, :known] += (1 - values["weight"]) * evidence.place(evidence.drafter)
+        mixed[:, :known] += (1 - values["weight"]) * evidence.per_row(evidence.drafter)
     return mixed
 
 
@@ -36,7 +36,7 @@ def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
 def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """π = q·1_A + η·p over the vocabulary, [E, V]; η = 1 − q(A)."""
     trusted = evidence.q * _good(evidence, values)
-    distribution = (1 - trusted.sum(-1, keepdim=True)) * evidence.place(evidence.distribution)
+    distribution = (1 - trusted.sum(-1, keepdim=True)) * evidence.per_row(evidence.distribution)
     return distribution.scatter_add(-1, evidence.x, trusted.to(distribution.dtype))
 
 
@@ -48,23 +48,25 @@ def _good(evidence: Evidence, values: Values) -> torch.Tensor:
 
 ENSEMBLE = Rule(
     name="ensemble",
+    title="Ensemble",
     summary="Decodes the mixture of target and drafter: exactly w·p + (1 − w)·q on sampled drafts.",
     formula="a = (1 − w) + w·min(1, p/q), R = norm((p − q)₊); temperature 0: argmax(w·p + (1 − w)·q) of both softmaxes",
     source="transformers assistant_ensemble_weight (2604.07622); chains of a drafter with probabilities; the default is ours",
     accept=ensemble,
-    parameters=(Parameter("weight", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
+    parameters=(Parameter("weight", "w", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
     siblings=Siblings.REFUSED,
     aim=ensemble_distribution,
     needs_distribution=True,
 )
 CASCADE_TOKEN = Rule(
     name="cascade-token",
+    title="Token cascade",
     summary="Uses the drafter where its token is nearly as probable as the target's best, and defers to the target elsewhere.",
     formula="π = q·1_A + η·p, A = {p ≥ (1 − α)·max p}, η = 1 − q(A); a = min(1, π/q), R = norm((π − q)₊)",
     source="speculative cascades 2405.19261, token-specific rule",
     accept=cascade_token,
     parameters=(
-        Parameter("alpha", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),
+        Parameter("alpha", "α", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),
     ),
     aim=cascade_distribution,
 )

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
-from mars_core.types import Alternative, DraftNode, Given, Outcome, Step, Token
-from mars_core.verification import Values
+from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
+from mars_core.verification import JudgedToken
 
 
 class Assembler:
-    """Builds one run's text and tokens. ``text`` is complete up to the last whole character;
+    """Builds one run's text and tokens. ``text`` is complete up to the last complete character;
     ``count`` tokens are in it. It begins with the tokens of ``prefix``; a character that they leave
     incomplete belongs to the new token that completes it."""
 
@@ -34,20 +34,19 @@ class Assembler:
         self._stop_ids = {
             number for number, token in special if token.special and str(token) in stop
         }
-        self._measured = tuple(field.name for field in fields(Token))
         self._steps = 0
         self.text = ""
         self.count = 0
         # In this order: a token's end is known once it has been appended.
         self.given = tuple(
-            Given(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
+            PrefixToken(id_, pieces[id_], self._append(id_), len(self.text)) for id_ in prefix
         )
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
         """The Step, and whether a stop string ended the text in it (the text keeps the token that
         completes it)."""
         tokens: list[Token] = []
-        kept, stopped = 0, False
+        accepted, stopped = 0, False
         for at in range(len(raw.emitted)):
             last = raw.recovers and at == len(raw.emitted) - 1
             if last:  # the drafted tokens that the recovered one replaces
@@ -58,17 +57,17 @@ class Assembler:
                     for each in children
                 ]
             tokens.append(self._emitted(raw, at, last))
-            kept += not last
+            accepted += not last
             if stopped := self._ends(tokens[-1]):
                 break
         step = Step(
             index=self._steps,
             drafted=len(raw.verdict.nodes) - 1,
-            kept=kept,
+            kept=accepted,
             draft_s=raw.draft_s,
             verify_s=raw.verify_s,
             elapsed_s=elapsed_s,
-            nodes=self._nodes(raw, kept),
+            nodes=self._nodes(raw, accepted),
             tokens=tuple(tokens),
         )
         self._steps += 1
@@ -94,9 +93,9 @@ class Assembler:
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
-    def _nodes(self, raw: RawStep, kept: int) -> tuple[DraftNode, ...]:
-        """The whole draft; nodes after the end of the text count as rejected."""
-        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : kept + 1]
+    def _nodes(self, raw: RawStep, accepted: int) -> tuple[DraftNode, ...]:
+        """The full draft; nodes after the end of the text count as rejected."""
+        nodes, path = raw.verdict.nodes, raw.verdict.path[1 : accepted + 1]
         depths, drafted = [0], []
         columns = zip(
             nodes.parents,
@@ -106,7 +105,7 @@ class Assembler:
         for number, (parent, id_, p, q, strict, odds) in enumerate(columns):
             if number:
                 depths.append(depths[parent] + 1)
-                outcome = _kept(strict) if number in path else Outcome.REJECTED
+                outcome = _accepted_as(strict) if number in path else Outcome.REJECTED
                 drafted.append(
                     DraftNode(
                         int(id_), self._pieces[int(id_)], parent, depths[-1], p, q, outcome, odds
@@ -119,44 +118,56 @@ class Assembler:
         verdict, start = raw.verdict, self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
-            values = verdict.nodes.drafted(number)
-            return self._token(values, number, _kept(values["strict"]), at, start)
+            judged = verdict.nodes.drafted(number)
+            return self._token(judged, number, _accepted_as(judged.strict), at, start)
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _token(self, values: Values, number: int, outcome: Outcome, at: int, start: int) -> Token:
-        """``values`` as read by ``Nodes``: fields of Token with the name of a column take its
-        value. ``number``: of the node, 0 if it was not drafted."""
-        rejected = outcome is Outcome.REJECTED
-        z1, top_z, top_ids = (
-            values["z1"],
-            values["top_z"] or (math.nan, -math.inf),
-            values["top_ids"] or (-1, -1),
-        )
-        z2 = top_z[1]
-        alternatives = zip(values["top_ids"], values["top_p"], strict=True)
+    def _token(
+        self, judged: JudgedToken, number: int, outcome: Outcome, at: int, start: int
+    ) -> Token:
+        """``number``: of the node, 0 if it was not drafted."""
+        rejected, z1 = outcome is Outcome.REJECTED, judged.z1
+        id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
+        z2 = judged.top_z[1] if judged.top_z else -math.inf
+        alternatives = zip(judged.top_ids, judged.top_p, strict=True)
         return Token(
-            **{name: values[name] for name in self._measured if name in values},
             position=self.count - (not rejected),
             step=self._steps,
             draft_position=at + 1,
             node=number,
+            parent=judged.parent,
             outcome=outcome,
-            piece=self._pieces[values["id"]],
+            id=judged.id,
+            piece=self._pieces[judged.id],
             start=start,
             end=start if rejected else len(self.text),
-            u=math.nan,
+            z1=z1,
             z2=z2,
-            id1=int(top_ids[0]),
-            id2=int(top_ids[1]),
+            raw_z1=judged.raw_z1,
+            raw_z2=judged.raw_z2,
+            id1=id1,
+            id2=id2,
             r=z2 / z1 if z1 > 0 else math.nan,
             gap=z1 - z2,
-            own_piece=self._pieces[values["own"]],
+            own=judged.own,
+            own_piece=self._pieces[judged.own],
+            p=judged.p,
+            q=judged.q,
+            rank=judged.rank,
+            entropy=judged.entropy,
+            forgiveness=judged.forgiveness,
+            u=math.nan,
+            coin=judged.coin,
+            edge=judged.edge,
+            tv=judged.tv,
+            kl=judged.kl,
+            logprob=judged.logprob,
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
         )
 
 
-def _kept(strict: float) -> Outcome:
+def _accepted_as(strict: float) -> Outcome:
     """The outcome of a token that the rule keeps."""
     return Outcome.ACCEPTED if strict else Outcome.RELAXED

@@ -53,7 +53,7 @@ class Detokenizer:
 
 
 class Pieces(dict[int, str]):
-    """The text of single tokens, for labels: leading spaces kept, special tokens by name, lone
+    """The text of single tokens, for labels: with leading spaces, special tokens by name, lone
     bytes as the vocabulary has them. Filled on access; shared by all runs with one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

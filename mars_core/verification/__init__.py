@@ -1,4 +1,4 @@
-"""Applies a rule to a draft: the target's own draw first, then the relaxation.
+"""Applies a rule to a draft: the target's draw first, then the relaxation.
 
 ``judge`` runs on the device and returns one row of numbers, the only transfer of a step. ``walk``
 reads it on the host and follows the accepted path.
@@ -6,6 +6,15 @@ reads it on the host and follows the accepted path.
 
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
-from mars_core.verification.verdict import Values, Verdict, walk
+from mars_core.verification.verdict import JudgedToken, StepVerdict, walk
 
-__all__ = ["Draft", "Values", "Verdict", "ancestors", "certain", "chain_draft", "judge", "walk"]
+__all__ = [
+    "Draft",
+    "JudgedToken",
+    "StepVerdict",
+    "ancestors",
+    "certain",
+    "chain_draft",
+    "judge",
+    "walk",
+]

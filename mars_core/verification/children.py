@@ -14,14 +14,14 @@ class Chain:
     """Every drafted token is the only child of its node. float64."""
 
     p: Tensor  # [N] p of each
-    fresh: Tensor  # [N] 1
+    distinct: Tensor  # [N] 1
     nothing: Tensor  # [N] 0
 
-    def place(self, values: Tensor) -> Tensor:
+    def at_parent(self, values: Tensor) -> Tensor:
         """Values at the parent of each drafted token, [N + 1] → [N]."""
         return values[:-1]
 
-    def around(self, values: Tensor) -> Tensor:
+    def sum_over_siblings(self, values: Tensor) -> Tensor:
         """Sums over each and its siblings, [N] → [N]."""
         return values
 
@@ -31,7 +31,7 @@ class Chain:
 
     def product_before(self, values: Tensor) -> Tensor:
         """Products over the siblings judged before each, [N] → [N]."""
-        return self.fresh
+        return self.distinct
 
     def any(self, marks: Tensor) -> Tensor:
         """Whether any child of each node is marked, bool [N] → bool [N + 1]."""
@@ -42,15 +42,15 @@ class Chain:
 class Branches:
     """As ``Chain``, with siblings."""
 
-    p: Tensor  # [N] 0 where ``fresh`` is 0
-    fresh: Tensor  # [N] 0 for a sibling that repeats an earlier one, else 1
+    p: Tensor  # [N] 0 where ``distinct`` is 0
+    distinct: Tensor  # [N] 0 for a sibling that repeats an earlier one, else 1
     parents: Tensor  # [N] long
     before: Tensor  # bool [N, N]: the column's node is a sibling judged before the row's
 
-    def place(self, values: Tensor) -> Tensor:
+    def at_parent(self, values: Tensor) -> Tensor:
         return values[self.parents]
 
-    def around(self, values: Tensor) -> Tensor:
+    def sum_over_siblings(self, values: Tensor) -> Tensor:
         return self._sum(values)[self.parents]
 
     def sum_before(self, values: Tensor) -> Tensor:

@@ -3,9 +3,8 @@ host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
 (HEAD numbers), then the columns of COLUMNS that belong to these contents, grouped by dtype. A new
-metric of a token is one line of COLUMNS, its values in ``judge``, and a field of the same name in
-``types.Token``.
-"""
+metric of a token is one line of COLUMNS, its values in ``judge``, and a field of ``JudgedToken``
+and of ``types.Token``."""
 
 from __future__ import annotations
 
@@ -34,62 +33,68 @@ class Contents(IntFlag):
     """What a row contains. It has the columns whose ``when`` is part of its contents."""
 
     ALWAYS = 0
-    METERED = 1
-    SHARES = 2  # metered, greedy draft: tv and kl follow on the host, see ``shift``
-    DISTANCES = 4  # metered, sampled or coupled draft
-    DRAWS = 8  # metered, temperature above 0
-    PROCESSED = 16  # metered, logits with penalties or biases
-    ODDS = 32  # metered, coupled tree
+    TELEMETRY = 1
+    SHARES = 2  # telemetry, greedy draft: tv and kl follow on the host, see ``shift``
+    DISTANCES = 4  # telemetry, sampled or coupled draft
+    DRAWS = 8  # telemetry, temperature above 0
+    PROCESSED = 16  # telemetry, logits with penalties or biases
+    ODDS = 32  # telemetry, coupled tree
 
 
-class Column(NamedTuple):
+class RowColumn(NamedTuple):
     """``root``: value of DRAFTED and TOKEN columns for the root; ``emitted``: value of DRAFTED ones
     for tokens that were not drafted."""
 
     name: str
     dtype: torch.dtype
     of: Of
-    when: Contents = Contents.METERED
+    when: Contents = Contents.TELEMETRY
     root: float = math.nan
     emitted: float = math.nan
 
 
 COLUMNS = (
-    Column(
+    RowColumn(
         "keep", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
     ),  # the rule keeps the token after its parent
-    Column(
+    RowColumn(
         "strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
     ),  # strict keeps it too, with the same u
-    Column("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
-    Column("id", torch.long, Of.NODE, Contents.ALWAYS),
-    Column("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's own draw after the node
-    Column("emit", torch.long, Of.NODE, Contents.ALWAYS),  # the token emitted if the step ends here
-    Column("z1", torch.float32, Of.NODE, Contents.ALWAYS),  # largest logit after the node
-    Column("rank", torch.long, Of.TOKEN, root=1.0),  # among the logits of its place, 1 = largest
-    Column("p", torch.float32, Of.TOKEN, root=1.0),  # under the target's distribution at its place
-    Column("q", torch.float32, Of.DRAFTED, root=1.0),
-    Column("odds", torch.float32, Of.DRAFTED, Contents.ODDS),
-    Column("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its place
-    Column("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
-    Column("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node
-    Column("entropy", torch.float32, Of.NODE),  # of the shown distribution, nats
-    Column("top_ids", torch.long, Of.WIDE),
-    Column("top_z", torch.float32, Of.WIDE),
-    Column("top_p", torch.float32, Of.WIDE),  # of the shown distribution
-    Column(
+    RowColumn("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
+    RowColumn("id", torch.long, Of.NODE, Contents.ALWAYS),
+    RowColumn("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's draw after the node
+    RowColumn(
+        "emit", torch.long, Of.NODE, Contents.ALWAYS
+    ),  # the token emitted if the step ends here
+    RowColumn("z1", torch.float32, Of.NODE, Contents.ALWAYS),  # largest logit after the node
+    RowColumn(
+        "rank", torch.long, Of.TOKEN, root=1.0
+    ),  # among the logits of its position, 1 = largest
+    RowColumn(
+        "p", torch.float32, Of.TOKEN, root=1.0
+    ),  # under the target's distribution at its position
+    RowColumn("q", torch.float32, Of.DRAFTED, root=1.0),
+    RowColumn("odds", torch.float32, Of.DRAFTED, Contents.ODDS),
+    RowColumn("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its position
+    RowColumn("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
+    RowColumn("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node
+    RowColumn("entropy", torch.float32, Of.NODE),  # of the displayed distribution, nats
+    RowColumn("top_ids", torch.long, Of.WIDE),
+    RowColumn("top_z", torch.float32, Of.WIDE),
+    RowColumn("top_p", torch.float32, Of.WIDE),  # of the displayed distribution
+    RowColumn(
         "edge", torch.float32, Of.NODE, Contents.DRAWS
     ),  # difference of the two best of ln p + Gumbel noise
-    Column("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
-    Column("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
-    Column(
+    RowColumn("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
+    RowColumn("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
+    RowColumn(
         "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
     ),  # logits of the two best before processors
-    Column("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
-    Column(
+    RowColumn("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
+    RowColumn(
         "tv", torch.float64, Of.NODE, Contents.DISTANCES
     ),  # between the distribution after the node and p
-    Column("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
+    RowColumn("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
 )
 
 
@@ -111,7 +116,7 @@ def _head(count: int, contents: Contents, width: int, device: torch.device) -> T
 
 
 @cache
-def _groups(contents: int) -> tuple[tuple[Column, ...], ...]:
+def _groups(contents: int) -> tuple[tuple[RowColumn, ...], ...]:
     """The columns of each dtype, in the order of the row."""
     there = [column for column in COLUMNS if column.when in Contents(contents)]
     dtypes = dict.fromkeys(column.dtype for column in there)
@@ -122,7 +127,7 @@ class Layout(NamedTuple):
     """Position and defaults of the columns in rows of one shape."""
 
     starts: tuple[dict[str, int], ...]  # start of each column, by Of
-    whole: tuple[str, ...]  # the columns of whole numbers, without the wide ones
+    integers: tuple[str, ...]  # the columns of integers, without the wide ones
     root: dict[str, Any]  # values of token columns for the root
     emitted: dict[str, Any]  # values of drafted-token columns for an emitted token
     absent: dict[str, Any]  # values of absent columns: nan, 0 for integers, or ()
@@ -136,14 +141,14 @@ def layout(count: int, contents: int, width: int) -> Layout:
     for column in (column for group in _groups(contents) for column in group):
         starts[column.of][column.name] = at
         at += lengths[column.of]
-    whole = tuple(
+    integers = tuple(
         column.name for column in COLUMNS if column.dtype is torch.long and column.of is not Of.WIDE
     )
     missing = (column for column in COLUMNS if column.name not in starts[column.of])
     absent = {
-        each.name: () if each.of is Of.WIDE else 0 if each.name in whole else math.nan
+        each.name: () if each.of is Of.WIDE else 0 if each.name in integers else math.nan
         for each in missing
     }
     root = {column.name: column.root for column in COLUMNS if column.of in (Of.DRAFTED, Of.TOKEN)}
     emitted = {column.name: column.emitted for column in COLUMNS if column.of is Of.DRAFTED}
-    return Layout(starts, whole, root, emitted, absent)
+    return Layout(starts, integers, root, emitted, absent)

@@ -1,4 +1,4 @@
-"""TV and KL of coupled drafts: the drafted token x and the target's own token y are drawn with the
+"""TV and KL of coupled drafts: the drafted token x and the target's token y are drawn with the
 same noise.
 
 With exponential noise E, x = argmin E/q and y = argmin E/p. Let w = p/(p + q), N(w) = Σᵢ max(qᵢ·w,
@@ -17,7 +17,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Rule
 from mars_core.types import ShiftKind
 from mars_core.verification.draft import Draft, Places, chain
-from mars_core.verification.sampled import exact, padded, shift_of, whole_vocabulary
+from mars_core.verification.sampled import exact, full_vocabulary, padded, shift_of
 from mars_core.verification.shift import distances, row_sums
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
@@ -31,10 +31,10 @@ def coupled_shift(
     places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
 ) -> dict[str, Tensor]:
     """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since
-    what may be relaxed at a place depends on the noise of later ones, and for rules that look
+    what may be relaxed at a position depends on the noise of later ones, and for rules that look
     ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
     # p of the token that always follows a node, 1 if that is drawn from p
-    end = places.coin.new_ones(draft.size + 1)
+    end = places.uniform.new_ones(draft.size + 1)
     if rule.emits_top1:
         end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
     if rule.relaxes == 0:
@@ -47,10 +47,10 @@ def coupled_shift(
         least = torch.where(inner, _least(places, rule, values), end)
         return {"tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
-        evidence = whole_vocabulary(places, draft)
-        kept = evidence.q * rule.accept(evidence, values).clamp(0, 1)
-        distribution = kept.scatter_add(
-            -1, places.top_ids[: draft.size, :1], 1 - kept.sum(-1, keepdim=True)
+        evidence = full_vocabulary(places, draft)
+        accepted = evidence.q * rule.accept(evidence, values).clamp(0, 1)
+        distribution = accepted.scatter_add(
+            -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
     columns = _relaxed if rule.relaxes == 2 else _bounds
@@ -94,16 +94,16 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
 
 
 def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """Upper bounds of TV and KL after each place of a chain, [2, N], under a rule that may relax
+    """Upper bounds of TV and KL after each position of a chain, [2, N], under a rule that may relax
     any token.
 
     P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it.
-    So a token gains at most mₐ, which is fₐ times that with these lines in place of N, and TV ≤ Σ
+    So a token gains at most mₐ, which is fₐ times that with these lines instead of N, and TV ≤ Σ
     mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
-    whole = whole_vocabulary(places, draft)
-    p, q = whole.distribution, whole.q
+    every = full_vocabulary(places, draft)
+    p, q = every.distribution, every.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
-    each = _candidates(places, whole.x.reshape(-1, 1), at, q.view(-1, 1))
+    each = _candidates(places, every.x.reshape(-1, 1), at, q.view(-1, 1))
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
@@ -112,8 +112,8 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
 
 
 def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """TV and KL after each place of a chain, [2, N], under a rule that relaxes the two best tokens
-    only."""
+    """TV and KL after each position of a chain, [2, N], under a rule that relaxes the two best
+    tokens only."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
@@ -145,8 +145,8 @@ def joint_integral(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell of every token's w and its place within, from 0 to 1, [N, V]; N at the edges of the
-    cells, [N, CELLS + 1]."""
+    """The cell of every token's w and its position within, from 0 to 1, [N, V]; N at the edges of
+    the cells, [N, CELLS + 1]."""
     at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)
     both = torch.stack([p, q]).mul_(_FIXED).long()
@@ -155,7 +155,7 @@ def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         .scatter_add_(-1, (cell + 1).expand_as(both), both)
         .cumsum(-1)
     )
-    of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each edge
+    of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each bound
     edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
     return cell, at.sub_(cell), torch.lerp(of_p[:, -1:] - of_p, of_q, edges)
 

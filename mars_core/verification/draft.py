@@ -22,7 +22,7 @@ class Draft:
     """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root
     first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of
     each drafted token after its parent (1 where it has none); ``distribution`` [N, V'] the
-    drafter's whole distribution at the place of each drafted token of a chain, V' ≤ V, None where
+    drafter's full distribution at the position of each drafted token of a chain, V' ≤ V, None where
     there is none. ``depth`` is an upper bound of the depths; ``is_chain``: there is one path;
     ``odds`` [N] of a coupled tree: the shares of the sum of q/E after each parent, by whose
     products along the paths its nodes were chosen."""
@@ -82,9 +82,9 @@ class Places(NamedTuple):
     soft: Tensor  # [N + 1, V] p; softmax(z) at temperature 0
     top_z: Tensor  # [N + 1, T] the largest logits, descending
     top_ids: Tensor  # [N + 1, T]
-    own: Tensor  # [N + 1] the target's own draw after each node
-    drawn: Draws | None  # the draws; None at temperature 0, where own is the argmax
-    coin: Tensor  # [N + 1] the uniform that decides about the token after each node
+    target_ids: Tensor  # [N + 1] the target's draw after each node
+    drawn: Draws | None  # the draws; None at temperature 0, where ``target_ids`` is the argmax
+    uniform: Tensor  # [N + 1] the uniform that decides about the token after each node
     noise: Tensor  # [N + 1, V] with which that token is drawn; [N + 1, 0] at temperature 0
 
     @property
@@ -102,4 +102,4 @@ class Decision(NamedTuple):
     forgiveness: Tensor  # [N]
     shift: dict[
         str, Tensor
-    ]  # the ``columns`` from which TV and KL are computed; may be empty without ``meter``
+    ]  # the ``columns`` from which TV and KL are computed; may be empty without ``telemetry``

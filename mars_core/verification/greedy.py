@@ -4,7 +4,7 @@ children of each node, and a draw from it.
 At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ);
 the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1. The distances from p
 follow in closed form (``shift``). Where it goes to p without the children, the decision is a
-maximal coupling with the target's own draw y: y is replaced only as often as P ≠ p requires, so
+maximal coupling with the target's draw y: y is replaced only as often as P ≠ p requires, so
 that every difference from strict is a decision of the rule. On coupled drafts every rule decides
 so, except that one which emits top-1 does that; the distances are those of ``coupled``.
 """
@@ -31,16 +31,16 @@ def decide_greedy(
     rule: Rule,
     values: Mapping[str, float],
     coupled: bool,
-    meter: bool,
+    telemetry: bool,
 ) -> Decision:
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
-    ``meter``."""
+    ``telemetry``."""
     children = _children(places, draft, rule)
     evidence = _evidence(places, draft, children)
-    accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.fresh
-    strict = (draft.ids[1:] == children.place(places.own)) & (children.fresh > 0)
+    accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
+    strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    coin, emit, rest = places.coin, places.own, Rest.OTHERS
+    uniform, emit, rest = places.uniform, places.target_ids, Rest.OTHERS
     in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
@@ -50,38 +50,38 @@ def decide_greedy(
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
         shares = window_shares(children.p, forgiveness, size)
-        keep = window_keep(strict, children.place(coin) < children.p, forgiveness > 0, size)
+        keep = window_keep(strict, children.at_parent(uniform) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
     else:
         if in_turn:
             shares = accept * children.product_before(1 - accept)
         else:
-            missed = (1 - children.around(children.p)).clamp(min=0)
+            missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
             shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
         if rule.emits_top1 or redraws is not None:  # independent of the target's draw
-            low, u = children.sum_before(shares), children.place(coin)
+            low, u = children.sum_before(shares), children.at_parent(uniform)
             keep = (low <= u) & (u < low + shares)
         else:
-            keep = _coupled(children, shares, coin, strict)
+            keep = _coupled(children, shares, uniform, strict)
     if rule.emits_top1:
         emit, rest = places.top_ids[:, 0], Rest.ONE
     elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
         without_children = places.p.index_put(
             (draft.parents, draft.ids[1:]), places.p.new_zeros(())
         )
-        emit = torch.where(redraws, places.own, draw(without_children, places.noise).ids)
+        emit = torch.where(redraws, places.target_ids, draw(without_children, places.noise).ids)
     elif rule.aim is not None and places.greedy:
         emit, rest = (
-            places.own.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)),
+            places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)),
             Rest.ONE,
         )
-    if not meter or coupled:
-        shift = coupled_shift(places, draft, rule, values) if meter else {}
+    if not telemetry or coupled:
+        shift = coupled_shift(places, draft, rule, values) if telemetry else {}
         return Decision(keep, strict, emit, forgiveness, shift)
     by_node = (
         redraws.double()
         if redraws is not None and not rule.emits_top1
-        else torch.full_like(coin, rest)
+        else torch.full_like(uniform, rest)
     )
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
 
@@ -92,14 +92,14 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
         p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
         return Chain(p, torch.ones_like(p), torch.zeros_like(p))
     p = places.p[parents, x].double()
-    place = torch.arange(draft.size, device=x.device)
+    order = torch.arange(draft.size, device=x.device)
     siblings = parents[:, None] == parents
-    earlier = siblings & (place < place[:, None])
-    fresh = (~(earlier & (x == x[:, None])).any(-1)).double()
+    earlier = siblings & (order < order[:, None])
+    distinct = (~(earlier & (x == x[:, None])).any(-1)).double()
     if rule.best_first:
         z = places.logits[parents, x]
-        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (place < place[:, None])))
-    return Branches(p * fresh, fresh, parents, earlier)
+        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
+    return Branches(p * distinct, distinct, parents, earlier)
 
 
 def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
@@ -120,17 +120,21 @@ def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
     )
 
 
-def _coupled(children: Children, shares: Tensor, coin: Tensor, own: Tensor) -> Tensor:
-    """keep [N]: y, or instead a child with Q > p, only as often as P requires; own: bool [N], which
-    child is y."""
-    more, u = shares - children.p, children.place(coin)
+def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:
+    """keep [N]: y, or instead a child with Q > p, only as often as P requires; matches: bool [N],
+    which child is y."""
+    more, u = shares - children.p, children.at_parent(uniform)
     surplus = more.clamp(min=0)
-    drawn = children.around(own.double())
-    given_up = children.around(own * (1 - shares / children.p).clamp(min=0).nan_to_num(0.0))
-    outside = (
-        (children.around(more) / (1 - children.around(children.p))).nan_to_num(0.0).clamp(0, 1)
+    drawn = children.sum_over_siblings(matches.double())
+    lost = children.sum_over_siblings(
+        matches * (1 - shares / children.p).clamp(min=0).nan_to_num(0.0)
     )
-    yields = given_up + (1 - drawn) * outside
-    goal = u / yields * children.around(surplus)
+    outside = (
+        (children.sum_over_siblings(more) / (1 - children.sum_over_siblings(children.p)))
+        .nan_to_num(0.0)
+        .clamp(0, 1)
+    )
+    yields = lost + (1 - drawn) * outside
+    goal = u / yields * children.sum_over_siblings(surplus)
     low = children.sum_before(surplus)
-    return torch.where(u < yields, (low <= goal) & (goal < low + surplus), own)
+    return torch.where(u < yields, (low <= goal) & (goal < low + surplus), matches)

@@ -1,4 +1,4 @@
-"""From logits to the result row: the target's own draws, the rule's decision, and the columns of
+"""From logits to the result row: the target's draws, the rule's decision, and the columns of
 every node and token."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def judge(
     sampling: Sampling,
     mode: DraftMode,
     chance: Chance,
-    meter: bool = True,
+    telemetry: bool = True,
     raw: Tensor | None = None,
 ) -> Tensor:
     """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before
@@ -48,20 +48,24 @@ def judge(
         and not places.greedy
         and (draft.distribution is not None or not draft.is_chain)
     )
-    given = places, draft, rule, values
-    decision = decide_sampled(*given, meter) if sampled else decide_greedy(*given, coupled, meter)
+    settings = places, draft, rule, values
+    decision = (
+        decide_sampled(*settings, telemetry)
+        if sampled
+        else decide_greedy(*settings, coupled, telemetry)
+    )
     columns = {
         "keep": decision.keep,
         "strict": decision.strict,
         "parent": draft.parents,
         "id": draft.ids,
-        "own": places.own,
+        "own": places.target_ids,
         "emit": decision.emit,
         "z1": places.top_z[:, 0],
     }
     contents = Contents.ALWAYS
-    if meter:
-        contents = Contents.METERED | (
+    if telemetry:
+        contents = Contents.TELEMETRY | (
             Contents.DISTANCES if sampled or coupled else Contents.SHARES
         )
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
@@ -76,22 +80,25 @@ def judge(
 
 
 def _places(logits: Tensor, draft: Draft, sampling: Sampling, chance: Chance) -> Places:
-    p, coin = target_distribution(logits, sampling), chance.coin
+    p, uniform = target_distribution(logits, sampling), chance.uniform
     noise = logits[:, :0] if chance.noise is None else chance.noise
     if not draft.is_chain:
-        coin, noise = coin[draft.depths], noise if chance.noise is None else noise[draft.depths]
+        uniform, noise = (
+            uniform[draft.depths],
+            noise if chance.noise is None else noise[draft.depths],
+        )
     top_z, top_ids = _best(logits)
     drawn = None if chance.noise is None else draw(p, noise)
-    own = top_ids[:, 0] if drawn is None else drawn.ids
+    target_ids = top_ids[:, 0] if drawn is None else drawn.ids
     return Places(
         logits,
         p,
         displayed_distribution(logits, p, sampling),
         top_z,
         top_ids,
-        own,
+        target_ids,
         drawn,
-        coin,
+        uniform,
         noise,
     )
 
@@ -112,7 +119,7 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 def _measures(
     places: Places, draft: Draft, decision: Decision, sampling: Sampling, raw: Tensor | None
 ) -> dict[str, Tensor]:
-    """The columns that exist only with ``meter``."""
+    """The columns that exist only with ``telemetry``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
     likelihood, numbers = (
         (logits if raw is None else raw).log_softmax(-1),
@@ -135,7 +142,7 @@ def _measures(
         "q": draft.q,
         "logprob": likelihood.take(at),
         "forgiveness": decision.forgiveness,
-        "coin": places.coin,
+        "coin": places.uniform,
         "entropy": row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
         "top_ids": places.top_ids.view(-1),
         "top_z": places.top_z.view(-1),
@@ -143,5 +150,5 @@ def _measures(
         **decision.shift,
     }
     if places.drawn is not None:
-        columns["edge"] = places.drawn.edge()
+        columns["edge"] = places.drawn.gap()
     return columns

@@ -1,9 +1,8 @@
-"""Decisions on sampled drafts (chains): token by token with the pair (a, R), or the whole block at
+"""Decisions on sampled drafts (chains): token by token with the pair (a, R), or the full block at
 once.
 
-A drafted x ~ q is kept with probability a(x); the first rejected token is replaced by a draw from
-R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, exactly.
-"""
+A drafted x ~ q is accepted with probability a(x); the first rejected token is replaced by a draw
+from R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, exactly."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from mars_core.verification.shift import distances
 
 
 def decide_sampled(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], meter: bool
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], telemetry: bool
 ) -> Decision:
     """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
-    ``meter``."""
-    evidence, x = whole_vocabulary(places, draft), draft.ids[1:, None]
+    ``telemetry``."""
+    evidence, x = full_vocabulary(places, draft), draft.ids[1:, None]
     if rule.reach is Reach.BLOCK:
-        return _by_block(places, x, evidence, meter)
+        return _by_block(places, x, evidence, telemetry)
     count, p, q = len(x), evidence.distribution, evidence.q
     accept = rule.accept(evidence, values).clamp(
         0, 1
-    )  # a [N, V], with the whole vocabulary as candidates
+    )  # a [N, V], with the full vocabulary as candidates
     if rule.emits_top1:
         correction = evidence.is_top(1).to(accept.dtype)  # R [N, V]
     else:
@@ -37,28 +36,28 @@ def decide_sampled(
         correction = residual(goal, q)
         if rule.redraw is not None:
             correction = torch.where(rule.redraw(evidence, values), goal, correction)
-    coin = places.coin[:count]
+    uniform = places.uniform[:count]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
-    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.own[count:]
-    kept = q * accept
+    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
+    accepted = q * accept
     end = (
         places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
         if rule.emits_top1
         else p.new_ones(1)
     )
     return Decision(
-        keep=coin < chance,
-        strict=coin < strict,
+        keep=uniform < chance,
+        strict=uniform < strict,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=shift_of(kept + (1 - kept.sum(-1, keepdim=True)) * correction, p, end)
-        if meter
+        shift=shift_of(accepted + (1 - accepted.sum(-1, keepdim=True)) * correction, p, end)
+        if telemetry
         else {},
     )
 
 
-def whole_vocabulary(places: Places, draft: Draft) -> Evidence:
-    """The whole vocabulary at every drafted place of a chain, in float64, so that TV is 0 where P
+def full_vocabulary(places: Places, draft: Draft) -> Evidence:
+    """The full vocabulary at every drafted position of a chain, in float64, so that TV is 0 where P
     is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, places.p.shape[-1]
@@ -91,7 +90,7 @@ def exact(distribution: Tensor) -> Tensor:
     return distribution / distribution.sum(-1, keepdim=True)
 
 
-def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Decision:
+def _by_block(places: Places, x: Tensor, evidence: Evidence, telemetry: bool) -> Decision:
     """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
     Lossless."""
     count, p, q = len(x), evidence.distribution, evidence.q
@@ -104,26 +103,26 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, meter: bool) -> Dec
     mass = excess.sum(-1)
     stop = mass[1:] / (mass[1:] + 1 - through[:-1])
     chance = torch.cat([stop.nan_to_num(1.0), through[-1:]])
-    keep = (places.coin[:count] < chance).flip(0).cummax(0).values.flip(0)
+    keep = (places.uniform[:count] < chance).flip(0).cummax(0).values.flip(0)
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
     return Decision(
         keep=keep,
         strict=keep,
-        emit=torch.cat([draw(correction, places.noise[:count]).ids, places.own[count:]]),
+        emit=torch.cat([draw(correction, places.noise[:count]).ids, places.target_ids[count:]]),
         forgiveness=torch.zeros_like(chance),
         shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1))
-        if meter
+        if telemetry
         else {},
     )
 
 
 def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
-    """P after each place, [N, V]; ``before`` [N]: the probability weight of the tokens before
+    """P after each position, [N, V]; ``before`` [N]: the probability weight of the tokens before
     it."""
-    kept = torch.minimum(
+    accepted = torch.minimum(
         before[:, None] * p, q
-    )  # q times the probability that the prefix up to here is kept
-    distribution = (kept + (before - kept.sum(-1))[:, None] * correction) / before[:, None]
+    )  # q times the probability that the prefix up to here is accepted
+    distribution = (accepted + (before - accepted.sum(-1))[:, None] * correction) / before[:, None]
     return torch.where(before[:, None] > 0, distribution, p)
 
 

@@ -1,7 +1,7 @@
 """Total variation and KL divergence between the distribution P of the token after a node and the
 target's p.
 
-``distances`` compares whole distributions, on the device (sampled drafts). On a greedy draft a rule
+``distances`` compares full distributions, on the device (sampled drafts). On a greedy draft a rule
 decides how much P has of each drafted token, and the rest goes where ``Rest`` says: both distances
 are computed from a few numbers per node, on the host (``shift``).
 """
@@ -42,7 +42,7 @@ def shift(
     children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
 ) -> tuple[float, float]:
     """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id;
-    ``emit``: the token emitted if none is kept, and its p."""
+    ``emit``: the token emitted if none is accepted, and its p."""
     pairs = list(children.values())
     left, missed = _rest(sum(share for share, _ in pairs)), _rest(sum(p for _, p in pairs))
     if rest is Rest.OTHERS:

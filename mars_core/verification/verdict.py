@@ -12,10 +12,37 @@ from mars_core.verification.shift import Rest, shift
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
+class JudgedToken(NamedTuple):
+    """A drafted or emitted token, with the columns of its position and its own; ``parent``: the
+    node after which it stands, ``strict``: whether strict keeps it. Absent values are nan, 0 for
+    integers, or ()."""
+
+    id: int
+    parent: int
+    own: int
+    strict: float
+    z1: float
+    raw_z1: float
+    raw_z2: float
+    rank: int
+    p: float
+    q: float
+    logprob: float
+    forgiveness: float
+    coin: float
+    edge: float
+    entropy: float
+    tv: float
+    kl: float
+    top_ids: tuple[float, ...]
+    top_z: tuple[float, ...]
+    top_p: tuple[float, ...]
+
+
 class Nodes:
     """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
-    draft is needed. Without ``meter`` measured columns are nan, 0 for integers, and there are no
-    alternatives."""
+    draft is needed. Without ``telemetry`` measured columns are nan, 0 for integers, and there are
+    no alternatives."""
 
     def __init__(self, row: Sequence[float]) -> None:
         self._row = row
@@ -32,7 +59,7 @@ class Nodes:
         return self._count + 1
 
     def column(self, name: str) -> list[float]:
-        """The values of a column for all nodes; nan without ``meter``."""
+        """The values of a column for all nodes; nan without ``telemetry``."""
         drafted, node, token, _ = self._starts
         if name in node:
             return list(self._row[node[name] : node[name] + len(self)])
@@ -40,36 +67,34 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def drafted(self, number: int) -> Values:
-        """All values of the drafted token of node 1 … N: its token columns, and those of its
-        position, which is that after its parent."""
+    def drafted(self, number: int) -> JudgedToken:
+        """The drafted token of node 1 … N; its position is that after its parent."""
         token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
-        own_id = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        return self._whole(self._place(self.parents[number]) | token | own_id)
+        identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
+        return self._judged(self._node_row(self.parents[number]) | token | identity)
 
-    def emitted(self, number: int) -> Values:
-        """The same for the token that is emitted after a node if the step ends there."""
-        place, token = self._place(number), self._read(Of.TOKEN, self._count + number)
-        return self._whole(
-            place | self._layout.emitted | token | {"id": place["emit"], "parent": number}
-        )
+    def emitted(self, number: int) -> JudgedToken:
+        """The token that is emitted after a node if the step ends there."""
+        row, token = self._node_row(number), self._read(Of.TOKEN, self._count + number)
+        identity = {"id": row["emit"], "parent": number}
+        return self._judged(row | self._layout.emitted | token | identity)
 
-    def _place(self, number: int) -> Values:
+    def _node_row(self, number: int) -> Values:
         """Columns of the position after a node, values derived from them, and the values of absent
         columns. ``edge`` at temperature 0: z1 − z2."""
         if number in self._places:
             return self._places[number]
-        place = self._layout.absent | self._read(Of.NODE, number)
+        row = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
-            place[name] = tuple(
+            row[name] = tuple(
                 self._row[start + number * self._width : start + (number + 1) * self._width]
             )
-        if "edge" in self._layout.absent and place["top_z"]:
-            place["edge"] = place["top_z"][0] - place["top_z"][1]
+        if "edge" in self._layout.absent and row["top_z"]:
+            row["edge"] = row["top_z"][0] - row["top_z"][1]
         if "share" not in self._layout.absent:
-            place["tv"], place["kl"] = self._shift(number, Rest(int(place["rest"])), place["emit"])
-        self._places[number] = place
-        return place
+            row["tv"], row["kl"] = self._shift(number, Rest(int(row["rest"])), row["emit"])
+        self._places[number] = row
+        return row
 
     def _shift(self, number: int, rest: Rest, emit: float) -> tuple[float, float]:
         """TV and KL after a node of a greedy draft."""
@@ -86,12 +111,13 @@ class Nodes:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _whole(self, values: Values) -> Values:
-        """``values``, with int in the integer columns."""
-        return values | {name: int(values[name]) for name in self._layout.whole}
+    def _judged(self, columns: Values) -> JudgedToken:
+        """With int in the integer columns."""
+        columns |= {name: int(columns[name]) for name in self._layout.integers}
+        return JudgedToken(*(columns[name] for name in JudgedToken._fields))
 
 
-class Verdict(NamedTuple):
+class StepVerdict(NamedTuple):
     """The accepted path: node numbers from the root (0) on; the step emits the tokens of path[1:]
     and then ``emit`` of its end."""
 
@@ -99,11 +125,11 @@ class Verdict(NamedTuple):
     path: tuple[int, ...]
 
 
-def walk(row: Sequence[float]) -> Verdict:
-    """The accepted path, from each node to the child that is kept after it. ``row``: the result of
-    ``judge``."""
+def walk(row: Sequence[float]) -> StepVerdict:
+    """The accepted path, from each node to the child that is accepted after it. ``row``: the result
+    of ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
-    while kept := [child for child in nodes.children[path[-1]] if keep[child]]:
-        path.append(kept[0])
-    return Verdict(nodes, tuple(path))
+    while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:
+        path.append(accepted[0])
+    return StepVerdict(nodes, tuple(path))

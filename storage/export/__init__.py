@@ -78,9 +78,9 @@ def check_groups(file: pq.ParquetFile) -> None:
     """Raise ValueError for row groups that do not fit in memory, before they are read."""
     for group in map(file.metadata.row_group, range(file.num_row_groups)):
         if group.num_rows > MAX_ROWS or group.total_byte_size > MAX_BYTES:
-            found = f"{group.num_rows:,} rows and {group.total_byte_size:,} bytes"
+            size = f"{group.num_rows:,} rows and {group.total_byte_size:,} bytes"
             raise ValueError(
-                f"a row group has {found}; at most {MAX_ROWS:,} and {MAX_BYTES:,} are read"
+                f"a row group has {size}; at most {MAX_ROWS:,} and {MAX_BYTES:,} are read"
             )
 
 

@@ -1,4 +1,4 @@
-"""Values as cells of CSV files: one at a time, or a whole Arrow table. Missing values and nan are
+"""Values as cells of CSV files: one at a time, or an Arrow table. Missing values and nan are
 empty, lists are JSON.
 
 A text cell that a spreadsheet would take for a formula gets a leading ``'``; characters that
@@ -51,11 +51,12 @@ def cell(value: object) -> str:
 def guarded(text: str) -> str:
     """``text`` with a leading apostrophe where a spreadsheet would take it for a formula: it begins
     with a tab or a line break, or its first visible character, in any width, starts one."""
-    seen = next(
+    visible = next(
         (c for c in text if unicodedata.category(c)[0] not in _UNSEEN and c not in _FILLERS), ""
     )
     formula = (
-        text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", seen)[:1] in _FORMULA
+        text.startswith(("\t", "\r", "\n"))
+        or unicodedata.normalize("NFKC", visible)[:1] in _FORMULA
     )
     return f"'{text}" if formula else text
 
@@ -94,10 +95,10 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
     return column
 
 
-def _texts(column: pa.Array, shown: Callable[[str], str]) -> pa.Array:
+def _texts(column: pa.Array, to_text: Callable[[str], str]) -> pa.Array:
     """Converts each distinct text once."""
     coded = column.dictionary_encode()
-    words = [shown(word) for word in coded.dictionary.to_pylist()]
+    words = [to_text(word) for word in coded.dictionary.to_pylist()]
     return pa.array(words, pa.string()).take(coded.indices)
 
 
@@ -115,8 +116,7 @@ def _alternatives(column: pa.Array) -> pa.Array:
     ).dictionary_encode()
     id_of, word_of = known.dictionary.to_pylist(), words.dictionary.to_pylist()
     heads = [
-        _head(id_of[place // count], word_of[place % count])
-        for place in pairs.dictionary.to_pylist()
+        _head(id_of[code // count], word_of[code % count]) for code in pairs.dictionary.to_pylist()
     ]
     numbers, printed = values.dictionary, pc.cast(values.dictionary, pa.string())
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():

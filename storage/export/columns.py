@@ -32,7 +32,7 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
-class Column(NamedTuple):
+class ExportColumn(NamedTuple):
     """``kind``: a key of TYPES; ``unit``: empty for counts, ids, names and dimensionless
     numbers."""
 
@@ -42,9 +42,10 @@ class Column(NamedTuple):
     meaning: str
 
 
-def _columns(text: str) -> tuple[Column, ...]:
+def _columns(text: str) -> tuple[ExportColumn, ...]:
     return tuple(
-        Column(*(part.strip() for part in line.split("|"))) for line in text.strip().splitlines()
+        ExportColumn(*(part.strip() for part in line.split("|")))
+        for line in text.strip().splitlines()
     )
 
 
@@ -72,7 +73,7 @@ stop | texts | | stop strings
 name | text | | of the comparison
 tags | texts | | of the comparison
 comment | text | | on the comparison
-source | text | | origin of the comparison: compare, sweep, vote, study, server (a record of a server)
+source | text | | origin of the comparison: compare, vote, study, server (a record of a server)
 lane | int | | column on the page, from 0
 execution_order | int | | order of execution, from 0
 created_at | time | UTC | when the run was saved
@@ -80,7 +81,7 @@ status | text | | completed, cancelled, failed
 stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
 rule | text | | verification rule
 rule_parameters | JSON | | of the rule, by name
-drafter | text | | none, model, eagle3, ngram or another kind
+drafter | text | | kind of drafter: model, none, another of --drafter, or server
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
 k | int | tokens | drafted per step
@@ -217,7 +218,7 @@ def described(*names: str, level: str = "###") -> str:
     """All columns as Markdown, one list per export (by default all); ``level``: of their headings.
     A column that a list before describes in the same words is only named."""
     lists = []
-    before: set[Column] = set()
+    before: set[ExportColumn] = set()
     exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
     for name in names or exports:
         lines = ""
@@ -234,7 +235,7 @@ def described(*names: str, level: str = "###") -> str:
     return "\n".join(lists)
 
 
-def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+def arrow_schema(columns: tuple[ExportColumn, ...]) -> pa.Schema:
     """The Arrow schema, with unit and meaning of each column and the encoding of texts."""
     about = {
         "schema_version": str(SCHEMA_VERSION),

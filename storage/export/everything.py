@@ -33,10 +33,10 @@ runs.csv          one row per run: settings, output text, status, measurements.
 tokens.csv        one row per token, including rejected ones, with the values that decided it.
 nodes.csv         one row per drafted token.
 votes.csv         one row per blind vote.
-studies.json      each study and each sweep: its name and its plan. Its runs are in the tables.
+studies.json      each study: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
-runs, tokens, nodes and votes are also included as .parquet, bit-exact: `python -m storage import` reads these, with
+runs, tokens, nodes and votes are also included as .parquet, bit-exact: `mars import` reads these, with
 comparisons.json, into another database.
 
 CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a

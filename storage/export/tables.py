@@ -21,13 +21,21 @@ from sqlalchemy import Select, select
 
 from mars_core.types import ShiftKind
 from storage.export.cells import finite
-from storage.export.columns import NODES, RUNS, SCHEMA_VERSION, TOKENS, VOTES, Column, arrow_schema
+from storage.export.columns import (
+    NODES,
+    RUNS,
+    SCHEMA_VERSION,
+    TOKENS,
+    VOTES,
+    ExportColumn,
+    arrow_schema,
+)
 from storage.runs.votes import votes_of
 from storage.schema import Comparison, Run, RunTrace
 from storage.schema.text import encode, mapped
 from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
-from storage.traces.derived import Shape, judged
+from storage.traces.derived import TraceShape, judged
 from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, numbered, places, starts
 from storage.traces.packing import checked, unpack
 
@@ -50,7 +58,7 @@ Query = Select[*tuple[Any, ...]]
 class Export:
     """One exported file. ``read``: its rows of existing comparisons (None: all)."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ExportColumn, ...]
     read: Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]
 
     @cached_property
@@ -70,7 +78,7 @@ def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Ta
         yield _table(RUNS, _runs(store, page, *(each.name for each in RUNS[1:])))
 
 
-def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Rows of the database as a table, texts encoded."""
     kinds = {each.name: each.kind for each in columns}
 
@@ -89,7 +97,9 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa
 
 
 def _trace_values(
-    table: str, columns: tuple[Column, ...], of_rows: Callable[[Flat, Shape, Any], dict[str, Any]]
+    table: str,
+    columns: tuple[ExportColumn, ...],
+    of_rows: Callable[[Flat, TraceShape, Any], dict[str, Any]],
 ) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
     """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are
     dictionary-encoded."""
@@ -114,7 +124,7 @@ def _trace_values(
                 flat = unpack(
                     [packed[run["run_id"]] for run in runs], [run["seed"] for run in runs]
                 )
-            shape, counts = Shape(flat), flat[f"step.{table}"]
+            shape, counts = TraceShape(flat), flat[f"step.{table}"]
             run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
             values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
             for name in (*_HEAD, *(name for name in (_KIND,) if name in schema.names)):
@@ -140,7 +150,7 @@ def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(unique.indices.to_numpy()[index], unique.dictionary)
 
 
-def _tokens(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
+def _tokens(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token", pieces)
     values |= {
         "char_start": values["start"],
@@ -159,7 +169,7 @@ def _tokens(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
     return values | {f"step_{name}": flat[f"step.{name}"][shape.step_of_row] for name in STEP}
 
 
-def _nodes(flat: Flat, shape: Shape, pieces: Any) -> dict[str, Any]:
+def _nodes(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node", pieces)
     values["node"] = places(flat["step.nodes"]) + 1
     values["judged"] = np.zeros(len(values["node"]), bool)
@@ -178,12 +188,12 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     for page in _pages(store, wanted):
         with store.read() as connection:
-            found = votes_of(connection, page)
+            votes = votes_of(connection, page)
         yield _table(
             VOTES,
             [
                 {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
-                for vote in found
+                for vote in votes
             ],
         )
 

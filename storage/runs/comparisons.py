@@ -130,18 +130,18 @@ class Comparisons(Connected):
         first, repeats = dict[int, StoredRun](), list[Repeat]()
         with self.read() as connection:
             row = comparison_row(connection, comparison_id)
-            found = connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings().all()
+            rows = connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings().all()
         with self._reading():
-            for run in found:
+            for run in rows:
                 lane, order = run["lane"], run["execution_order"]
                 if lane in first:
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
                 else:
                     first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
-        own = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
+        fields = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
         runs = tuple(first[lane] for lane in sorted(first))
         return StoredComparison(
-            **own,
+            **fields,
             prompt=read_prompt(row),
             runs=runs,
             repeats=tuple(repeats),
@@ -153,14 +153,14 @@ class Comparisons(Connected):
         unknown id, unless ``existing`` leaves those out."""
         for run_id in run_ids:
             check_id(run_id, "run")
-        own = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
+        fields = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *own, *OF_PROMPT, Comparison.name)
-            found = {row["id"]: _record(row) for row in rows}
-        missing = [run_id for run_id in run_ids if run_id not in found]
+            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, Comparison.name)
+            by_id = {row["id"]: _record(row) for row in rows}
+        missing = [run_id for run_id in run_ids if run_id not in by_id]
         if missing and not existing:
             raise unknown(missing[0], "run")
-        return tuple(found[run_id] for run_id in run_ids if run_id in found)
+        return tuple(by_id[run_id] for run_id in run_ids if run_id in by_id)
 
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies still
@@ -170,19 +170,19 @@ class Comparisons(Connected):
         with self._reading():
             return {row["id"]: read_trace(row) for row in rows}
 
-    def kept_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Run id → drafted tokens that each of its steps kept, in order; including runs of deleted
+    def accepted_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Run id → accepted drafts of each of its steps, in order; including runs of deleted
         comparisons.
 
         Missing runs and runs without steps are left out.
         """
-        found: dict[str, tuple[int, ...]] = {}
+        by_run: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
             with self.read() as connection:
                 rows = list(self._rows(connection, some, Run.id, Run.seed, traces=True))
             with self._reading():
-                found |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
-        return {run_id: kept for run_id, kept in found.items() if kept}
+                by_run |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
+        return {run_id: steps for run_id, steps in by_run.items() if steps}
 
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
@@ -309,24 +309,22 @@ def _change(connection: Connection, comparison_id: str, **values: Any) -> None:
 def _checked_tags(tags: Sequence[str]) -> list[str]:
     """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too
     long or there are too many."""
-    found = sorted({tag.strip() for tag in tags} - {""})
-    if len(found) > MAX_TAGS:
-        raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(found)}.")
-    return [checked("tag", tag) for tag in found]
+    unique = sorted({tag.strip() for tag in tags} - {""})
+    if len(unique) > MAX_TAGS:
+        raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(unique)}.")
+    return [checked("tag", tag) for tag in unique]
 
 
 def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
-    for table, row in new.items():
-        connection.execute(
-            insert(table), row | ({"comparison_id": comparison_id} if table is Run else {})
-        )
+    connection.execute(insert(Run), new.run | {"comparison_id": comparison_id})
+    connection.execute(insert(RunTrace), new.trace)
     reindex(connection, [comparison_id])
-    return str(new[Run]["id"])
+    return str(new.run["id"])
 
 
 def _record(row: RowMapping) -> RunRecord:
-    own = (
+    fields = (
         "id",
         "comparison_id",
         "lane",
@@ -338,5 +336,5 @@ def _record(row: RowMapping) -> RunRecord:
         "text",
     )
     return RunRecord(
-        **{name: row[name] for name in own}, config=CONFIG.read(row), summary=SUMMARY.read(row)
+        **{name: row[name] for name in fields}, config=CONFIG.read(row), summary=SUMMARY.read(row)
     )

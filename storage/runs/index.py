@@ -26,11 +26,23 @@ COMPARISONS_A_WRITE = 500
 _BETWEEN = "Z"  # separator that does not occur in folded search texts
 _END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
-_OWN = ("id", "created_at", "owner", "source", "deleted_at", "prompt", "name", "comment", "tags")
+_COLUMNS = (
+    "id",
+    "created_at",
+    "owner",
+    "source",
+    "deleted_at",
+    "prompt",
+    "name",
+    "comment",
+    "tags",
+)
 _FACETS = ("rule", "target", "status")
 # Statements are built once: that takes longer than running them.
 _SOME: sa.BindParameter[Any] = sa.bindparam("some", expanding=True)
-_READ = sa.select(*(Comparison.__table__.c[name] for name in _OWN)).where(Comparison.id.in_(_SOME))
+_READ = sa.select(*(Comparison.__table__.c[name] for name in _COLUMNS)).where(
+    Comparison.id.in_(_SOME)
+)
 _READ = _READ.order_by(Comparison.id).with_for_update(key_share=True)
 _READ_RUNS = sa.select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
 _READ_RUNS = _READ_RUNS.where(Run.comparison_id.in_(_SOME))
@@ -114,13 +126,13 @@ def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str,
 
 def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
     texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
-    found = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
-    found |= {
+    values = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
+    values |= {
         name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)
         for name in _BEST
     }
-    found["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
-    return {"at": row["id"]} | {f"new_{name}": value for name, value in found.items()}
+    values["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
+    return {"at": row["id"]} | {f"new_{name}": value for name, value in values.items()}
 
 
 def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]:
@@ -137,17 +149,17 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
     cannot be used: for a text of one or two characters on PostgreSQL, and on SQLite if it finds
     more than ``few`` for such a text."""
     if connection.dialect.name != "sqlite":
-        own = sa.select(Comparison.id).where(containing(connection, wanted))
-        return (Comparison.id, own) if len(wanted) >= TRIGRAM else None
+        matching = sa.select(Comparison.id).where(containing(connection, wanted))
+        return (Comparison.id, matching) if len(wanted) >= TRIGRAM else None
     terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
     if not terms:
-        word, found = " OR ", 0
+        word, matches = " OR ", 0
         first = _REPLACED.sub("\ufffd", wanted)
         for term, comparisons in connection.execute(
             _TRIGRAMS, {"first": first, "last": first + _LAST}
         ):
-            terms[term] = found = found + comparisons
-            if found > few or len(terms) > MAX_ALTERNATIVES:
+            terms[term] = matches = matches + comparisons
+            if matches > few or len(terms) > MAX_ALTERNATIVES:
                 return None
     chosen = list(terms)
     if word == " AND ":

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import RowMapping
 
 from mars_core.types import PromptConfig, Step, Trace
 from storage.errors import StorageError
-from storage.schema import Comparison, Run, RunTrace
-from storage.schema.trace import CONFIG, FIELDS, OWN, PROMPT, SUMMARY
+from storage.schema import Comparison
+from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
 from storage.traces.packing import VERSION, checked, pack, unpack
 
 OF_PROMPT = tuple(Comparison.__table__.c[name] for name in PROMPT)
 Values = dict[str, Any]  # one row: column → value
-NewRun = dict[type[Run | RunTrace], Values]  # table → its row
+
+
+class NewRun(NamedTuple):
+    """The rows of a run that is to be written: of ``runs``, without its comparison, and of
+    ``run_traces``."""
+
+    run: Values
+    trace: Values
 
 
 def prompt_row(prompt: PromptConfig) -> Values:
@@ -41,8 +48,8 @@ def run_row(trace: Trace) -> Values:
 
 
 def new_run(trace: Trace, lane: int, order: int) -> NewRun:
-    """The rows of a run that is to be written, by table. Raises StorageError unless steps and their
-    tokens are numbered 0, 1, 2…, which is not stored."""
+    """Raises StorageError unless steps and their tokens are numbered 0, 1, 2…, which is not
+    stored."""
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
@@ -50,7 +57,7 @@ def new_run(trace: Trace, lane: int, order: int) -> NewRun:
             )
     run_id = new_id()
     keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}
-    return {Run: keys | run_row(trace), RunTrace: trace_row(run_id, trace.steps, trace.config.seed)}
+    return NewRun(keys | run_row(trace), trace_row(run_id, trace.steps, trace.config.seed))
 
 
 def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
@@ -65,7 +72,7 @@ def read_flat(row: RowMapping) -> Flat:
 
 def read_trace(row: RowMapping) -> Trace:
     """The trace of a row of runs with OF_PROMPT and the columns of run_traces."""
-    values = {each.column: each.read(row) for each in OWN}
+    values = {each.column: each.read(row) for each in RUN_FIELDS}
     return Trace(
         config=CONFIG.read(row), steps=steps_of(read_flat(row)), summary=SUMMARY.read(row), **values
     )

@@ -43,7 +43,7 @@ _NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_sh
 _SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
-_OWN = ("id", "created_at", "name", "tags", "comment", "source")
+_COLUMNS = ("id", "created_at", "name", "tags", "comment", "source")
 _OF_RUNS = (
     "comparison_id",
     "lane",
@@ -88,7 +88,7 @@ class Search:
     target: str = ""
     status: Status | None = None
     source: Source | None = None
-    without_batches: bool = False  # without sweeps and studies
+    without_batches: bool = False  # without studies
     tag: str = ""
     since: datetime | None = None  # since <= created_at < until
     until: datetime | None = None
@@ -99,7 +99,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there
     are more. ``frame``: as documented in RunStore.find."""
 
@@ -131,7 +131,7 @@ class Lists(Connected):
         self, *, limit: int = 200, offset: int = 0, batches: bool = True
     ) -> pd.DataFrame:
         """One page of the comparisons, latest first, one row each; without ``batches`` none of
-        sweeps and studies.
+        studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made
         ``text.readable``), ``target`` (of the first lane; empty where there is no run); and, as
@@ -142,7 +142,7 @@ class Lists(Connected):
             COLUMNS
         ]
 
-    def find(self, search: Search) -> Found:
+    def find(self, search: Search) -> SearchPage:
         """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
@@ -152,9 +152,9 @@ class Lists(Connected):
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             try:
-                return Found(total, _frame(connection, ids), more)
+                return SearchPage(total, _frame(connection, ids), more)
             except _UNREADABLE:
-                return Found(
+                return SearchPage(
                     total,
                     _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]),
                     more,
@@ -203,10 +203,12 @@ class Lists(Connected):
         # No index serves such a text: all are read, but once.
         if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
             some = select(Comparison.id).where(*conditions).limit(FEW + 1).subquery()
-            listed = case(
+            ids_if_few = case(
                 (func.count() <= FEW, func.array_agg(some.c.id))
             )  # not sent if there are more
-            number, ids = connection.execute(select(func.count(), listed).select_from(some)).one()
+            number, ids = connection.execute(
+                select(func.count(), ids_if_few).select_from(some)
+            ).one()
             if number <= FEW:
                 ordered = (
                     select(Comparison.id)
@@ -232,8 +234,8 @@ class Lists(Connected):
             ordered = select(Comparison.id).where(
                 column.in_(few), *_unindexed(connection, conditions)
             )
-            found = connection.scalars(ordered.order_by(*_order(search))).all()
-            return found[search.offset : search.offset + search.limit], len(found), False
+            matching = connection.scalars(ordered.order_by(*_order(search))).all()
+            return matching[search.offset : search.offset + search.limit], len(matching), False
         if indexed:
             return _page(connection, conditions, search), _count(connection, having[0]), False
         counted = _count(
@@ -280,25 +282,25 @@ class Lists(Connected):
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
     preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    own = select(*(Comparison.__table__.c[name] for name in _OWN), preview)
+    query = select(*(Comparison.__table__.c[name] for name in _COLUMNS), preview)
     runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
     runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
-    found: dict[str, RowMapping] = {}
+    rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     for some in batches(ids, COMPARISONS_A_READ):
-        found |= {
+        rows |= {
             row["id"]: row
-            for row in connection.execute(own.where(Comparison.id.in_(some))).mappings()
+            for row in connection.execute(query.where(Comparison.id.in_(some))).mappings()
         }
         for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
     lanes = [list(each.values()) for each in first.values()]
     data: dict[str, list[Any]] = {
-        name: [found[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
+        name: [rows[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
     }
     for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
-        data[name] = [readable(found[id_][name]) for id_ in ids]
-    data["tags"] = [tuple(found[id_]["tags"]) for id_ in ids]
+        data[name] = [readable(rows[id_][name]) for id_ in ids]
+    data["tags"] = [tuple(rows[id_]["tags"]) for id_ in ids]
     data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
     data["rules"] = [
         tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes
@@ -327,12 +329,12 @@ def _facets(search: Search) -> tuple[tuple[str, str], ...]:
 
 
 def _has(kind: str, value: str) -> ColumnElement[bool]:
-    own = (
+    conditions = (
         Facet.comparison_id == Comparison.id,
         Facet.kind == kind,
         Facet.value == value[:FACET_LENGTH],
     )
-    return exists(select(1).where(*own).correlate(Comparison))
+    return exists(select(1).where(*conditions).correlate(Comparison))
 
 
 def _unindexed(
@@ -370,13 +372,13 @@ def _page(
     ):  # MISSING_NUMBER and NAMELESS come last by themselves
         return ids(there, search.offset)
     valued = there.where(~missing)
-    found = ids(valued, search.offset)
-    if len(found) == search.limit:
-        return found
+    page = ids(valued, search.offset)
+    if len(page) == search.limit:
+        return page
     others = ids(
-        there.where(missing), 0 if found else max(0, search.offset - _count(connection, valued))
+        there.where(missing), 0 if page else max(0, search.offset - _count(connection, valued))
     )
-    return [*found, *others][: search.limit]
+    return [*page, *others][: search.limit]
 
 
 def _latest(table: type[Comparison | Facet], descending: bool = True) -> list[ColumnElement[Any]]:

@@ -176,12 +176,12 @@ def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredV
 def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     """The run that a lane shows: its last."""
     statement = select(Run.id).where(Run.comparison_id == comparison_id, Run.lane == lane)
-    found = connection.execute(
+    row = connection.execute(
         statement.order_by(Run.execution_order.desc()).limit(1)
     ).scalar_one_or_none()
-    if found is None:
+    if row is None:
         raise StorageError(f"The vote was not saved: lane {lane + 1} of the comparison has no run.")
-    return found
+    return row
 
 
 def _label(rule: str, parameters: str) -> str:
@@ -194,7 +194,7 @@ def _there(scope: Scope) -> Conditions:
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    own = (
+    columns = (
         Vote.id,
         Vote.comparison_id,
         Vote.created_at,
@@ -211,7 +211,7 @@ def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
             ("parameters", run.rule_parameters),
         )
     ]
-    return select(*own, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
+    return select(*columns, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
 
 
 def _stored(row: RowMapping) -> StoredVote:

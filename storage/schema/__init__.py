@@ -31,7 +31,6 @@ class Source(StrEnum):
     """The origin of a comparison."""
 
     COMPARE = "compare"
-    SWEEP = "sweep"
     VOTE = "vote"
     STUDY = "study"
     SERVER = "server"  # imported from the records of a server
@@ -58,11 +57,10 @@ class Shared(StrEnum):
     """Kinds of objects that a link can show."""
 
     COMPARISON = "comparison"
-    SWEEP = "sweep"
     STUDY = "study"
 
 
-_LISTED = ("created_at", "id", "source", "owner", "deleted_at")
+_IN_LISTS = ("created_at", "id", "source", "owner", "deleted_at")
 _DELETED = sa.text("deleted_at IS NOT NULL")
 
 
@@ -79,7 +77,7 @@ class Comparison(Base):
             "ix_comparisons_by_owner", "owner", "created_at", "id", "source", "deleted_at", "runs"
         ),  # of one owner
         *(
-            sa.Index(f"ix_comparisons_by_{key}", key, *_LISTED)
+            sa.Index(f"ix_comparisons_by_{key}", key, *_IN_LISTS)
             for key in ("tokens_per_s", "tau", "new_tokens", "name_key")
         ),
         sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),

@@ -27,7 +27,7 @@ from sqlalchemy.types import TypeDecorator
 
 from mars_core.types import Processors
 from storage.schema.text import ESCAPE, decode, encode, mapped
-from storage.schema.trace import Field
+from storage.schema.trace import TraceField
 
 
 class SafeText(TypeDecorator[str]):
@@ -172,7 +172,7 @@ class Base(DeclarativeBase):
     }
 
 
-def column_of(field: Field) -> MappedColumn[Any]:
+def column_of(field: TraceField) -> MappedColumn[Any]:
     """The column of a field of a trace."""
     kind = get_origin(field.kind) or field.kind
     types = {

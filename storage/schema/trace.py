@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from mars_core.types import Exchange, Given, Processors, RunConfig, Summary, Trace
+from mars_core.types import Exchange, PrefixToken, Processors, RunConfig, Summary, Trace
 
 COLUMNS = {
     "config.prompt.text": "prompt",
@@ -36,7 +36,7 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[str, ...]: tuple,
     tuple[int, ...]: tuple,
     tuple[float, ...]: lambda values: tuple(map(float, values)),
-    tuple[Given, ...]: lambda values: tuple(starmap(Given, values)),
+    tuple[PrefixToken, ...]: lambda values: tuple(starmap(PrefixToken, values)),
     tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
     Processors: lambda values: processors_of(values),
     Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},
@@ -52,21 +52,21 @@ def processors_of(chosen: Mapping[str, Any]) -> Processors:
     )
 
 
-class Field:
-    """A value of type ``kind`` at a ``place`` in a trace: in one column, or with fields of its own.
+class TraceField:
+    """A value of type ``kind`` at a ``path`` in a trace: in one column, or with fields that have one.
     ``optional``: it may be None, as where the first column of its fields is NULL. ``read``: its
     value in a row of runs, with the columns of PROMPT."""
 
-    def __init__(self, hint: Any, place: str, optional: bool = False) -> None:
+    def __init__(self, hint: Any, path: str, optional: bool = False) -> None:
         self.kind, *none = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        self.place, self.optional = place.split("."), optional or bool(none)
-        self.column = COLUMNS.get(place, self.place[-1])
+        self.path, self.optional = path.split("."), optional or bool(none)
+        self.column = COLUMNS.get(path, self.path[-1])
         parts = self.kind not in _READ and (
             is_dataclass(self.kind) or hasattr(self.kind, "_fields")
         )
         hints = get_type_hints(self.kind) if parts else {}
         self._fields = [
-            Field(each, f"{place}.{name}", self.optional) for name, each in hints.items()
+            TraceField(each, f"{path}.{name}", self.optional) for name, each in hints.items()
         ]
         self.read: Callable[[Mapping[Any, Any]], Any] = (
             self._read if hints else itemgetter(self.column)
@@ -74,7 +74,7 @@ class Field:
         if (convert := _READ.get(self.kind)) is not None:
             self.read = lambda row: convert(row[self.column])
 
-    def in_columns(self) -> Iterator[Field]:
+    def in_columns(self) -> Iterator[TraceField]:
         """Itself, or the fields that it consists of: each in one column."""
         if not self._fields:
             yield self
@@ -84,7 +84,7 @@ class Field:
     def of(self, trace: Trace) -> Any:
         """Its value in ``trace``."""
         value: Any = trace
-        for name in self.place:
+        for name in self.path:
             value = getattr(value, name, None)
         return value.chosen if isinstance(value, Processors) else value
 
@@ -93,14 +93,14 @@ class Field:
         return None if self.optional and values[0] is None else self.kind(*values)
 
 
-CONFIG, SUMMARY = Field(RunConfig, "config"), Field(Summary, "summary")
-OWN = [
-    Field(get_type_hints(Trace)[name], name)
+CONFIG, SUMMARY = TraceField(RunConfig, "config"), TraceField(Summary, "summary")
+RUN_FIELDS = [
+    TraceField(get_type_hints(Trace)[name], name)
     for name in ("status", "stop_reason", "error", "text", "prompt_ids", "given")
 ]
 FIELDS = [
     each
-    for field in (CONFIG, SUMMARY, *OWN)
+    for field in (CONFIG, SUMMARY, *RUN_FIELDS)
     for each in field.in_columns()
     if each.column not in PROMPT
 ]

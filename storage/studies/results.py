@@ -94,12 +94,11 @@ class Results(Connected):
         *,
         order: int,
         relatives: Relatives | None = None,
-        source: Source = Source.STUDY,
     ) -> tuple[str, ...]:
         """Save the runs of a lane, one per turn, and their result in one transaction; returns the
         ids of the runs.
 
-        The comparison of each turn is created with its first run and has this ``source``.
+        The comparison of each turn is created with its first run.
         ``relatives``: values of saved lanes of this task relative to their baselines. Raises
         ClaimLost if the claim is lost or the lane has a result already.
         """
@@ -114,7 +113,7 @@ class Results(Connected):
                     f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved."
                 )
             comparison_ids = _comparisons(
-                connection, claim.study_id, task["comparison_ids"], prompts, source
+                connection, claim.study_id, task["comparison_ids"], prompts
             )
             pairs = zip(comparison_ids, new, strict=False)
             run_ids = tuple(add_run(connection, comparison_id, run) for comparison_id, run in pairs)
@@ -147,10 +146,9 @@ class Results(Connected):
                 update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done)
             )
 
-    def results(self, study_id: str, *, unfinished: bool = False) -> tuple[StoredResult, ...]:
-        """The results of all done tasks, by task, then lane; with ``unfinished`` also of the
-        others."""
-        return self._results(study_id, *() if unfinished else (StudyTask.done_at.is_not(None),))
+    def results(self, study_id: str) -> tuple[StoredResult, ...]:
+        """All results, also those of tasks that are not done, by task, then lane."""
+        return self._results(study_id)
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
@@ -164,13 +162,13 @@ class Results(Connected):
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
-            found = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
+            statement = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
                 StudyTask, _TASK
             )
-            found = found.where(
+            statement = statement.where(
                 StudyResult.study_id == study_id, status == Status.FAILED.value, idle
             )
-            failed = connection.execute(found.with_for_update(of=StudyTask)).all()
+            failed = connection.execute(statement.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
                 of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
                 changed = connection.scalars(of_runs).all()
@@ -208,15 +206,15 @@ class Results(Connected):
         """
         with self._write("The judgement was not saved") as connection:
             row_of(connection, Study, study_id)
-            place = {"study_id": study_id, "task": task, "lane": lane}
-            judged = select(StudyResult.lane).filter_by(**place).with_for_update()
+            key = {"study_id": study_id, "task": task, "lane": lane}
+            judged = select(StudyResult.lane).filter_by(**key).with_for_update()
             if connection.execute(judged).first() is None:
                 raise StorageError(
                     f"The judgement was not saved: lane {lane} of task {task} of the study has no result."
                 )
-            place |= {"swapped": swapped}
-            connection.execute(delete(Judgement).filter_by(**place))
-            row = place | {
+            key |= {"swapped": swapped}
+            connection.execute(delete(Judgement).filter_by(**key))
+            row = key | {
                 "created_at": clock(connection),
                 "judge": judge,
                 "choice": choice,
@@ -244,8 +242,10 @@ class Results(Connected):
             StudyResult.relative,
             StudyTask.comparison_ids,
         )
-        own = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
-        statement = select(*own, *(cast(column, Text) for column in objects)).join(StudyTask, _TASK)
+        identity = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
+        statement = select(*identity, *(cast(column, Text) for column in objects)).join(
+            StudyTask, _TASK
+        )
         statement = statement.where(StudyResult.study_id == study_id, *which)
         with self.read() as connection:
             row_of(connection, Study, study_id)
@@ -285,20 +285,19 @@ def _comparisons(
     study_id: str,
     known: Sequence[str],
     prompts: Sequence[PromptConfig],
-    source: Source,
 ) -> list[str]:
     """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
     owner."""
-    found = list(known)
+    comparisons = list(known)
     for turn, prompt in enumerate(prompts):
-        there = select(Comparison.__table__).where(Comparison.id.in_(found[turn : turn + 1]))
+        there = select(Comparison.__table__).where(Comparison.id.in_(comparisons[turn : turn + 1]))
         row = connection.execute(there).mappings().one_or_none()
         if row is None:
             owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()
-            found[turn : turn + 1] = [add_comparison(connection, prompt, source, owner)]
+            comparisons[turn : turn + 1] = [add_comparison(connection, prompt, Source.STUDY, owner)]
         else:
             check_prompt(row, prompt)
-    return found
+    return comparisons
 
 
 def _parsed(texts: Sequence[str | None]) -> list[Any]:

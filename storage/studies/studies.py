@@ -8,15 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     delete,
     func,
     insert,
     literal,
-    not_,
     select,
-    type_coerce,
     update,
 )
 
@@ -106,18 +103,15 @@ class Studies(Connected):
 
     def study(self, study_id: str) -> StoredStudy:
         """A study with its plan."""
-        own = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
+        columns = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
         with self.read() as connection:
-            return StoredStudy(**row_of(connection, Study, study_id, *own))
+            return StoredStudy(**row_of(connection, Study, study_id, *columns))
 
-    def studies(self, limit: int = 50, *, sweeps: bool = False) -> tuple[StudyHead, ...]:
-        """The latest studies, latest first, without their plans; either sweeps only or all
-        others."""
+    def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
+        """The latest studies, latest first, without their plans."""
         check_page(limit)
         statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
-        statement = statement.where(
-            is_sweep() if sweeps else not_(is_sweep()), *self.scope.of(Study)
-        )
+        statement = statement.where(*self.scope.of(Study))
         with self.read() as connection:
             rows = connection.execute(
                 statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit)
@@ -167,14 +161,9 @@ class Studies(Connected):
             connection.execute(delete(Study).where(Study.id == study_id))
 
 
-def is_sweep() -> ColumnElement[bool]:
-    """The condition that a study is a sweep: its plan names the varied parameter, which may be
-    empty."""
-    named: ColumnElement[bool] = type_coerce(Study.plan, JSON)["varied"].as_string().is_not(None)
-    return named
-
-
 def _done() -> ColumnElement[int]:
     """The number of done tasks: those that are not open, which are indexed."""
-    still = select(func.count()).where(StudyTask.study_id == Study.id, StudyTask.done_at.is_(None))
-    return (Study.tasks - still.correlate(Study).scalar_subquery()).label("done")
+    unfinished = select(func.count()).where(
+        StudyTask.study_id == Study.id, StudyTask.done_at.is_(None)
+    )
+    return (Study.tasks - unfinished.correlate(Study).scalar_subquery()).label("done")

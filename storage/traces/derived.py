@@ -18,13 +18,13 @@ DRAWS = 256  # uniforms are drawn in multiples of this number
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 
 
-class Shape:
+class TraceShape:
     """Groups of token rows, from ``run.steps``, ``run.vocabulary``, ``step.tokens``, ``step.nodes``
     and ``token.parent``.
 
     ``counts``, ``nodes``: [runs], rows and nodes of each run; ``row_start``: [rows], the first row
-    of its run; ``first``: bool [rows], whether a row is the first of its place, that is, after its
-    node in its step; ``step_of_row``, ``run_of_row``, ``place_of_row``: [rows];
+    of its run; ``first``: bool [rows], whether a row is the first of its position, that is, after its
+    node in its step; ``step_of_row``, ``run_of_row``, ``position_of_row``: [rows];
     ``vocabulary_start``: [runs], where the vocabulary of a run begins.
     """
 
@@ -42,7 +42,7 @@ class Shape:
         self.first[1:] = (self.step_of_row[1:] != self.step_of_row[:-1]) | (
             parent[1:] != parent[:-1]
         )
-        self.place_of_row = np.cumsum(self.first) - 1
+        self.position_of_row = np.cumsum(self.first) - 1
 
     def sums(self, values: Any) -> Any:
         """The sum of the ``values`` before each row of its run."""
@@ -69,11 +69,11 @@ def check_counts(counts: Any, sums: Any) -> None:
         )
 
 
-def _position(flat: Flat, shape: Shape) -> Any:
+def _position(flat: Flat, shape: TraceShape) -> Any:
     return shape.sums(_EMITTED[flat["token.outcome"]].astype(np.int64))
 
 
-def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
+def _characters(flat: Flat, shape: TraceShape, *, end: bool) -> Any:
     """Start or end of the piece of each row, if the text is the concatenation of all pieces."""
     lengths = (
         pc.utf8_length(flat["vocabulary.piece"]).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -82,7 +82,7 @@ def _characters(flat: Flat, shape: Shape, *, end: bool) -> Any:
     return shape.sums(emitted) + (emitted if end else 0)
 
 
-def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
+def _alternative(flat: Flat, _: TraceShape, *, number: int) -> Any:
     """The id of each row's alternative of this number; 0 if it has none."""
     counts = flat["token.top"]
     there = counts > number
@@ -91,18 +91,18 @@ def _alternative(flat: Flat, _: Shape, *, number: int) -> Any:
     return ids
 
 
-def _ratio(flat: Flat, _: Shape) -> Any:
+def _ratio(flat: Flat, _: TraceShape) -> Any:
     z1, z2 = flat["token.z1"], flat["token.z2"]
     with np.errstate(all="ignore"):
         return np.where(z1 > 0, z2 / z1, np.nan)
 
 
-def _gap(flat: Flat, _: Shape) -> Any:
+def _gap(flat: Flat, _: TraceShape) -> Any:
     with np.errstate(all="ignore"):
         return flat["token.z1"] - flat["token.z2"]
 
 
-def _uniforms(flat: Flat, shape: Shape) -> Any:
+def _uniforms(flat: Flat, shape: TraceShape) -> Any:
     """Uniforms by output position, of runs that drew by inverse CDF; later runs have none."""
     u = np.full(len(flat["token.position"]), np.nan)
     for seed, start, count in zip(
@@ -121,7 +121,7 @@ def _draws(seed: int, count: int) -> Any:
     return np.array([source.random() for _ in range(count)])
 
 
-def _shown(flat: Flat, _: Shape) -> Any:
+def _probability(flat: Flat, _: TraceShape) -> Any:
     """The probability of each row's token among its alternatives; nan if it is not one of them."""
     rows = numbered(flat["token.top"])
     same = flat["top.token"] == flat["token.token"][rows]
@@ -130,7 +130,7 @@ def _shown(flat: Flat, _: Shape) -> Any:
     return p
 
 
-def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
+def judged(flat: Flat, shape: TraceShape) -> tuple[Any, Any]:
     """Rows of tokens and of nodes that are the same drafted token."""
     counts = flat["step.nodes"]
     number = flat["token.node"]
@@ -138,24 +138,24 @@ def judged(flat: Flat, shape: Shape) -> tuple[Any, Any]:
     return rows, starts(counts)[shape.step_of_row[rows]] + number[rows] - 1
 
 
-def _of_nodes(flat: Flat, shape: Shape, *, name: str, otherwise: float) -> Any:
+def _of_nodes(flat: Flat, shape: TraceShape, *, name: str, otherwise: float) -> Any:
     """Values of the drafted nodes from their tokens; ``otherwise`` for nodes without a token."""
     column = flat[f"token.{name}"]
-    found = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
+    values = np.full(flat["step.nodes"].sum(), otherwise, column.dtype)
     rows, nodes = judged(flat, shape)
-    found[nodes] = column[rows]
-    return found
+    values[nodes] = column[rows]
+    return values
 
 
-def _node_tokens(flat: Flat, shape: Shape) -> Any:
-    found = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
+def _node_tokens(flat: Flat, shape: TraceShape) -> Any:
+    tokens = np.repeat(shape.vocabulary_start[numbered(flat["run.steps"])], flat["step.nodes"])
     rows, nodes = judged(flat, shape)
-    found[nodes] = flat["token.token"][rows]
-    return found
+    tokens[nodes] = flat["token.token"][rows]
+    return tokens
 
 
 # In order of computation: each needs stored columns and those above it.
-DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
+DERIVED: Mapping[str, Callable[[Flat, TraceShape], Any]] = {
     "token.position": _position,
     "token.start": partial(_characters, end=False),
     "token.end": partial(_characters, end=True),
@@ -166,7 +166,7 @@ DERIVED: Mapping[str, Callable[[Flat, Shape], Any]] = {
     "token.r": _ratio,
     "token.edge": lambda flat, _: flat["token.gap"],
     "token.u": _uniforms,
-    "token.p": _shown,
+    "token.p": _probability,
     "step.drafted": lambda flat, _: flat["step.nodes"],
     "node.token": _node_tokens,
     "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),

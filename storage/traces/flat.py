@@ -12,11 +12,10 @@ Numeric fields of Token, Step and DraftNode become columns automatically.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, starmap
 from operator import attrgetter
 from typing import Any
 
@@ -29,7 +28,7 @@ from storage.schema.text import decode, encode
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 # Stored as their places here: a new one comes last.
 OUTCOMES = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS)
-_PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+_INDEX_OF = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 KINDS = {"int": np.int64, "float": np.float64}
 
 
@@ -107,7 +106,7 @@ def _token_columns(
     ids, pieces, outcomes = _values(map(attrgetter("id", "piece", "outcome"), rows), 3)
     return {
         f"{table}.token": known.indices(ids, pieces),
-        f"{table}.outcome": np.array(list(map(_PLACES.__getitem__, outcomes)), np.int64),
+        f"{table}.outcome": np.array(list(map(_INDEX_OF.__getitem__, outcomes)), np.int64),
     }
 
 
@@ -120,8 +119,9 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
 
     def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
         table = kind.__name__.lower().removeprefix("draft")
-        columns = {name: flat[f"{table}.{name}"].tolist() for name in names}
-        return _build(kind, len(next(iter(columns.values()))), columns | more)
+        columns = {name: flat[f"{table}.{name}"].tolist() for name in names} | more
+        rows = zip(*(columns[each.name] for each in fields(kind)), strict=True)
+        return list(starmap(kind, rows))
 
     def words(column: str) -> tuple[Iterable[int], Iterable[str]]:
         places = flat[column].tolist()
@@ -136,10 +136,10 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     alternatives = list(
         map(alternative, zip(*words("top.token"), flat["top.p"].tolist(), strict=True))
     )
-    own, own_piece = words("token.own")
+    own_id, own_piece = words("token.own")
     tops, number = _parts(alternatives, flat["token.top"]), numbered(flat["step.tokens"]).tolist()
     tokens = group(
-        Token, TOKEN, **texts("token"), own=own, own_piece=own_piece, step=number, top=tops
+        Token, TOKEN, **texts("token"), own=own_id, own_piece=own_piece, step=number, top=tops
     )
     nodes = group(DraftNode, NODE, **texts("node"))
     parts = {
@@ -156,15 +156,6 @@ def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
     if "top" in values:
         values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
     return kind(**values)
-
-
-def _build(kind: type, count: int, columns: Mapping[str, Iterable[Any]]) -> list[Any]:
-    """Objects of a frozen dataclass with slots, filled column by column: two to three times as fast
-    as its constructor."""
-    rows: list[Any] = list(map(object.__new__, repeat(kind, count)))
-    for each in fields(kind):
-        deque(map(getattr(kind, each.name).__set__, rows, columns[each.name]), maxlen=0)
-    return rows
 
 
 def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ with zstd. Lossless.
 Numbers are stored in the smallest type that is exact for all: most were computed in float32.
 Columns that follow from others are left out and computed when read (derived.py). Values that differ
 from the derived ones are stored: all differences for integers, for others the differing values,
-with their indices in a column ``NAME@``. The target's values at a place (PLACE, TOP) are stored
+with their indices in a column ``NAME@``. The target's values at a position (BY_POSITION, TOP) are stored
 once, though a rejected token and the one emitted instead both have them.
 """
 
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage.traces.derived import DERIVED, Shape, check_counts
+from storage.traces.derived import DERIVED, TraceShape, check_counts
 from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
 
 VERSION = 1  # of the format; added or removed columns do not change it
 LEVEL, CRC = 3, 4  # of zstd; bytes of the checksum
 MAX_BYTES = 2**27  # of an uncompressed batch
 PIECE = "vocabulary.piece"
-PLACE = tuple(
+BY_POSITION = tuple(
     f"token.{name}" for name in ("z1", "z2", "raw_z1", "raw_z2", "entropy", "coin", "edge", "u")
 )
 TOP = ("top.token", "top.p")
@@ -40,33 +40,36 @@ _KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, n
 
 def pack(flat: Flat) -> bytes:
     """``flat``: of one run."""
-    shape = Shape(flat)
-    kept = {
+    shape = TraceShape(flat)
+    columns = {
         name: column
         for name, column in flat.items()
         if not name.startswith("run.") and name not in DERIVED
     }
     for name, derive in DERIVED.items():
-        kept |= _rest(name, flat[name], derive(flat, shape))
+        columns |= _rest(name, flat[name], derive(flat, shape))
     if not shape.first.all():
-        for name in PLACE:
-            if name in kept and f"{name}@" not in kept:
-                short = kept[name][shape.first]
-                kept[name] = (
-                    short if _alike(short[shape.place_of_row], kept[name]).all() else kept[name]
+        for name in BY_POSITION:
+            if name in columns and f"{name}@" not in columns:
+                short = columns[name][shape.first]
+                columns[name] = (
+                    short
+                    if _alike(short[shape.position_of_row], columns[name]).all()
+                    else columns[name]
                 )
         here = np.repeat(shape.first, flat["token.top"])
         short = {"token.top": flat["token.top"][shape.first]} | {
             name: flat[name][here] for name in TOP
         }
-        again = _repeated_tops(short, shape.place_of_row, shape.run_of_row)
+        again = _repeated_tops(short, shape.position_of_row, shape.run_of_row)
         if all(
             len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all()
             for name in again
         ):
-            kept |= short
+            columns |= short
     arrays = {
-        name: column if name == PIECE else pa.array(_small(column)) for name, column in kept.items()
+        name: column if name == PIECE else pa.array(_small(column))
+        for name, column in columns.items()
     }
     lists = [
         pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
@@ -124,15 +127,15 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
     verified: whether field 2 of the root table (Message), the table RecordBatch, has field 3."""
 
     def field(table: int, number: int) -> int:
-        """The place of a field; 0 if it is absent."""
+        """The offset of a field; 0 if it is absent."""
         (back,) = struct.unpack_from("<i", metadata, table)
         (size,) = struct.unpack_from("<H", metadata, table - back)
         at = 4 + 2 * number
         offset: int = struct.unpack_from("<H", metadata, table - back + at)[0] if at < size else 0
         return table + offset if offset else 0
 
-    def follow(place: int) -> int:
-        return place + int(struct.unpack_from("<I", metadata, place)[0])
+    def follow(offset: int) -> int:
+        return offset + int(struct.unpack_from("<I", metadata, offset)[0])
 
     return field(follow(field(follow(0), 2)), 3) > 0
 
@@ -189,25 +192,25 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
         name: stored[name].values for name in (PIECE, "vocabulary.id")
     }
     flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
-    shape = Shape(flat)
+    shape = TraceShape(flat)
     lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
-    found: dict[bytes, Any] = {}
+    joined: dict[bytes, Any] = {}
 
     def index(column: _Column, there: Any) -> Any:
         """Where the value of each token is, of runs that are ``there``: with fewer values than rows
-        they have one per place."""
+        they have one per position."""
         key = column.counts.tobytes() + there.tobytes()
-        if key not in found:
+        if key not in joined:
             short = there & (column.counts != shape.counts)
-            place = shape.place_of_row - shape.place_of_row[shape.row_start]
+            number = shape.position_of_row - shape.position_of_row[shape.row_start]
             row = (
-                np.where(short[shape.run_of_row], place, places(shape.counts))
+                np.where(short[shape.run_of_row], number, places(shape.counts))
                 + column.start[shape.run_of_row]
             )
-            found[key] = row[there[shape.run_of_row]]
-        return found[key]
+            joined[key] = row[there[shape.run_of_row]]
+        return joined[key]
 
-    def whole(name: str, derived: Any = None) -> Any:
+    def restored(name: str, derived: Any = None) -> Any:
         """The column, from stored values and derived ones; of derived integers the differences are
         stored."""
         group, _, field = name.partition(".")
@@ -236,14 +239,14 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
 
     for group, numbers in _FIELDS.items():
         names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
-        flat |= {name: whole(name) for name in names if name not in DERIVED}
+        flat |= {name: restored(name) for name in names if name not in DERIVED}
     start = shape.vocabulary_start[shape.run_of_row]
     flat["token.token"] = flat["token.token"] + start
     tops = {name: stored[name].values for name in ("token.top", *TOP)}
     flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0), shape.run_of_row)
     flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
     for name, derive in DERIVED.items():
-        flat[name] = whole(name, derive(flat, shape))
+        flat[name] = restored(name, derive(flat, shape))
     return flat
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import app
-from hosting.settings import Settings
+from hosting.settings import ServerSettings
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from tests.slow_runs import SlowLocal
@@ -15,7 +15,7 @@ from ui.tabs.compare import handlers
 
 
 def main(folder: Path, port: int) -> int:
-    settings = Settings(
+    settings = ServerSettings(
         port=port, database=f"sqlite:///{folder / 'runs.db'}", device="cpu", dtype="float32"
     )
     app.Local = SlowLocal  # type: ignore[misc]

@@ -107,7 +107,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     expect(sure).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
-    expect(page.locator(".mars-account-said")).to_contain_text(
+    expect(page.locator(".mars-account-message")).to_contain_text(
         "Deleted for good: 1 comparison with 2 runs."
     )
     expect(page.locator(".mars-history-row")).to_have_count(0)
@@ -197,26 +197,26 @@ def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, p
         event["api_name"]: event["id"] for event in reversed(config["dependencies"])
     }  # of several the first
     opened = [ids["go"], [None], {"tab": "history", "comparison": comparison}]
-    asked = {"action": "share", "kind": "comparison", "id": comparison}
+    data = {"action": "share", "kind": "comparison", "id": comparison}
     actions = [
         each
         for each in config["dependencies"]
         if not each["inputs"] and str(each["api_name"]).startswith("press")
     ]
-    share = [[each["id"], [], asked] for each in actions]
+    share = [[each["id"], [], data] for each in actions]
     delete = [ids["delete"], [None], None]
 
     for number, origin in enumerate((f"http://{HOST}:{port}", f"http://wiki.{HOST}:{port}")):
         page.goto(origin)
         assert MARK not in page.evaluate(READ, base)
-        told = page.evaluate(ASK, [base, [opened, *share, delete], f"attack{number}"])
-        assert MARK not in told and "event_id" in told, told
+        text = page.evaluate(ASK, [base, [opened, *share, delete], f"attack{number}"])
+        assert MARK not in text and "event_id" in text, text
         assert there(store, comparison) and store.shares() == ()
         assert secret(page) == known
 
     page.goto(base)
     assert MARK in page.evaluate(READ, base)
-    told = page.evaluate(ASK, [base, [opened, *share], "own"])
-    assert MARK in told and len(store.shares()) == 1, json.dumps(told)[:2000]
+    text = page.evaluate(ASK, [base, [opened, *share], "own"])
+    assert MARK in text and len(store.shares()) == 1, json.dumps(text)[:2000]
     page.evaluate(ASK, [base, [opened, delete], "own"])
     assert not there(store, comparison)

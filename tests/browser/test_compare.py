@@ -56,9 +56,9 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
             page.locator("#compare-details .mars-figure[data-state=drawn]:visible")
         ).to_have_count(count)
     details_tab(page, "Shift")
-    for place in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
-        expect(page.locator(place)).to_contain_text("Self-check: Strict shifted nothing")
-        expect(page.locator(place)).to_have_attribute("data-state", "ok")
+    for selector in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
+        expect(page.locator(selector)).to_contain_text("Self-check: Strict shifted nothing")
+        expect(page.locator(selector)).to_have_attribute("data-state", "ok")
     expect(page.locator("#compare-shift-table tbody tr")).to_have_count(9)
     shift = page.text_content("#compare-shift-table")
 
@@ -104,11 +104,11 @@ def test_a_long_prompt_leaves_sentence_texts_and_margin_maps_in_sight(window: Wi
     page.fill("#prompt textarea", "one two three\n" * 6)
     press_compare(page)
     wait_for(page, "done")
-    for place in (
+    for selector in (
         STRIP,
         *(f".mars-card-{lane} {part}" for lane in (0, 1) for part in (".tok", ".heatmaplayer")),
     ):
-        expect(page.locator(place).first).to_be_in_viewport(ratio=1)
+        expect(page.locator(selector).first).to_be_in_viewport(ratio=1)
 
 
 def begin_slow_run(page: Page) -> None:
@@ -155,14 +155,17 @@ def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_c
 
 def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Window) -> None:
     page = window.page
-    for label, value, said in (("K, drafted tokens", "0", "K is 0"), ("Seed", "", "seed is empty")):
+    for label, value, message in (
+        ("K, drafted tokens", "0", "K is 0"),
+        ("Seed", "", "seed is empty"),
+    ):
         open_settings(page)
-        kept = page.get_by_label(label, exact=True).input_value()
+        before = page.get_by_label(label, exact=True).input_value()
         fill(page, label, value)
         press_compare(page)
-        expect(page.locator(f"{STRIP} p")).to_contain_text(said)
+        expect(page.locator(f"{STRIP} p")).to_contain_text(message)
         assert wait_for(page, "failed").endswith(".")
-        fill(page, label, kept)
+        fill(page, label, before)
     compare(page, tokens=8)
     page.fill("#prompt textarea", "a prompt that stays")
     pick(page, "Model pair", "Own folders or Hub ids")
@@ -326,29 +329,29 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(note).to_have_text(
         re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties")
     )
-    place = below.evaluate(PLACE)
+    selector = below.evaluate(PLACE)
     theta.press("End")
     for typed, said in (("5", "0.95"), ("0", "0.95")):
         theta.press_sequentially(typed)
         expect(note).to_contain_text(f"θ = {said} calls")
-        assert below.evaluate(PLACE) == place
+        assert below.evaluate(PLACE) == selector
     page.locator("#seed input").fill("4")
     expect(page.locator("#settings summary").first).to_be_visible()
     expect(theta).to_have_value("0.950")
 
     theta.fill("")
     expect(note).to_have_text("")
-    assert below.evaluate(PLACE) == place
+    assert below.evaluate(PLACE) == selector
     theta.fill("0.9")
     pick(page, "Model pair", "A small random model with a head")
     expect(theta).to_have_value("0.8")
     expect(note).to_contain_text(
         "θ = 0.8 is the default of this pair: its logits are those of chance. The paper's is 0.9."
     )
-    place = page.locator("#rule-note-1").evaluate(PLACE)
+    selector = page.locator("#rule-note-1").evaluate(PLACE)
     compare(page, tokens=16)
     expect(note).to_contain_text("On this pair θ = 0.8 calls")
-    assert below.evaluate(PLACE) == place
+    assert below.evaluate(PLACE) == selector
     note.get_by_role("button", name="θ = 0.9, the paper’s").click()
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
@@ -360,10 +363,10 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
     text = page.locator("#compare-lane-0 .mars-text")
     slider.fill("0.5")  # the text is now coloured by what would be kept
-    place = text.evaluate(PLACE)
+    selector = text.evaluate(PLACE)
     slider.fill("0")
     expect(meaning).to_contain_text("In these runs θ = 0 calls")
-    assert text.evaluate(PLACE) == place
+    assert text.evaluate(PLACE) == selector
 
 
 def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window) -> None:

@@ -41,12 +41,12 @@ MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict"
 TREE = make_tree_trace(new_tokens=90)
 
 
-class Shown(Protocol):
+class LanePage(Protocol):
     def __call__(self, *views: LaneView, continues: bool = False) -> Page: ...
 
 
 @pytest.fixture
-def shown(browser: Browser) -> Iterator[Shown]:
+def lane_page(browser: Browser) -> Iterator[LanePage]:
     """Opens pages of a test, which are closed at its end; no script of theirs failed."""
     opened: list[Page] = []
 
@@ -76,8 +76,8 @@ def whole_text(page: Page, lane: int) -> str:
     )
 
 
-def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) -> None:
-    page = shown(LaneView("MARS", state="waiting", run="x/0"))
+def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
+    page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     place = page.locator("#lane-0").bounding_box()
     expect(page.locator(".mars-r-replay")).to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
@@ -107,10 +107,12 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(shown: Shown) ->
     assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
 
 
-def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(shown: Shown) -> None:
+def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
+    lane_page: LanePage,
+) -> None:
     trace = make_trace(rule="mars", new_tokens=600)
     end = ended_view(trace, "x/0")
-    page = shown(LaneView("MARS", state="waiting", run="x/0"))
+    page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     page.set_viewport_size({"width": 390, "height": 844})
     running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
     send(page, 0, running)
@@ -132,8 +134,8 @@ def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(show
     assert page.locator(".mars-text").evaluate("(text) => text.scrollTop") == 50
 
 
-def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
-    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
+def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
+    page = lane_page(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate((STRICT, MARS))))
     tabs = page.locator(".mars-r-lanes button")
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
@@ -169,9 +171,9 @@ def test_in_a_narrow_window_lanes_are_tabs(shown: Shown) -> None:
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
 
 
-def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
+def test_hostile_text_is_shown_and_never_run(lane_page: LanePage) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
-    page = shown(
+    page = lane_page(
         ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>")
     )
     assert whole_text(page, 0) == displayable(trace.text)
@@ -181,14 +183,14 @@ def test_hostile_text_is_shown_and_never_run(shown: Shown) -> None:
     assert page.evaluate("window.ran") is None and page.locator("#lane-0 img").count() == 0
 
 
-def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
+def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) -> None:
     traces = (MARS, STRICT, TREE)
-    page = shown(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
+    page = lane_page(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
         page.locator(".mars-r-theta").fill(theta)
-        found = page.locator(".mars-r-count").all_inner_texts()
-        assert [re.sub(r"\s+", " ", text) for text in found] == [
-            said(trace, float(theta)) for trace in traces
+        counts = page.locator(".mars-r-count").all_inner_texts()
+        assert [re.sub(r"\s+", " ", text) for text in counts] == [
+            count_text(trace, float(theta)) for trace in traces
         ]
         margins = finite((token.z1, token.z2) for trace in traces for token in trace.tokens)
         means = sentence(RuleConfig("mars", {"theta": float(theta)}), margins, "In these runs")
@@ -210,7 +212,7 @@ def test_the_counts_at_another_theta_are_those_of_python(shown: Shown) -> None:
     expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
 
 
-def said(trace: Trace, theta: float) -> str:
+def count_text(trace: Trace, theta: float) -> str:
     drafts = judged(trace)
     more = sum(draft.kept_at(theta) and not draft.kept for draft in drafts)
     fewer = sum(draft.kept and not draft.kept_at(theta) for draft in drafts)
@@ -219,8 +221,8 @@ def said(trace: Trace, theta: float) -> str:
     return f"{ended_view(trace, 'x').title} {kept} {changed}"
 
 
-def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"))
+def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     for quantity in QUANTITIES:
         page.select_option(".mars-r-quantity", quantity.key)
@@ -246,10 +248,10 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(shown: Shown
     assert page.locator("#lane-0 .mars-text").bounding_box() == box
 
 
-def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -> None:
+def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(lane_page: LanePage) -> None:
     """A near tie has another than a sure token, and a word has one."""
     page, style = (
-        shown(ended_view(MARS, "x/0")),
+        lane_page(ended_view(MARS, "x/0")),
         "(all) => all.map((tok) => tok.getAttribute('style') || '')",
     )
     page.select_option(".mars-r-quantity", "r")
@@ -273,16 +275,16 @@ def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(shown: Shown) -
     }
     for granularity, pooled in (("word", max), ("sentence", fmean)):
         page.select_option(".mars-r-granularity", granularity)
-        found = page.eval_on_selector_all("#lane-0 .tok", read)
+        colours = page.eval_on_selector_all("#lane-0 .tok", read)
         borders = sorted({0, *ends[granularity], len(alone)})
         for first, after in pairwise(borders):
-            assert found[first:after] == pytest.approx(
+            assert colours[first:after] == pytest.approx(
                 [pooled(alone[first:after])] * (after - first), abs=0.2
             )
 
 
-def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"), continues=True)
+def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0"), continues=True)
     at = next(token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED)
     page.focus("#lane-0 .mars-text")
     for _ in range(at + 1):
@@ -305,7 +307,7 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) ->
         {"lane": 0, "index": at, "token": MARS.tokens[at].own},
     ]
     expect(popover).to_be_hidden()
-    page = shown(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
+    page = lane_page(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
     expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
@@ -313,8 +315,10 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(shown: Shown) ->
     expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
 
 
-def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
+def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
+    lane_page: LanePage,
+) -> None:
+    page = lane_page(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
     box = page.locator("#lane-0 .mars-text").bounding_box()
     last = page.locator("#lane-0 .tok").last.bounding_box()
     for seconds in (0.0, 0.05, 0.2, 0.31):
@@ -349,8 +353,8 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(shown:
     assert page.locator(".tok.later").count() == 0
 
 
-def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> None:
-    page = shown(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
+def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     page.get_by_role("button", name="First difference, position 7").click()
     expect(page.locator("#lane-0 .mars-pop")).to_contain_text(
@@ -359,8 +363,8 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(shown: Shown) -> 
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
 
 
-def test_given_tokens_are_output_positions_without_numbers(shown: Shown) -> None:
-    page = shown(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
+def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()
     assert (
@@ -425,10 +429,10 @@ def test_the_script_writes_every_number_as_python_does(browser: Browser) -> None
     ]  # ties among them
     page = browser.new_page()
     write = "v.map((x) => [number(x), number(x, 4), share(x), duration(x), count(Math.trunc(x))])"
-    found = page.evaluate(
+    written = page.evaluate(
         f"(v) => {{ {asset('lane/format.js', 'token_view')}\n return {write}; }}", values
     )
     page.close()
-    for value, texts in zip(values, found, strict=True):
+    for value, texts in zip(values, written, strict=True):
         assert texts[:4] == [number(value), number(value, 4), share(value), duration(value)], value
         assert not abs(value) < 1e15 or texts[4] == count(int(value)), value

@@ -1,4 +1,4 @@
-"""Studies, sweeps and votes on the real page: run, stopped, resumed, read, opened in History; blind
+"""Studies, also those that are sweeps, and votes on the real page: run, stopped, resumed, read, opened in History; blind
 until the vote; hostile texts."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from storage import RunStore
 from tests.browser.conftest import Window
@@ -36,7 +36,7 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
     chart = page.locator("#quality-charts [data-name=tradeoff]")
     expect(
-        chart.get_by_role("img", name=re.compile("Speed-up over none against recovery"))
+        chart.get_by_role("img", name=re.compile("Speed-up over none against Recovery"))
     ).to_be_visible()
     for format, beginning in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group,rule")):
         with page.expect_download() as download:
@@ -53,7 +53,7 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
         == 0
     )
     page.locator("#quality-rest summary", has_text="How to repeat it").click()
-    expect(page.locator("#quality-rest .mq-code")).to_contain_text("python -m evaluation run")
+    expect(page.locator("#quality-rest .mq-code")).to_contain_text("mars eval run")
     assert axe_problems(page) == {}
     link = page.get_by_role("link", name="study-report.html").get_attribute("href")
     assert "<h2>Verdict</h2>" in page.request.get(urljoin(page.url, link)).text()
@@ -76,11 +76,11 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
 def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     page, strip = window.page, "#quality-strip .mars-strip"
     page.get_by_role("button", name="Start a study").click()
-    for name, value in (("problems", "40"), ("max", "64")):
+    for name, value in (("problems", "40"), ("max", "64"), ("values", "0.9")):
         field = page.locator(f"#study-{name} input")
         field.fill(value)
         field.blur()
-    expect(page.locator(".mars-sweep-estimate").locator("visible=true")).to_contain_text(
+    expect(page.locator(".mars-study-estimate").locator("visible=true")).to_contain_text(
         "40 problems × 3 lanes = 120 runs"
     )
     page.click("#study-run")
@@ -102,47 +102,54 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     expect(page.locator("#quality-first h2").first).to_be_visible()
 
 
-SWEEP_STRIP = "#sweep-strip .mars-strip"
+@pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
+def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
+    window: Window,
+) -> None:
+    """After an absurd one, which is refused in one sentence."""
+    page, strip = window.page, "#quality-strip .mars-strip"
 
+    def fill(**values: str) -> None:
+        for name, value in values.items():
+            field = page.locator(f"#study-{name} textarea, #study-{name} input").first
+            field.fill(value)
+            field.blur()
 
-def fill(page: Page, **values: str) -> None:
-    for name, value in values.items():
-        field = page.locator(f"#sweep-{name} textarea, #sweep-{name} input").first
-        field.fill(value)
-        field.blur()
+    page.get_by_role("button", name="Start a study").click()
+    page.locator("#study-suite select").select_option("prompts")
+    expect(page.locator("#study-prompts textarea")).to_be_visible()
+    expect(page.locator("#study-problems")).to_be_hidden()
+    page.locator("#study-rules").get_by_label("Target alone").uncheck()
+    fill(values="0:1:0.0001")
+    page.click("#study-run")
+    assert wait_for(page, "failed", strip).endswith(".")
 
-
-@pytest.mark.parametrize("start", [("?tab=sweep", SWEEP_STRIP)])
-def test_a_sweep_runs_is_kept_and_comes_back_by_its_address(window: Window) -> None:
-    """After an absurd one, which is refused in one sentence; one that is stopped keeps what it
-    has."""
-    page = window.page
-    run = page.get_by_role("button", name="Run the sweep")
-    rows = page.locator("#sweep-table tbody tr")
-    fill(page, values="0:1:0.0001")
-    run.click()
-    assert wait_for(page, "failed", SWEEP_STRIP).endswith(".")
-
-    fill(page, prompts="Once upon a time\nThere was => 7", values="0.8, 0.98", max="12")
-    run.click()
-    wait_for(page, "done", SWEEP_STRIP)
-    expect(rows).to_have_count(2)
-    expect(page.locator("#sweep-tradeoff .scatterlayer .point")).not_to_have_count(0)
-    link = page.get_by_role("link", name="sweep.csv").first.get_attribute("href")
+    fill(prompts="Once upon a time\nThere was => 7", values="0.8, 0.98", max="12")
+    page.click("#study-run")
+    wait_for(page, "done", strip)
+    curves = page.locator("#quality-charts [data-name=parameter]")
+    expect(
+        curves.get_by_role("img", name=re.compile("τ, Relaxed tokens.* over theta"))
+    ).to_be_visible()
+    link = page.get_by_role("link", name="study-measured.csv").get_attribute("href")
     table = list(csv.DictReader(io.StringIO(page.request.get(urljoin(page.url, link)).text())))
-    assert [row["value"] for row in table] == ["0.8", "0.98"]
-    expect(page).to_have_url(re.compile("sweep=[0-9a-f]{32}"))
+    assert [row["name"] for row in table] == ["strict", "mars(theta=0.8)", "mars(theta=0.98)"]
+    expect(page).to_have_url(re.compile("study=[0-9a-f]{32}"))
     page.goto(page.url)
-    wait_for(page, "done", SWEEP_STRIP)
-    expect(rows).to_have_count(2)
+    wait_for(page, "done", strip)
+    expect(curves).to_be_visible()
 
-    fill(page, prompts=SLOW, temperatures="0", values="0.5:0.99:0.01", max="32")
-    run.click()
-    wait_for(page, "running", SWEEP_STRIP)
-    expect(rows).to_have_count(50)
-    page.get_by_role("button", name="Stop", exact=True).locator("visible=true").click()
-    assert "topped" in wait_for(page, "cancelled", SWEEP_STRIP)
-    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="Start a study").click()
+    page.locator("#study-suite select").select_option("prompts")
+    fill(prompts="\n".join(f"{number} {SLOW}" for number in range(200)), temperatures="0", max="32")
+    page.click("#study-run")
+    expect(page).not_to_have_url(table[0]["study"])
+    wait_for(page, "running", strip)
+    expect(page.locator("#quality-first")).to_contain_text("200 prompts")
+    expect(curves).to_be_visible()
+    page.click("#quality-stop")
+    assert "nobody works on it" in wait_for(page, "cancelled", strip)
+    expect(curves).to_be_visible()
 
 
 VOTES_STRIP = "#votes-strip .mars-strip"

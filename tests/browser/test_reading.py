@@ -158,7 +158,6 @@ def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Windo
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 TABS = {
     "Compare": "#compare-lane-0 .tok",
-    "Sweep": "#sweep-run",
     "Quality": "#study-list",
     "History": ".mars-history-item",
     "Votes": "#votes-write",
@@ -196,9 +195,9 @@ def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
         if theme == "dark":
             page.get_by_role("button", name="Switch between light and dark").click()
             expect(page.locator("body.dark")).to_be_attached()
-        for tab, shown in TABS.items():
+        for tab, selector in TABS.items():
             page.get_by_role("tab", name=tab, exact=True).first.click()
-            page.locator(shown).first.wait_for()
+            page.locator(selector).first.wait_for()
             assert axe_problems(page, **options) == {}, (theme, tab)
     page.reload()
     expect(page.locator("body.dark")).to_be_attached()

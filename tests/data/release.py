@@ -20,9 +20,7 @@ def said(store: RunStore) -> dict[str, Any]:
     """What the store gives back of everything, as Python spells it."""
     everything = {f"comparison {id_}": store.load(id_) for id_ in store.comparisons()["id"]}
     everything |= {f"study {head.id}": store.study(head.id) for head in store.studies()}
-    everything |= {
-        f"results {head.id}": store.results(head.id, unfinished=True) for head in store.studies()
-    }
+    everything |= {f"results {head.id}": store.results(head.id) for head in store.studies()}
     everything |= {f"judgements {head.id}": store.judgements(head.id) for head in store.studies()}
     everything |= {"votes": store.votes(), "shares": store.shares(), "counts": store.counts()}
     return {name: repr(value) for name, value in everything.items()}

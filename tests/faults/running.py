@@ -36,8 +36,8 @@ class Running(Serving):
         headers = {"x-mars-visitor": owner}
         answer = self.client.post(f"/gradio_api/call/v2/{name}", json=dict(body), headers=headers)
         answer.raise_for_status()
-        place = f"/gradio_api/call/{name}/{answer.json()['event_id']}"
-        with self.client.stream("GET", place, headers=headers) as stream:
+        address = f"/gradio_api/call/{name}/{answer.json()['event_id']}"
+        with self.client.stream("GET", address, headers=headers) as stream:
             event = ""
             for line in stream.iter_lines():
                 if line.startswith("event: "):
@@ -45,7 +45,7 @@ class Running(Serving):
                 elif line.startswith("data: "):
                     yield event, json.loads(line.removeprefix("data: "))
 
-    def ask(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
+    def request(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
         """The last event: ``complete`` with the result, or ``error``."""
         event, data = [each for each in self.call(name, body, owner) if each[0] != "heartbeat"][-1]
         return event, data[0] if event == "complete" else data
@@ -78,7 +78,7 @@ class Running(Serving):
 def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[Running]:
     """A public page over ``folder``/runs.db, once its pair is in memory. ``unready``: the one
     reason for which it may not be ready."""
-    said = {
+    defaults = {
         "HOST": "127.0.0.1",
         "MARS_PUBLIC": "on",
         "MARS_DEVICE": "cpu",
@@ -97,7 +97,7 @@ def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[
         return bool(answer.json()["reasons"] == ([unready] if unready else []))
 
     with (
-        serving("tests.slow_runs", folder / "log", ready=ready, **(said | environment)) as page,
+        serving("tests.slow_runs", folder / "log", ready=ready, **(defaults | environment)) as page,
         httpx.Client(base_url=page.url, timeout=PATIENCE_S) as client,
     ):
         yield Running(**vars(page), client=client)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import func, select
 
-from evaluation.cli import main
+from mars_playground.__main__ import main
 from storage import RunStore
 from storage.schema import Run
 from tests.postgres import cluster
@@ -76,7 +76,8 @@ def hosts() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             f"mars-{number}",
             sys.executable,
             "-m",
-            "evaluation",
+            "mars_playground",
+            "eval",
             *arguments,
         ]
         url = f"postgresql://mars:secret@10.77.{number}.1:{PORT}/postgres"
@@ -113,12 +114,12 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
     )
     with cluster("10.77.0.0/16", PORT, ("ip", "netns", "exec", DATABASE)) as folder:
         url = f"postgresql://mars:secret@/postgres?host={folder}&port={PORT}"
-        assert main(["run", *plan, "--plan-only", "--db", url]) == 0
+        assert main(["eval", "run", *plan, "--plan-only", "--db", url]) == 0
         with RunStore(url) as store:
             (study,) = [head.id for head in store.studies()]
 
             def done() -> int:
-                return len(store.results(study, unfinished=True))
+                return len(store.results(study))
 
             working = [
                 hosts(number, "resume", study, "--threads", "1", "--quiet") for number in HOSTS
@@ -129,7 +130,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             _until(lambda: done() >= wanted, working)
             ip("-n", DATABASE, "link", "set", "mars2", "up")
             ended = [process.communicate(timeout=PATIENCE_S)[0] for process in working]
-            results = store.results(study, unfinished=True)
+            results = store.results(study)
             assert sorted((result.task, result.lane) for result in results) == [
                 (task, lane) for task in range(TASKS) for lane in range(2)
             ], ended

@@ -22,7 +22,7 @@ from tests.faults.running import LONG, OWNER, SHORT, SLOW, running
 pytestmark = pytest.mark.slow
 
 
-def whole(folder: Path) -> bool:
+def intact(folder: Path) -> bool:
     with closing(sqlite3.connect(folder / "runs.db")) as connection:
         return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
 
@@ -50,7 +50,7 @@ def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_k
     with running(tmp_path, **space) as page:
         assert "runs.db.damaged" in page.log
         assert "The database was damaged; it was moved" in page.client.get("/").text
-        event, first = page.ask("compare", SHORT)
+        event, first = page.request("compare", SHORT)
         assert event == "complete" and first["runs"][0]["text"]
         assert not (tmp_path / "empty").exists() or not any(
             (tmp_path / "empty").rglob("*.safetensors")
@@ -58,15 +58,15 @@ def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_k
         page.limit_files(max(path.stat().st_size for path in tmp_path.glob("runs.db*")) + 16_000)
         saved, event = 0, "complete"
         while event == "complete" and saved < 20:
-            event, result = page.ask("compare", LONG | {"seed": saved})
+            event, result = page.request("compare", LONG | {"seed": saved})
             saved += event == "complete"
         assert event == "error" and "not saved" in str(result), page.log
-        assert page.ask("rules", {})[0] == "complete"  # the page lives
+        assert page.request("rules", {})[0] == "complete"  # the page lives
         page.limit_files(resource.RLIM_INFINITY)
-        assert page.ask("compare", SHORT)[0] == "complete"
+        assert page.request("compare", SHORT)[0] == "complete"
         page.begin(SLOW)
         page.stop(signal.SIGKILL)
-    assert whole(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == saved + 2
+    assert intact(tmp_path) and statuses(tmp_path).count(Status.COMPLETED) == saved + 2
     aside = [path for path in tmp_path.iterdir() if "damaged" in path.name]
     assert [path.read_bytes() for path in aside] == [garbage]
 
@@ -96,7 +96,7 @@ def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path
         if line["level"] != "info" and line["logger"] not in ("mars.health", "printed")
     ]
     assert not bad, bad
-    assert whole(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
+    assert intact(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
 
 
 def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Pat
             time.sleep(0.1)
         assert page.stop() == 1  # by itself: else the wait for it fails
         assert "_compute_endlessly" in page.log
-    assert whole(tmp_path)
+    assert intact(tmp_path)
 
 
 def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(
@@ -120,17 +120,17 @@ def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_lo
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     before = (tmp_path / "runs.db").read_bytes()
     with running(tmp_path, unready=TEMPORARY) as page:
-        assert "newer version" in page.log
-        shown = page.client.get("/").text
-        assert "Runs are stored only until the page stops" in shown and str(tmp_path) not in shown
-        event, result = page.ask("compare", SHORT | {"prompt": "a secret that only I know"})
+        assert "another version" in page.log
+        html = page.client.get("/").text
+        assert "Runs are stored only until the page stops" in html and str(tmp_path) not in html
+        event, result = page.request("compare", SHORT | {"prompt": "a secret that only I know"})
         assert event == "complete" and result["prompt"] == "a secret that only I know"
         assert (
-            page.ask("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
+            page.request("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
             == "error"
         )
         page.client.get("/downloads/runs.csv", params={"text": "a secret that only I know"})
         page.stop()
-        said = page.log.replace(page.url, "")
-        assert "secret" not in said and OWNER not in said and "127.0.0.1" not in said
+        log = page.log.replace(page.url, "")
+        assert "secret" not in log and OWNER not in log and "127.0.0.1" not in log
     assert (tmp_path / "runs.db").read_bytes() == before

@@ -38,25 +38,25 @@ class Child:
 
     def rest(self) -> list[Any]:
         """What it says until its end."""
-        said = []
+        messages = []
         try:
             while True:
-                said.append(self.pipe.recv())
+                messages.append(self.pipe.recv())
         except (EOFError, OSError):
             self.process.join()
-            return said
+            return messages
 
 
 def dies_at(statement: str, number: int, moment: str = "after_cursor_execute") -> None:
     """Kill this process at the ``number``-th statement with this beginning; its cache is small, so
     that pages reach the file before."""
-    seen = 0
+    calls = 0
 
     def count(_connection: object, _cursor: object, executed: str, *_rest: object) -> None:
-        nonlocal seen
+        nonlocal calls
         if executed.startswith(statement):
-            seen += 1
-            if seen == number:
+            calls += 1
+            if calls == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def connected(connection: Any, _record: object) -> None:

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 import app
-import mars
 from evaluation.harness.command import main as lm_eval
 from mars_core.models import BUNDLED_PAIR, ModelPool
 from mars_core.session import Session
 from mars_core.types import DrafterConfig
+from mars_playground.__main__ import main as mars
 from tests.served_server import MODEL, serve_models
 from tests.unit.evaluation.records.test_records import LINE
 
@@ -49,53 +49,52 @@ Main = Callable[[list[str]], Any]
 SMALL = "--limit 1 --max-new-tokens 4 --quiet"
 FEW = "--draws 20 --prompts prompts.txt"
 RUN = {
-    "python -m mars_core models": "",
-    "python -m mars_core rules": "",
-    'python -m mars_core run --prompt "What is the capital of France?" --rule none': "--pair bundled",
-    'python -m mars_core compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 '
-    "--temperature 1 --max-new-tokens 128 --seed 0": "",
-    'python -m mars_core compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
-    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
-    "python -m storage columns": "",
-    "mars columns": "",
     "mars models": "",
     "mars rules": "",
+    'mars run --prompt "What is the capital of France?" --rule none': "--pair bundled",
+    'mars compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 '
+    "--temperature 1 --max-new-tokens 128 --seed 0": "",
+    'mars compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
+    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
+    "mars columns": "",
     'mars run --pair bundled --prompt "Tom had a red ball."': "",
     "mars --print-completion bash >> ~/.bash_completion": "",
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
     "mars import /tmp/mars.jsonl": "",
-    ".venv/bin/python -m evaluation run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
+    ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
-    ".venv/bin/python -m evaluation report latest": "",
-    "python -m evaluation run --help": "",
-    "python -m evaluation run … --plan-only": "",
-    "python -m evaluation resume STUDY": "",
-    "python -m evaluation resume STUDY --db postgresql://…": "",
-    "python -m evaluation export STUDY --folder F": "",
-    "python -m evaluation delete STUDY": "",
-    "python -m evaluation run --pair bundled --suite demo_arithmetic --rules none,strict,mars,typical,topk-delta,lenience,entropy "
+    "mars eval run --pair bundled --prompt '7 + 8 = => 15' --prompt 'Tell me a story.' --rules strict,mars "
+    "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
+    ".venv/bin/mars eval report latest": "",
+    "mars eval run --help": "",
+    "mars eval run … --plan-only": "",
+    "mars eval resume STUDY": "",
+    "mars eval resume STUDY --db postgresql://…": "",
+    "mars eval export STUDY --folder F": "",
+    "mars eval delete STUDY": "",
+    "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars,typical,topk-delta,lenience,entropy "
     "--set mars.theta=0.84,0.88,0.9,0.94,0.98 --set typical.epsilon=0.09 --set typical.delta=0.3 --set topk-delta.n=10 "
     "--set topk-delta.delta=0.6 --set lenience.lenience=0.5 --set entropy.alpha=0.4 --set entropy.limit=0.95 --drafter model,eagle3 "
     "--k 5 --draft-mode greedy --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
     "--name 'Bundled pair, arithmetic'": "--plan-only",
-    "python -m evaluation run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
+    "mars eval run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
     "--concurrency 1,4,16": SMALL,
-    "python -m evaluation run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "
+    "mars eval run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "
     "--suite gsm8k.jsonl": SMALL,
-    "python -m evaluation run --server http://localhost:8000 --server-model MODEL --rules strict,mars --suite gsm8k.jsonl": SMALL,
+    "mars eval run --server http://localhost:8000 --server-model MODEL --rules strict,mars --suite gsm8k.jsonl": SMALL,
 }
 NOT_RUN = {  # expressions of whole commands, without variables of the environment before them
     r"make .+": "installs, measures, uploads or serves; each is rehearsed by make -n",
-    r"(mars|python -m (mars_core|evaluation|storage|hosting\.deploy))( [a-z_]+)?( …| FILE….*| owner/name .*)?": "only named",
+    r"(mars|python -m (mars_playground|hosting\.deploy))( eval)?( [a-z_]+)?( …| FILE….*| owner/name .*)?": "only named",
     r"python -m (bench|training)\b.*": "takes minutes, and writes results or weights",
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
-    r"python -m evaluation judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
-    r"python -m evaluation run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
+    r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
+    r"mars eval run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"accelerate launch.*": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
-    r"(\.venv/bin/)?(mars|python -m mars_core) fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
+    r"(\.venv/bin/)?mars fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
     r"(event=\$\()?curl .+|sed .+": "asks a page, as tests/unit/ui/test_api.py does; a server of vLLM; another machine",
     r"(\.venv/bin/)?pip .+|apt-get .+|git .+": "downloads",
@@ -124,13 +123,13 @@ def commands(page: Path) -> list[str]:
         line.strip() for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()
     ]
     code = [re.sub(r"(^|\s+)# .*", "", line) for line in lines]
-    found = [part for line in code if line for part in re.split(r" && | \| |; ", line)]
-    return [*found, *spans(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
+    parts = [part for line in code if line for part in re.split(r" && | \| |; ", line)]
+    return [*parts, *spans(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))]
 
 
 def spans(text: str) -> list[str]:
-    found = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
-    several = [span.split(" | ") for span in found if COMMAND.match(span)]
+    texts = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+    several = [span.split(" | ") for span in texts if COMMAND.match(span)]
     return [
         one
         for first, *more in several
@@ -141,21 +140,21 @@ def spans(text: str) -> list[str]:
 @cache
 def everything() -> dict[str, set[str]]:
     """Where each command is named."""
-    found: dict[str, set[str]] = {}
+    pages_of: dict[str, set[str]] = {}
     for page in PAGES:
         for command in commands(page):
-            found.setdefault(VARIABLES.sub("", command), set()).add(page.name)
+            pages_of.setdefault(VARIABLES.sub("", command), set()).add(page.name)
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 for command in spans(node.value):
-                    found.setdefault(VARIABLES.sub("", command), set()).add(path.name)
-    return found
+                    pages_of.setdefault(VARIABLES.sub("", command), set()).add(path.name)
+    return pages_of
 
 
 def words(command: str, **places: str) -> list[str]:
-    """With what stands for a reader's own names replaced."""
-    told = {
+    """With what stands for a reader's names replaced."""
+    values = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
         " …": "",
         "[": "",
@@ -163,17 +162,17 @@ def words(command: str, **places: str) -> list[str]:
         "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}",
     }
-    for name, meant in (told | places).items():
+    for name, meant in (values | places).items():
         command = command.replace(name, meant)
     return shlex.split(command)
 
 
-def main_of(given: list[str]) -> tuple[Main | None, list[str]]:
+def main_of(arguments: list[str]) -> tuple[Main | None, list[str]]:
     """What a command of this program calls, and with what; None: a module without a command
     line."""
-    match given:
-        case ["mars", *rest]:
-            return mars.main, rest
+    match arguments:
+        case ["mars" | ".venv/bin/mars", *rest]:
+            return mars, rest
         case ["mars-playground", *rest] | ["python", "app.py", *rest]:
             return app.main, rest
         case [".venv/bin/lm_eval", *rest]:
@@ -196,16 +195,17 @@ class Read(BaseException):
 
 
 def test_every_command_is_run_or_has_a_reason() -> None:
-    found = everything()
+    pages_of = everything()
     reasons = {
-        name: [each for each in NOT_RUN if re.fullmatch(each, name)] for name in found.keys() - RUN
+        name: [each for each in NOT_RUN if re.fullmatch(each, name)]
+        for name in pages_of.keys() - RUN
     }
     assert not [
-        f"{name!r} of {found[name]} is neither in RUN nor in NOT_RUN"
+        f"{name!r} of {pages_of[name]} is neither in RUN nor in NOT_RUN"
         for name, each in reasons.items()
         if not each
     ]
-    assert not RUN.keys() - found, "no page names these any more"
+    assert not RUN.keys() - pages_of, "no page names these any more"
     assert not NOT_RUN.keys() - {each for several in reasons.values() for each in several}, (
         "nothing is left out for these"
     )
@@ -237,8 +237,8 @@ def test_the_options_of_every_command_are_read(
         return
     parse = argparse.ArgumentParser.parse_args
 
-    def read(*given: Any, **more: Any) -> None:
-        parse(*given, **more)
+    def read(*arguments: Any, **more: Any) -> None:
+        parse(*arguments, **more)
         raise Read
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", read)
@@ -329,6 +329,6 @@ def test_the_commands_of_a_page_run(
         assert main is not None
         try:
             assert main(rest) == 0, (command, *capsys.readouterr())
-        except SystemExit as end:  # of argparse's own help
+        except SystemExit as end:  # of argparse's help
             assert not end.code, command
         capsys.readouterr()

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from mars_core import drafting
+from mars_core.drafting import DRAFTERS, DrafterKind
 from mars_core.rules import RULES
+from mars_core.types import DrafterConfig, Sampling
+from tests.live_pairs import config_for, decoded, random_pair
 from tests.traces import make_trace
 from ui.api.values import Values
 from ui.kit.glossary import TERMS
@@ -51,35 +56,58 @@ def test_figures_show_what_the_code_does(rule: object, drawing: SimpleNamespace)
 def examples(name: str) -> list[dict[str, object]]:
     """The names that each Python example of a page defines."""
     text = (DOCS / name).read_text(encoding="utf-8")
-    found = []
+    definitions = []
     for number, block in enumerate(text.split("```python\n")[1:]):
         defined: dict[str, object] = {"__name__": f"example{number}"}
         exec(
             compile(block.split("```")[0], f"{name}, example {number}", "exec", dont_inherit=True),
             defined,
         )
-        found.append(defined)
-    return found
+        definitions.append(defined)
+    return definitions
 
 
 def test_the_example_of_a_new_figure_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = examples("contributing.md")[1]["DRAFTED"]
-    assert isinstance(figure, details.Figure)
+    figure = examples("contributing.md")[2]["DRAFTED"]
+    assert isinstance(figure, details.DetailFigure)
     assert (
         view.FIGURES is page.FIGURES is details.FIGURES
     )  # all that shows figures shows those of this table
     monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, figure))
     trace = make_trace()
-    shown = details.details_of({0: trace}, ["a"], {})
-    assert shown is not None
-    plot = shown.plots[figure.name]
+    drawn = details.details_of({0: trace}, ["a"], {})
+    assert drawn is not None
+    plot = drawn.plots[figure.name]
     assert plot is not None and [row[3] for row in plot.data.rows] == [
         step.drafted for step in trace.steps
     ]
 
 
+def test_the_example_of_a_new_drafter_drafts_and_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repeat = examples("contributing.md")[1]["REPEAT"]
+    assert isinstance(repeat, DrafterKind)
+    monkeypatch.setattr(drafting, "DRAFTERS", {repeat.name: repeat, **DRAFTERS})
+    pair = replace(random_pair(eos=frozenset()), draft=None)
+    assert drafting.offered(pair)[0] == repeat.name
+    traces = [
+        decoded(pair, config_for(pair, DrafterConfig(name), Sampling(1.0)))
+        for name in (repeat.name, "none")
+    ]
+    assert traces[0].token_ids == traces[1].token_ids and traces[0].summary.drafted > 0
+
+
+def test_every_drafter_is_on_the_pages_that_list_them() -> None:
+    for page_, start in (("command-line.md", "| `--drafter` |"), ("api.md", "* `drafter` (")):
+        lines = (DOCS / page_).read_text(encoding="utf-8").splitlines()
+        (line,) = (line for line in lines if line.startswith(start))
+        missing = [name for name in DRAFTERS if f"`{name}`" not in line]
+        assert missing == ["model"] * (page_ == "command-line.md"), page_
+
+
 def test_the_example_of_an_endpoint_takes_and_refuses() -> None:
-    steps = examples("contributing.md")[2]["Steps"]
+    steps = examples("contributing.md")[3]["Steps"]
     assert isinstance(steps, type) and issubclass(steps, Values)
     assert steps.read(id="x", lane=2).model_dump() == {"id": "x", "lane": 2.0}
     with pytest.raises(ValueError, match=r"^lane is 4; it must be a whole number from 0 to 3\.$"):
@@ -123,7 +151,7 @@ def test_every_path_of_the_documentation_exists() -> None:
         f"{page.relative_to(ROOT)}: {path}"
         for page in PAGES
         for path in (
-            found.rstrip(".") for found in SOURCES.findall(page.read_text(encoding="utf-8"))
+            named.rstrip(".") for named in SOURCES.findall(page.read_text(encoding="utf-8"))
         )
         if not PLACEHOLDER.search(path)
         and not (ROOT / path).exists()

@@ -72,13 +72,13 @@ def names(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def banned(source: str, path: str) -> list[str]:
     """``path:line name`` of every identifier of a file with a banned word, and ``path`` if its own
     name has one."""
-    found = [(path, 0) for part in Path(path).with_suffix("").parts if BANNED & set(words(part))]
-    found += [
+    places = [(path, 0) for part in Path(path).with_suffix("").parts if BANNED & set(words(part))]
+    places += [
         each
         for each in names(ast.parse(source))
         if BANNED & set(words(each[0])) and each[0] not in ALLOWED
     ]
-    return [f"{path}:{line} {name}" for name, line in found]
+    return [f"{path}:{line} {name}" for name, line in places]
 
 
 @pytest.mark.parametrize("folder", [*SOURCES, "app.py"])

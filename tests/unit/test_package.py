@@ -1,4 +1,4 @@
-"""The metadata agrees with the requirements, and ``mars`` gives every command line of the packages.
+"""The metadata agrees with the locks, and ``mars`` gives every command line of the packages.
 ``make wheel`` installs the package."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -16,48 +17,50 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import app
-import mars
-from hosting.settings import Settings
+from hosting.settings import ServerSettings
 from mars_core import __version__
+from mars_playground.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-FILES = {"": "requirements.txt"} | {
-    path.stem.removeprefix("requirements-"): path.name
-    for path in ROOT.glob("requirements-*.txt")
-    if path.stem != "requirements-tools"
-}
+LOCKS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "locks").glob("*.txt"))
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
 COMMANDS = ("run", "compare", "models", "fetch", "rules", "columns", "import", "check", "eval")
 
 
-def requirements(lines: list[str]) -> dict[str, Requirement]:
-    found = [Requirement(line) for line in lines if line and not line.startswith(("-", "#"))]
-    return {canonicalize_name(each.name): each for each in found}
+def requirements(lines: Iterable[str]) -> dict[str, Requirement]:
+    return {canonicalize_name(each.name): each for each in map(Requirement, lines)}
 
 
-def test_the_metadata_has_an_extra_for_each_file_of_requirements() -> None:
-    assert set(DECLARED) == set(FILES)
+def test_each_extra_has_a_lock() -> None:
+    extras = PROJECT["optional-dependencies"]
+    locks = {path.stem for path in (ROOT / "locks").glob("*.txt")}
+    assert locks == {"run", "torch-cpu", "torch-cuda", *extras}
 
 
-@pytest.mark.parametrize("extra", FILES)
-def test_each_pin_is_within_the_range_that_the_metadata_declares(extra: str) -> None:
-    pinned = requirements((ROOT / FILES[extra]).read_text(encoding="utf-8").splitlines())
+@pytest.mark.parametrize("extra", DECLARED)
+def test_each_locked_version_is_within_the_declared_range(extra: str) -> None:
     declared = requirements(DECLARED[extra])
-    own = declared.pop(
-        PROJECT["name"], None
-    )  # dev has the other extras, as its file has the other files
-    assert (own.extras if own else set()) == ({*FILES} - {"", "dev"} if extra == "dev" else set())
-    assert set(declared) == set(pinned)
+    project = declared.pop(PROJECT["name"], None)  # dev has the other extras
+    assert (project.extras if project else set()) == (
+        {*DECLARED} - {"", "dev"} if extra == "dev" else set()
+    )
     for name, requirement in declared.items():
-        (pin,) = pinned[name].specifier
-        assert requirement.specifier.contains(pin.version), (
-            f"{requirement} does not allow {pin.version}"
-        )
-        assert requirement.extras == pinned[name].extras
+        (version,) = set(re.findall(rf"^{name}==([^ ;]+)", LOCKS, re.MULTILINE))
+        assert requirement.specifier.contains(version), f"{requirement}: run `make lock`"
         assert {each.operator for each in requirement.specifier} in ({">=", "<"}, {"=="}), (
             f"{requirement} is open"
         )
+
+
+def test_the_requirements_of_a_space_are_the_dependencies_as_locked() -> None:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned, declared = requirements(lines), requirements(PROJECT["dependencies"])
+    assert {name: each.extras for name, each in pinned.items()} == {
+        name: each.extras for name, each in declared.items()
+    }
+    for name, requirement in pinned.items():
+        assert re.search(rf"^{name}{requirement.specifier} ", LOCKS, re.MULTILINE), requirement
 
 
 @pytest.mark.parametrize("name", PROJECT["scripts"])
@@ -81,15 +84,15 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
         )
         assert done.stdout.startswith(("### runs", __version__))
     assert PROJECT["scripts"].keys() <= {path.name for path in make_commands.iterdir()}
-    rules = "\nrun: $(BIN)/mars\n", "\n$(EVAL_READY): requirements-eval.txt $(BIN)/mars\n"
+    rules = "\nrun: $(BIN)/mars\n", "\n$(EVAL_READY): locks/eval.txt $(BIN)/mars\n"
     assert all(rule in (ROOT / "Makefile").read_text(encoding="utf-8") for rule in rules)
 
 
 @pytest.mark.parametrize("name", PROJECT["scripts"])
-def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
-    file = PROJECT["scripts"][name].partition(":")[0] + ".py"
+def test_the_module_of_a_script_does_what_the_script_does(name: str) -> None:
+    module = PROJECT["scripts"][name].partition(":")[0].removesuffix(".__main__")
     done = subprocess.run(
-        [sys.executable, file, "--help"],
+        [sys.executable, "-m", module, "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -102,8 +105,8 @@ def test_the_file_of_a_script_does_what_the_script_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], Settings(port=7000)),
-        (["--host", "::1", "--port", "80"], Settings(host="::1", port=80)),
+        ([], ServerSettings(port=7000)),
+        (["--host", "::1", "--port", "80"], ServerSettings(host="::1", port=80)),
         (["--port=0"], "PORT is '0'; it must be a whole number"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["page"], "unrecognized arguments: page"),
@@ -129,7 +132,7 @@ def test_the_page_reads_its_arguments_before_the_environment(
 def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
     """Exit status and all that is printed."""
     try:
-        code: object = mars.main(arguments)
+        code: object = main(arguments)
     except SystemExit as end:  # of argparse
         code = end.code
     return code, "".join(capsys.readouterr())
@@ -169,8 +172,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_command_runs_the_command_line_of_its_package_under_its_name(
     arguments: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, said = outcome(arguments.split(), capsys)
-    assert found == code and re.search(text, said)
+    status, output = outcome(arguments.split(), capsys)
+    assert status == code and re.search(text, output)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from hosting.settings import Settings, json_log, read_settings
+from hosting.settings import ServerSettings, json_log, read_settings
 
 SPACE = {"SPACE_ID": "someone/mars"}
 OAUTH = {
     "OAUTH_CLIENT_ID": "x",
     "OAUTH_CLIENT_SECRET": "y",
 }  # without the secret anybody could sign a session
-IN_A_SPACE = Settings(
+IN_A_SPACE = ServerSettings(
     public=True, json_log=True, host="0.0.0.0", proxy=True
 )  # the container's only address
 
@@ -22,19 +22,19 @@ IN_A_SPACE = Settings(
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, Settings()),
-        ({}, Settings(public=False, host="127.0.0.1", port=7860)),
+        ({}, ServerSettings()),
+        ({}, ServerSettings(public=False, host="127.0.0.1", port=7860)),
         (SPACE, IN_A_SPACE),
         (SPACE | {"SPACES_ZERO_GPU": "true"}, replace(IN_A_SPACE, zero_gpu=True, graphs=False)),
         (SPACE | {"MARS_PUBLIC": "0"}, replace(IN_A_SPACE, public=False, json_log=False)),
-        ({"MARS_PUBLIC": "1"}, Settings(public=True, json_log=True)),
-        ({"MARS_PROXY": "on"}, Settings(proxy=True)),
-        ({"MARS_ROOT_PATH": "/mars"}, Settings(root_path="/mars", proxy=True)),
-        ({"MARS_ROOT_PATH": "/mars", "MARS_PROXY": "off"}, Settings(root_path="/mars")),
-        (OAUTH, Settings()),
+        ({"MARS_PUBLIC": "1"}, ServerSettings(public=True, json_log=True)),
+        ({"MARS_PROXY": "on"}, ServerSettings(proxy=True)),
+        ({"MARS_ROOT_PATH": "/mars"}, ServerSettings(root_path="/mars", proxy=True)),
+        ({"MARS_ROOT_PATH": "/mars", "MARS_PROXY": "off"}, ServerSettings(root_path="/mars")),
+        (OAUTH, ServerSettings()),
         (SPACE | OAUTH, replace(IN_A_SPACE, sign_in=True)),
         (SPACE | OAUTH | {"OAUTH_CLIENT_SECRET": ""}, IN_A_SPACE),
-        ({"HF_TOKEN": "hf_a", "MARS_BACKUP_TOKEN": "hf_b"}, Settings(backup_token="hf_b")),
+        ({"HF_TOKEN": "hf_a", "MARS_BACKUP_TOKEN": "hf_b"}, ServerSettings(backup_token="hf_b")),
         (
             {
                 "HOST": "::1",
@@ -51,7 +51,7 @@ IN_A_SPACE = Settings(
                 "MARS_DATABASE_URL": "",
                 "MARS_LIMITS": "k=4",
             },
-            Settings(
+            ServerSettings(
                 host="::1",
                 port=80,
                 root_path="/lab/mars",
@@ -70,7 +70,7 @@ IN_A_SPACE = Settings(
     ],
 )
 def test_settings_are_those_of_the_environment(
-    environment: dict[str, str], expected: Settings
+    environment: dict[str, str], expected: ServerSettings
 ) -> None:
     assert read_settings(environment) == expected
 
@@ -92,10 +92,10 @@ def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
 
 
 def test_no_secret_is_shown() -> None:
-    found = read_settings(
+    settings = read_settings(
         {"HF_TOKEN": "hf_secret", "MARS_DATABASE_URL": "postgresql://me:secret@host/db"}
     )
-    assert "secret" not in repr(found) and "secret" not in str(found)
+    assert "secret" not in repr(settings) and "secret" not in str(settings)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_no_secret_is_shown() -> None:
     ],
 )
 def test_what_is_no_value_gets_a_sentence(name: str, value: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as told:
+    with pytest.raises(ValueError, match=words) as raised:
         read_settings({name: value})
-    assert str(told.value).startswith(f"{name} is {value!r}; it must be")
+    assert str(raised.value).startswith(f"{name} is {value!r}; it must be")

@@ -1,4 +1,4 @@
-"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's own output
+"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's output
 back.
 
 Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size.
@@ -45,11 +45,11 @@ def unroll(
     head: Eagle3Head, ids: Tensor, features: Tensor, anchors: Tensor, steps: int
 ) -> list[Tensor]:
     """Normed states of each step, for ``lm_head``: [B, N, H] from the target's features, then [B,
-    R, H] with the head's own output fed back.
+    R, H] with the head's output fed back.
 
-    ids [B, N]: the token of each entry (the one after its features [B, N, taps · T]); anchors [B,
+    ids [B, N]: the token of each entry (the one after its features [B, N, layers · T]); anchors [B,
     R]: entries that a chain continues, < N − steps + 1. Step s of anchor t reads token ids[t + s],
-    at position t + s, and sees the entries of the prefix up to t and those of its own chain, as
+    at position t + s, and sees the entries of the prefix up to t and those of its chain, as
     drafting does.
     """
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
@@ -59,15 +59,20 @@ def unroll(
     )
     hidden, normed = finish(head, residual, attended)
     hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
-    outputs, own_keys, own_values = [normed], list[Tensor](), list[Tensor]()
-    seen = positions[:, None] <= anchors[..., None]
+    outputs, chain_keys, chain_values = [normed], list[Tensor](), list[Tensor]()
+    visible = positions[:, None] <= anchors[..., None]
     for step in range(1, steps):
         places = anchors + step
         residual, queries, key, value = project(head, ids.gather(1, places), hidden, places)
-        own_keys.append(key)
-        own_values.append(value)
+        chain_keys.append(key)
+        chain_values.append(value)
         attended = _attend(
-            queries, keys, values, seen, torch.stack(own_keys, -2), torch.stack(own_values, -2)
+            queries,
+            keys,
+            values,
+            visible,
+            torch.stack(chain_keys, -2),
+            torch.stack(chain_values, -2),
         )
         hidden, normed = finish(head, residual, attended)
         outputs.append(normed)
@@ -78,24 +83,24 @@ def _attend(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    seen: Tensor,
-    own_keys: Tensor,
-    own_values: Tensor,
+    visible: Tensor,
+    chain_keys: Tensor,
+    chain_values: Tensor,
 ) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where seen [B, R, N], and over own_keys [B,
-    kv, R, s, d]."""
+    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys
+    [B, kv, R, s, d]."""
     groups = (
         queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5
     )  # [B, kv, g, R, d]
     prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(
         2, groups.shape[2:4]
     )  # [B, kv, g, R, N]
-    prefix = prefix.float().masked_fill(~seen[:, None, None], float("-inf"))
-    own = (groups[..., None, :] * own_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
-    shares = torch.cat([prefix, own.float()], -1).softmax(-1).to(values.dtype)
+    prefix = prefix.float().masked_fill(~visible[:, None, None], float("-inf"))
+    chain_scores = (groups[..., None, :] * chain_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
+    shares = torch.cat([prefix, chain_scores.float()], -1).softmax(-1).to(values.dtype)
     length = keys.shape[2]
     summed = (shares[..., :length].flatten(2, 3) @ values).unflatten(2, groups.shape[2:4])
     output: Tensor = (
-        summed + (shares[..., length:, None] * own_values[:, :, None]).sum(-2)
+        summed + (shares[..., length:, None] * chain_values[:, :, None]).sum(-2)
     ).flatten(1, 2)
     return output

@@ -1,5 +1,5 @@
 """One update of a head from samples: chains of draft steps, and the forward KL of each to the
-target's own distribution.
+target's distribution.
 
 Shapes: B samples, N entries, R chains, M rows of the loss, H width, D draft vocabulary.
 """
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mars_core.eagle3.head import Eagle3Head
 from training.head.chain import unroll
-from training.head.synthesis import Sample
+from training.head.synthesis import TextSample
 
 _ROWS = 256  # of the loss at a time
 
@@ -38,19 +38,21 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class UpdateResult:
     """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose
-    best id is the target's own."""
+    best id is the target's."""
 
     loss: float
     tokens: int
     agreement: float
 
 
-def batches(samples: Sequence[Sample], size: int, rng: random.Random) -> Iterator[list[Sample]]:
+def batches(
+    samples: Sequence[TextSample], size: int, rng: random.Random
+) -> Iterator[list[TextSample]]:
     """Every sample once, those of similar length together, at most ``size`` entries with padding;
     in random order."""
-    groups: list[list[Sample]] = [[]]
+    groups: list[list[TextSample]] = [[]]
     for sample in sorted(samples, key=lambda sample: len(sample.ids) + 40 * rng.random()):
         longest = max([len(sample.ids), *(len(each.ids) for each in groups[-1])])
         if groups[-1] and (len(groups[-1]) + 1) * longest > size:
@@ -80,8 +82,8 @@ class Learner:
         )
 
     def update(
-        self, samples: Sequence[Sample], scale: float, share: Callable[[Sequence[Tensor]], None]
-    ) -> Result:
+        self, samples: Sequence[TextSample], scale: float, share: Callable[[Sequence[Tensor]], None]
+    ) -> UpdateResult:
         """``scale``: of the rates; ``share`` averages the gradients over the processes, in
         place."""
         for optimiser, rate in zip(
@@ -95,17 +97,17 @@ class Learner:
         nn.utils.clip_grad_norm_(self.trained, 1.0)
         for optimiser in self.optimisers:
             optimiser.step()
-        return Result(float(loss.detach()), tokens, agreement)
+        return UpdateResult(float(loss.detach()), tokens, agreement)
 
-    def _loss(self, samples: Sequence[Sample]) -> tuple[Tensor, int, float]:
+    def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, int, float]:
         """Each step's mean over its rows, weighted; then the weighted mean over steps."""
         how, device = self.how, self._rows.device
         ids, features, final, weights = (part.to(device) for part in self._collated(samples))
         count, width = ids.shape
-        whole = (
+        complete = (
             weights.unfold(1, how.steps, 1).gt(0).all(-1)
         )  # every step of a chain predicts a token that is learnt
-        starts = torch.where(whole, weights[:, : width - how.steps + 1], 1e-9)
+        starts = torch.where(complete, weights[:, : width - how.steps + 1], 1e-9)
         chains = max(1, min(how.chains, width // 4))
         anchors = torch.multinomial(starts, chains, generator=self._dice)
         with torch.autocast(device.type, dtype=torch.bfloat16):
@@ -119,18 +121,18 @@ class Learner:
             ).flatten()
             weight = weights.flatten()[at]
             if step > 0:
-                weight = weight * whole.gather(1, anchors).flatten()
-            kept = weight.nonzero()[:, 0]
-            places.append(at[kept])
-            drafted.append(state.flatten(0, 1)[kept])
-            shares.append(scales[step] / sum(scales) * weight[kept] / weight.sum())
+                weight = weight * complete.gather(1, anchors).flatten()
+            used = weight.nonzero()[:, 0]
+            places.append(at[used])
+            drafted.append(state.flatten(0, 1)[used])
+            shares.append(scales[step] / sum(scales) * weight[used] / weight.sum())
         rows = final.flatten(0, 1)[torch.cat(places)]
         loss, agreed = Distillation.apply(torch.cat(drafted), rows, self._rows, torch.cat(shares))  # type: ignore[no-untyped-call]
         learnt = len(places[0])
         return loss, learnt, float(agreed[:learnt].float().mean())
 
-    def _collated(self, samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Padded entries: ids [B, N], the features of the positions before them [B, N, taps · H],
+    def _collated(self, samples: Sequence[TextSample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Padded entries: ids [B, N], the features of the positions before them [B, N, layers · H],
         the target's last hidden states at them [B, N, H], and the weights [B, N] of what they
         predict, 0 where nothing is learnt."""
         width = max(max(len(sample.ids) for sample in samples) - 2, self.how.steps)
@@ -143,7 +145,7 @@ class Learner:
             values[row, : count + 1] = sample.values
             weights[row, self._prefix : count] = self.how.user_weight
             weights[row, max(0, sample.start - 2) : count] = 1.0
-        read = self.head.config.target_hidden_size * len(self.head.config.taps)
+        read = self.head.config.target_hidden_size * len(self.head.config.feature_layers)
         return ids, values[:, :-1, :read], values[:, 1:, read:], weights
 
 
@@ -163,13 +165,13 @@ class Distillation(torch.autograd.Function):
         )
         for part in torch.arange(len(drafted)).split(_ROWS):
             at = slice(int(part[0]), int(part[-1]) + 1)
-            given = (drafted[at].to(rows.dtype) @ rows.T).float()
+            drafts = (drafted[at].to(rows.dtype) @ rows.T).float()
             wanted = (final[at].to(rows.dtype) @ rows.T).float()
-            agreed.append(given.argmax(-1) == wanted.argmax(-1))
-            given, wanted = given.log_softmax(-1), wanted.log_softmax(-1)
+            agreed.append(drafts.argmax(-1) == wanted.argmax(-1))
+            drafts, wanted = drafts.log_softmax(-1), wanted.log_softmax(-1)
             aim = wanted.exp()
-            loss += (aim * (wanted - given)).sum(-1) @ shares[at]
-            gradient[at] = ((given.exp_() - aim) * shares[at, None]).to(rows.dtype) @ rows
+            loss += (aim * (wanted - drafts)).sum(-1) @ shares[at]
+            gradient[at] = ((drafts.exp_() - aim) * shares[at, None]).to(rows.dtype) @ rows
         ctx.save_for_backward(gradient)
         agreement = torch.cat(agreed)
         ctx.mark_non_differentiable(agreement)

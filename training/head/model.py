@@ -16,15 +16,15 @@ from transformers import LlamaConfig, PreTrainedModel
 from mars_core.decoder import input_embedding
 from mars_core.eagle3.checkpoint import aliases
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from training.head.synthesis import Sample
+from training.head.synthesis import TextSample
 
 Format = Literal["specforge", "speculators"]
 _GAIN = 0.6  # of the last norm at first: flatter drafts, which lose less where they are wrong
 _KEEP = 0.5  # share of the last tap in the residual at first
 
 
-def default_taps(layers: int) -> tuple[int, ...]:
-    """Near the first, the middle and the last layer, as in EAGLE's own code."""
+def default_feature_layers(layers: int) -> tuple[int, ...]:
+    """Near the first, the middle and the last layer, as in EAGLE's code."""
     return tuple(sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)}))
 
 
@@ -39,7 +39,7 @@ def _last_layer(target: PreTrainedModel) -> Any:
     return layers[-1]
 
 
-def empty_head(target: PreTrainedModel, taps: tuple[int, ...], size: int) -> Eagle3Head:
+def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: int) -> Eagle3Head:
     """A head for ``target`` with ``size`` draft ids and as many key heads as heads. Embedding and
     output layer are not trained."""
     config, attention = target.config, _last_layer(target).self_attn
@@ -57,9 +57,9 @@ def empty_head(target: PreTrainedModel, taps: tuple[int, ...], size: int) -> Eag
         rms_norm_eps=config.rms_norm_eps,
         rope_parameters=dict(config.rope_parameters),
     )
-    head = Eagle3Head(HeadConfig(layer, width, config.vocab_size, size, taps, fc_norm=True)).to(
-        target.device
-    )
+    head = Eagle3Head(
+        HeadConfig(layer, width, config.vocab_size, size, feature_layers, fc_norm=True)
+    ).to(target.device)
     head.embed_tokens.requires_grad_(False)
     head.lm_head.requires_grad_(False)
     return head
@@ -67,24 +67,27 @@ def empty_head(target: PreTrainedModel, taps: tuple[int, ...], size: int) -> Eag
 
 def build_head(
     target: PreTrainedModel,
-    taps: tuple[int, ...],
+    feature_layers: tuple[int, ...],
     ids: Tensor,
-    samples: Sequence[Sample],
+    samples: Sequence[TextSample],
     seed: int,
 ) -> Eagle3Head:
     """A head that starts as a copy of the target's last layer, whose outputs are scaled to a
-    residual of unit scale, since the taps are normed here and are not in the target. ``ids`` [D]:
+    residual of unit scale, since the layers are normed here and are not in the target. ``ids`` [D]:
     the draft vocabulary, whose rows of the target's output layer are the head's; ``samples`` tell
     the scale of the last tap."""
     config, last = target.config, _last_layer(target)
     width = config.hidden_size
     torch.manual_seed(seed)
-    head = empty_head(target, taps, len(ids))
+    head = empty_head(target, feature_layers, len(ids))
     for module in head.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02)
     tap = torch.cat(
-        [sample.values[:, (len(taps) - 1) * width : len(taps) * width] for sample in samples[:64]]
+        [
+            sample.values[:, (len(feature_layers) - 1) * width : len(feature_layers) * width]
+            for sample in samples[:64]
+        ]
     )
     scale = float(tap.float().pow(2).mean(-1).sqrt().median())
     groups = config.num_attention_heads // config.num_key_value_heads
@@ -164,7 +167,7 @@ def _config(config: HeadConfig, target: PreTrainedModel, form: Format) -> dict[s
             "norm_before_residual": config.norm_before_residual,
             "fc_norm": config.fc_norm,
             "target_hidden_size": None,
-            "eagle_aux_hidden_state_layer_ids": list(config.taps),
+            "eagle_aux_hidden_state_layer_ids": list(config.feature_layers),
             "tie_word_embeddings": False,
             "torch_dtype": "bfloat16",
             "transformer_layer_config": {
@@ -202,7 +205,7 @@ def _config(config: HeadConfig, target: PreTrainedModel, form: Format) -> dict[s
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
         "fc_norm": config.fc_norm,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.taps)},
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
         **sizes,
         **rope,
     }

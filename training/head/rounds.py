@@ -1,6 +1,6 @@
-"""Rounds of training: each writes a shard of fresh texts, learns from it and forgets it.
+"""Rounds of training: each writes a shard of new texts, learns from it and forgets it.
 
-What is kept is the head, its optimisers and the curve, so that training goes on where it was
+The head, its optimisers and the curve are saved, so that training continues where it was
 stopped.
 """
 
@@ -25,16 +25,24 @@ from mars_core.decoder import input_embedding
 from mars_core.decoder.linear import pack
 from mars_core.eagle3.head import Eagle3Head
 from training.head.learning import Learner, Learning, batches
-from training.head.model import build_head, default_taps, empty_head, frequent_ids, save_head
-from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+from training.head.model import (
+    build_head,
+    default_feature_layers,
+    empty_head,
+    frequent_ids,
+    save_head,
+)
+from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
 
 log = logging.getLogger("training.head")
 _CURVE = "curve.jsonl"
+GPU_CELLS = 393_216  # of Synthesis: a step of 1,024 rows takes as long as one of 128
+GPU_BATCH = 4_096  # of Learning: what two processes of a CPU learn from in an update
 _DECAYING = 0.3  # last share of the tokens, in which the rate falls to 0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrainingProcess:
     """This process among all: its number, their count, and its device."""
 
     rank: int
@@ -60,8 +68,8 @@ class Place:
 
 
 @dataclass(slots=True)
-class Progress:
-    """``tokens``: fresh ones, of all processes; ``visited``: those learnt from, every visit
+class TrainingProgress:
+    """``tokens``: new ones, of all processes; ``visited``: those learnt from, every visit
     counted; ``seconds``: of wall time."""
 
     rounds: int = 0
@@ -74,19 +82,27 @@ class Progress:
 
 class Training:
     def __init__(
-        self, options: argparse.Namespace, place: Place, texts: Synthesis = Synthesis()
+        self,
+        options: argparse.Namespace,
+        process: TrainingProcess,
+        texts: Synthesis | None = None,
     ) -> None:
-        self._options, self._place, self._how = options, place, Learning()
+        self._options, self._process = options, process
+        self._how = Learning() if process.device.type == "cpu" else Learning(batch=GPU_BATCH)
+        if texts is None:
+            texts = Synthesis() if process.device.type == "cpu" else Synthesis(cells=GPU_CELLS)
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
-        self._taps = default_taps(self._target.config.num_hidden_layers)
+        self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
-        self._progress = Progress() if stored is None else Progress(**stored["progress"])
-        seed = options.seed + 1_000 * self._progress.rounds + place.rank
+        self._progress = (
+            TrainingProgress() if stored is None else TrainingProgress(**stored["progress"])
+        )
+        seed = options.seed + 1_000 * self._progress.rounds + process.rank
         self._rng = random.Random(seed)
-        if place.device.type == "cpu":
+        if process.device.type == "cpu":
             pack(self._target)
-        self._writer = Writer(self._target, tokenizer, self._taps, texts, seed)
+        self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
         self._learner = None if stored is None else self._restored(stored)
 
     def _opened(self) -> Any:
@@ -94,12 +110,12 @@ class Training:
         model = source.from_pretrained(
             self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION
         )
-        return model.to(self._place.device).eval().requires_grad_(False)
+        return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:
-        """Rounds until ``tokens`` fresh ones are spent."""
+        """Rounds until ``tokens`` new ones are spent."""
         while self._progress.tokens < self._options.tokens:
-            self._round(self._options.shard // self._place.count)
+            self._round(self._options.shard // self._process.count)
 
     def _round(self, share: int) -> None:
         began = time.monotonic()
@@ -111,7 +127,7 @@ class Training:
         progress = self._progress
         progress.rounds += 1
         progress.seconds += time.monotonic() - began
-        if self._place.rank == 0:
+        if self._process.rank == 0:
             self._keep(self._learner)
             rate = progress.tokens / progress.seconds
             left = max(0, self._options.tokens - progress.tokens) / rate / 3600
@@ -120,7 +136,7 @@ class Training:
                 f"({written:.0f} s of writing), {left:.1f} h left"
             )
 
-    def _begun(self, samples: list[Sample]) -> Learner:
+    def _begun(self, samples: list[TextSample]) -> Learner:
         """The draft vocabulary holds the ids that the first texts use most."""
         counts = torch.zeros(self._target.config.vocab_size)
         for sample in samples:
@@ -130,18 +146,18 @@ class Training:
                 torch.ones(len(sample.ids) - self._writer.prefix),
             )
         ids = frequent_ids(
-            self._place.reduced(counts.to(self._place.device)),
+            self._process.reduced(counts.to(self._process.device)),
             min(self._options.vocabulary, len(counts)),
         )
-        head = build_head(self._opened(), self._taps, ids, samples, self._options.seed)
-        self._place.average(
+        head = build_head(self._opened(), self._feature_layers, ids, samples, self._options.seed)
+        self._process.average(
             [parameter.data for parameter in head.parameters() if parameter.requires_grad]
         )
         return self._learner_of(head)
 
     def _restored(self, stored: dict[str, Any]) -> Learner:
         weights = stored["head"] | {"embed_tokens.weight": input_embedding(self._target).weight}
-        head = empty_head(self._target, self._taps, len(weights["d2t"]))
+        head = empty_head(self._target, self._feature_layers, len(weights["d2t"]))
         head.load_state_dict(weights)
         learner = self._learner_of(head)
         for optimiser, state in zip(learner.optimisers, stored["optimisers"], strict=True):
@@ -149,42 +165,48 @@ class Training:
         return learner
 
     def _learner_of(self, head: Eagle3Head) -> Learner:
-        return Learner(head, self._how, self._writer.prefix, self._options.seed + self._place.rank)
+        return Learner(
+            head, self._how, self._writer.prefix, self._options.seed + self._process.rank
+        )
 
-    def _learn(self, learner: Learner, samples: list[Sample]) -> None:
+    def _learn(self, learner: Learner, samples: list[TextSample]) -> None:
         """Visits the samples; the agreement of the first visit is on texts that the head has not
         seen."""
-        fresh = sum(len(sample.ids) - self._writer.prefix for sample in samples)
-        fresh = int(self._place.reduced(torch.tensor(fresh, device=self._place.device)))
+        new_tokens = sum(len(sample.ids) - self._writer.prefix for sample in samples)
+        new_tokens = int(
+            self._process.reduced(torch.tensor(new_tokens, device=self._process.device))
+        )
         for visit in range(self._how.visits):
             groups = list(batches(samples, self._how.batch, self._rng))
             count = int(
-                self._place.reduced(
-                    torch.tensor(len(groups), device=self._place.device), dist.ReduceOp.MIN
+                self._process.reduced(
+                    torch.tensor(len(groups), device=self._process.device), dist.ReduceOp.MIN
                 )
             )
-            sums = torch.zeros(3, dtype=torch.float64, device=self._place.device)
+            sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
             for number, group in enumerate(groups[:count]):
-                done = self._progress.tokens + fresh * (visit + number / count) / self._how.visits
+                done = (
+                    self._progress.tokens + new_tokens * (visit + number / count) / self._how.visits
+                )
                 left = 1 - done / self._options.tokens
                 scale = min(
                     1.0,
                     (self._progress.updates + 1) / self._how.warm_up,
                     max(0.0, left) / _DECAYING,
                 )
-                result = learner.update(group, scale, self._place.average)
+                result = learner.update(group, scale, self._process.average)
                 sums += torch.tensor(
                     [result.loss * result.tokens, result.agreement * result.tokens, result.tokens],
                     device=sums.device,
                 )
                 self._progress.updates += 1
-            loss, agreement, tokens = self._place.reduced(sums).tolist()
+            loss, agreement, tokens = self._process.reduced(sums).tolist()
             self._progress.visited += int(tokens)
-            if self._place.rank == 0:
+            if self._process.rank == 0:
                 line = {
                     "round": self._progress.rounds + 1,
                     "visit": visit + 1,
-                    "fresh": self._progress.tokens + fresh,
+                    "fresh": self._progress.tokens + new_tokens,
                     "visited": self._progress.visited,
                     "loss": round(loss / tokens, 4),
                     "agreement": round(agreement / tokens, 4),
@@ -197,7 +219,7 @@ class Training:
                     line["agreement"],
                 )
                 self._progress.curve.append(line)
-        self._progress.tokens += fresh
+        self._progress.tokens += new_tokens
 
     def _note(self, share: int) -> Any:
         """Says every half minute how far the shard is."""
@@ -205,7 +227,7 @@ class Training:
 
         def note(written: int) -> None:
             nonlocal last
-            if self._place.rank == 0 and time.monotonic() - last > 30:
+            if self._process.rank == 0 and time.monotonic() - last > 30:
                 last = time.monotonic()
                 log.info("writing: %s of %s tokens", f"{written:,}", f"{share:,}")
 
@@ -222,7 +244,7 @@ class Training:
         for name in (f"state-{self._options.tokens}.pt", "state.pt"):
             if (self._options.out / name).is_file():
                 stored: dict[str, Any] = torch.load(
-                    self._options.out / name, map_location=self._place.device
+                    self._options.out / name, map_location=self._process.device
                 )
                 return stored
         return None
@@ -259,6 +281,6 @@ def process(rank: int, options: argparse.Namespace, count: int, device: torch.de
     logging.basicConfig(
         level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s"
     )
-    Training(options, Place(rank, count, device)).run()
+    Training(options, TrainingProcess(rank, count, device)).run()
     if count > 1:
         dist.destroy_process_group()

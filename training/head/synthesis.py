@@ -3,8 +3,8 @@ head learns from.
 
 Nothing but the target is needed: from its chat template up to the user's first word it writes what
 a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
-given words, some ask about texts written before, so that long prompts are learnt too. All rows of a
-batch advance one token a step, each at its own position.
+prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows
+of a batch advance one token a step, each at its position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
 last hidden state).
@@ -96,7 +96,7 @@ _ABOUT = (
     "Answer a question about the following text.\n\n",
     "",
 )
-_QUESTION = 48  # tokens that may follow the given ones
+_QUESTION = 48  # tokens that may follow the prescribed ones
 _MARK = "\ue000"  # stands for the user's words in the template
 
 
@@ -111,7 +111,7 @@ class Synthesis:
     answer_tokens: int = 224
     long_length: int = 1_152
     long_share: float = 0.08  # of the tokens
-    opened_share: float = 0.5  # of the user's turns begin with given words
+    opened_share: float = 0.5  # of the user's turns begin with prescribed words
     greedy_share: float = 0.6  # of the answers
     temperature: float = 0.8  # of the others
     top_k: int = 50
@@ -119,7 +119,7 @@ class Synthesis:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class TextSample:
     """A text: ids [n], where its answer starts, and the values [n − 1, W] of all tokens but the
     last."""
 
@@ -131,25 +131,25 @@ class Sample:
 @dataclass(slots=True)
 class _Row:
     ids: list[int]
-    given: list[int]  # tokens that come next instead of drawn ones, last first
+    forced: list[int]  # tokens that come next instead of drawn ones, last first
     limit: int  # tokens of the user's turn
     greedy: bool
     start: int = 0  # of the answer; 0 while the user's turn is written
 
 
-class Writer:
+class TextWriter:
     """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed;
-    ``taps`` as in HeadConfig."""
+    ``feature_layers`` as in HeadConfig."""
 
     def __init__(
         self,
         target: PreTrainedModel,
         tokenizer: PreTrainedTokenizerFast,
-        taps: tuple[int, ...],
+        feature_layers: tuple[int, ...],
         how: Synthesis,
         seed: int,
     ) -> None:
-        self._target, self._taps, self._how = target, taps, how
+        self._target, self._feature_layers, self._how = target, feature_layers, how
         self._rng = random.Random(seed)
         self._dice = torch.Generator(target.device).manual_seed(seed)
         self._encode: Callable[[str], list[int]] = lambda text: tokenizer.encode(
@@ -178,7 +178,7 @@ class Writer:
 
     def samples(
         self, tokens: int, note: Callable[[int], None] = lambda _written: None
-    ) -> Iterator[Sample]:
+    ) -> Iterator[TextSample]:
         """Samples of about ``tokens`` tokens together, the long ones last; unfinished texts go on
         in the next call. ``note`` gets the tokens written so far."""
         written = 0
@@ -191,54 +191,54 @@ class Writer:
                 note(written)
                 yield sample
 
-    def _stream(self, length: int, long: bool) -> Iterator[Sample]:
+    def _stream(self, length: int, long: bool) -> Iterator[TextSample]:
         """Every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
         cache = _RowCache(count, length)
-        width = (len(self._taps) + 1) * self._target.config.hidden_size
+        width = (len(self._feature_layers) + 1) * self._target.config.hidden_size
         values = torch.zeros(
             count, length, width, dtype=self._target.dtype, device=self._target.device
         )
-        for place, token in enumerate(self._prefix):
-            first = self._step([token] * count, [place] * count, cache, values)
+        for position, token in enumerate(self._prefix):
+            first = self._step([token] * count, [position] * count, cache, values)
         rows, logits = [self._row(length, long) for _ in range(count)], first
         while True:
             drawn = self._draw(logits, rows)
             for number, row in enumerate(rows):
-                self._append(row, row.given.pop() if row.given else drawn[number])
+                self._append(row, row.forced.pop() if row.forced else drawn[number])
                 if self._ended(row, length):
                     if row.start:
                         yield self._finished(row, values[number])
                     rows[number] = row = self._row(length, long)
                     row.ids.append(
-                        row.given.pop() if row.given else self._draw(first[:1], [row])[0]
+                        row.forced.pop() if row.forced else self._draw(first[:1], [row])[0]
                     )
             logits = self._step(
                 [row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows], cache, values
             )
 
     def _row(self, length: int, long: bool) -> _Row:
-        given: list[int] = []
+        forced: list[int] = []
         if long and len(self._earlier) >= 64:
             texts = self._rng.sample(self._earlier, self._rng.randint(2, 5))
-            given = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
+            forced = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
         elif self._rng.random() < self._how.opened_share:
-            given = self._rng.choice(self._openings)
+            forced = self._rng.choice(self._openings)
         room = length - self.prefix - len(self._turn) - self._how.answer_tokens
         return _Row(
             ids=list(self._prefix),
-            given=given[:room][::-1],
-            limit=max(1, min(room, max(self._how.user_tokens, len(given) + _QUESTION))),
+            forced=forced[:room][::-1],
+            limit=max(1, min(room, max(self._how.user_tokens, len(forced) + _QUESTION))),
             greedy=self._rng.random() < self._how.greedy_share,
         )
 
     def _append(self, row: _Row, token: int) -> None:
-        """A user's turn ends with the target's own end token or at its limit; the template's words
+        """A user's turn ends with the target's end token or at its limit; the template's words
         up to the answer follow."""
         if not row.start and (token in self._ends or len(row.ids) - self.prefix >= row.limit):
             row.start = len(row.ids) + len(self._turn)
             token, *rest = self._turn
-            row.given = rest[::-1]
+            row.forced = rest[::-1]
         row.ids.append(token)
 
     def _ended(self, row: _Row, length: int) -> bool:
@@ -247,11 +247,11 @@ class Writer:
             answer > 0 and (row.ids[-1] in self._ends or answer >= self._how.answer_tokens)
         )
 
-    def _finished(self, row: _Row, values: Tensor) -> Sample:
+    def _finished(self, row: _Row, values: Tensor) -> TextSample:
         answer = row.ids[row.start : -1]
         if len(answer) >= 32:
             self._earlier = [*self._earlier[-511:], answer]
-        return Sample(torch.tensor(row.ids), row.start, values[: len(row.ids) - 1].clone())
+        return TextSample(torch.tensor(row.ids), row.start, values[: len(row.ids) - 1].clone())
 
     def _draw(self, logits: Tensor, rows: list[_Row]) -> list[int]:
         """logits [B, V] → a token a row: greedily, or from the top k and of these the top p."""
@@ -276,16 +276,16 @@ class Writer:
         """One token a row → logits [B, V]; the values of the pass go to ``values``."""
         device = self._target.device
         at = torch.tensor(places, device=device)
-        seen = cache.move(at)
+        mask = cache.move(at)
         output: Any = self._target(
             input_ids=torch.tensor(ids, device=device)[:, None],
             position_ids=at[:, None],
-            attention_mask=seen,
+            attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
             output_hidden_states=True,
         )
-        states = [output.hidden_states[tap] for tap in (*self._taps, -1)]
+        states = [output.hidden_states[tap] for tap in (*self._feature_layers, -1)]
         values[cache.rows, at] = torch.cat(states, -1)[:, 0]
         logits: Tensor = output.logits[:, 0]
         return logits

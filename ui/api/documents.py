@@ -12,15 +12,16 @@ from typing import Any
 
 from evaluation.report.values import Interval
 from evaluation.statistics import mean_ratio, paired_ratios
+from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
-from mars_core.types import Given, Outcome, RunConfig, Status, Token, Trace
+from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
-from ui.settings.drafters import offered, tree_shape
+from ui.settings.drafters import tree_shape
 
 Document = dict[str, Any]
 _PATH = {
@@ -69,11 +70,11 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         speed_ratio=measured.value,
         speed_ratio_low=measured.low,
         speed_ratio_high=measured.high,
-        **_parting(baseline, trace),
+        **_divergence_document(baseline, trace),
     )
 
 
-def _parting(baseline: Trace, trace: Trace) -> Document:
+def _divergence_document(baseline: Trace, trace: Trace) -> Document:
     """Whether the texts are the same, and where they are not; null of a run that did not end."""
     parted, ended = divergence(baseline, trace), baseline.status is trace.status is Status.COMPLETED
     return {
@@ -112,12 +113,15 @@ def divergence_documents(stored: StoredComparison, baseline: int) -> list[Docume
 
 
 def _against(base: Trace, run: StoredRun) -> Document:
-    found = _parting(base, run.trace)
-    parted, names = found.pop("divergence"), ("position", "cause", "gap", "baseline_token", "token")
+    differences = _divergence_document(base, run.trace)
+    parted, names = (
+        differences.pop("divergence"),
+        ("position", "cause", "gap", "baseline_token", "token"),
+    )
     document = (
         dict.fromkeys(names)
         | {"lane": run.lane, "label": lane_label(run.trace.config), "before": ""}
-        | found
+        | differences
     )
     if parted is None:
         return document
@@ -134,17 +138,19 @@ def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     """Every token of a run, given ones first, refused ones before the one that replaced them.
     Raises ValueError."""
     trace = trace_of(stored, lane)
-    given = [{"position": at, **_token(given, trace.text)} for at, given in enumerate(trace.given)]
-    return [*given, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
+    prefix = [
+        {"position": at, **_token(prefix, trace.text)} for at, prefix in enumerate(trace.given)
+    ]
+    return [*prefix, *(_token(token, trace.text) for step in trace.steps for token in step.tokens)]
 
 
-def _token(token: Given | Token, text: str) -> Document:
-    shown = text[token.start : token.end]
-    if isinstance(token, Given):
-        return {"outcome": "given", **token._asdict(), "text": shown}
+def _token(token: PrefixToken | Token, text: str) -> Document:
+    text_of = text[token.start : token.end]
+    if isinstance(token, PrefixToken):
+        return {"outcome": "given", **token._asdict(), "text": text_of}
     top = [alternative._asdict() for alternative in token.top]
     return _document(
-        **asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else shown, "top": top}
+        **asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else text_of, "top": top}
     )
 
 
@@ -157,7 +163,7 @@ def trace_of(stored: StoredComparison, lane: int) -> Trace:
     raise ValueError(f"The comparison has no run in lane {lane}; its lanes: {lanes}.")
 
 
-def listed_document(row: Mapping[Any, Any]) -> Document:
+def comparison_row(row: Mapping[Any, Any]) -> Document:
     columns = ("id", "prompt", "target", "rules", "status", "new_tokens", "tokens_per_s", "tau")
     return _document(
         created_at=row["created_at"].isoformat(), **{name: row[name] for name in columns}

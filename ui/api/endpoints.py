@@ -15,7 +15,7 @@ from gradio.events import api as endpoint
 from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
-from ui.api.values import AUTO, Comparison, Lookup, Page
+from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
@@ -37,7 +37,7 @@ class Api:
     def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
         """The services of the request's visitor. Errors of a request become one sentence for its
         sender, without a traceback in the log."""
-        services = self._services.seen_by(request)
+        services = self._services.for_visitor(request)
         try:
             with job_errors(services):
                 yield services
@@ -75,7 +75,7 @@ class Api:
             prompt: what the target model shall continue or answer
             rules: rules in order, the first is the baseline, e.g. ["strict", "mars(theta=0.9)"]; "none" is the target alone
             pair: key of a model pair, see /pairs; empty for the first one
-            drafter: where drafts come from: model, eagle3, ngram or none; auto for the pair's first
+            drafter: where drafts come from: one of the pair's drafters, see /pairs; auto for the first
             k: drafted tokens a step, 1 to 64; a draft tree has its own size
             temperature: 0 is greedy
             max_new_tokens: the longest output, in tokens
@@ -98,9 +98,28 @@ class Api:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
             first divergence from the first run
         """
-        given = {name: value for name, value in locals().items() if name in Comparison.model_fields}
         with self._seen_by(request) as services:
-            values = Comparison.read(**given)
+            values = ComparisonRequest.read(
+                prompt=prompt,
+                rules=rules,
+                pair=pair,
+                drafter=drafter,
+                k=k,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                seed=seed,
+                system=system,
+                chat=chat,
+                draft_mode=draft_mode,
+                tree=tree,
+                top_k=top_k,
+                top_p=top_p,
+                stop=stop,
+                prefix=prefix,
+                thinking=thinking,
+                repeats=repeats,
+                processors=processors,
+            )
             form = values.form(services.catalog)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:
@@ -140,7 +159,7 @@ class Api:
         Args:
             limit: how many, 1 to 200
             offset: how many later ones to skip
-            batches: those of sweeps and studies too
+            batches: those of studies too
 
         Returns:
             one object a comparison
@@ -150,7 +169,7 @@ class Api:
             frame = services.store.comparisons(
                 limit=int(page.limit), offset=int(page.offset), batches=page.batches
             )
-            return [documents.listed_document(row) for row in frame.to_dict("records")]
+            return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """
@@ -202,7 +221,9 @@ class Api:
             return documents.token_documents(services.store.load(values.id), int(values.lane))
 
 
-def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event, None, None]:
+def _jobs(
+    services: Services, form: Form, values: ComparisonRequest
+) -> Generator[Event, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(
             replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
@@ -224,7 +245,7 @@ def _jobs(services: Services, form: Form, values: Comparison) -> Generator[Event
 def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
     """Documents that say where a comparison stands; returns its id. Raises JobError where a run did
     not begin or was not saved."""
-    batch, comparison, place, tokens = Batch((), ()), "", 0, 0
+    batch, comparison, run_index, tokens = Batch((), ()), "", 0, 0
 
     def running(message: str, progress: float = 0.0) -> Document:
         return {
@@ -244,7 +265,7 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                 batch = event.batch
                 yield running("Warming up")
             case Started():
-                comparison, place, tokens = event.comparison, event.place, 0
+                comparison, run_index, tokens = event.comparison, event.turn, 0
             case Wrote():
                 tokens += sum(len(step.emitted) for step in event.steps)
                 config, runs = batch.configs[event.run], len(batch.order)
@@ -252,8 +273,8 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
                     f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
                 )
                 yield running(
-                    f"Run {place + 1} of {runs}: {message}",
-                    (place + tokens / config.max_new_tokens) / runs,
+                    f"Run {run_index + 1} of {runs}: {message}",
+                    (run_index + tokens / config.max_new_tokens) / runs,
                 )
             case Saved(error=error) if error:
                 raise JobError(error)

@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from mars_core.drafting import offered
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import PROCESSORS
 from ui.public.access import parse
-from ui.settings.drafters import offered, tree_shape
-from ui.settings.form import CHAIN, MOST_REPEATS, TREE, Form, LaneForm, catalog_pair, thinking_word
+from ui.settings.drafters import CHAIN, TREE, tree_shape
+from ui.settings.form import MOST_REPEATS, Form, LaneForm, catalog_pair, thinking_word
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
@@ -40,7 +41,7 @@ class Values(BaseModel):
             raise ValueError(str(first["ctx"]["error"]))
         name = str(first["loc"][0])
         raise ValueError(
-            f"{name} is {_shown(values[name])}; it must be {cls.model_fields[name].description}."
+            f"{name} is {_quoted(values[name])}; it must be {cls.model_fields[name].description}."
         )
 
 
@@ -88,20 +89,20 @@ def _lane(item: object) -> LaneForm:
             or not isinstance(parameters, Mapping)
         ):
             raise ValueError(
-                f'A rule is {_shown(item)}; as an object it has "rule" and "parameters".'
+                f'A rule is {_quoted(item)}; as an object it has "rule" and "parameters".'
             )
     else:
-        found = (
+        match = (
             _RULE.fullmatch(item.strip())
             if isinstance(item, str) and len(item) <= _LONGEST_RULE
             else None
         )
-        if found is None:
+        if match is None:
             raise ValueError(
-                f'A rule is {_shown(item)}; write it like "strict" or "mars(theta=0.9)".'
+                f'A rule is {_quoted(item)}; write it like "strict" or "mars(theta=0.9)".'
             )
-        pairs = [part.partition("=") for part in (found[2] or "").split(",") if part.strip()]
-        name, parameters = found[1], {key.strip(): value.strip() for key, _, value in pairs}
+        pairs = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+        name, parameters = match[1], {key.strip(): value.strip() for key, _, value in pairs}
     if name not in RULES:
         raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
     return LaneForm(
@@ -118,26 +119,26 @@ def _number(value: object, name: str) -> float:
             raise ValueError
         return float(value)
     except (ValueError, OverflowError):
-        raise ValueError(f"{name[:80]} is {_shown(value)}; it must be a number.") from None
+        raise ValueError(f"{name[:80]} is {_quoted(value)}; it must be a number.") from None
 
 
 def _processors(value: object) -> dict[str, Any]:
     """As fields of the page. ``banned`` words are those with a bias of -inf. Raises ValueError."""
-    given = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
-    bias, banned = given.pop("logit_bias", {}), given.pop("banned", [])
+    settings = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
+    bias, banned = settings.pop("logit_bias", {}), settings.pop("banned", [])
     words = (
         bias | dict.fromkeys(banned, "-inf")
         if isinstance(bias, dict) and isinstance(banned, list)
         else {"\n": 0}
     )
-    if set(given) - set(PROCESSORS) or any(
+    if set(settings) - set(PROCESSORS) or any(
         not isinstance(word, str) or len(word.splitlines()) != 1 for word in words
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
-            f"processors is {_shown(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
+            f"processors is {_quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
         )
-    numbers = {name: _number(number, name) for name, number in given.items()}
+    numbers = {name: _number(number, name) for name, number in settings.items()}
     return numbers | {
         "logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())
     }
@@ -148,7 +149,7 @@ Flag = Annotated[bool, Field(description="true or false")]
 Number = Annotated[float, BeforeValidator(_not_huge), Field(description="a number")]
 
 
-def whole(low: int, high: int) -> Any:
+def integer(low: int, high: int) -> Any:
     """A whole number, which JSON may write as 5.0."""
     return Field(ge=low, le=high, multiple_of=1, description=f"a whole number from {low} to {high}")
 
@@ -156,8 +157,8 @@ def whole(low: int, high: int) -> Any:
 class Page(Values):
     """What ``/comparisons`` takes."""
 
-    limit: Annotated[float, whole(1, MOST_ROWS)]
-    offset: Annotated[float, whole(0, 10**9)]
+    limit: Annotated[float, integer(1, MOST_ROWS)]
+    offset: Annotated[float, integer(0, 10**9)]
     batches: Flag
 
 
@@ -165,11 +166,11 @@ class Lookup(Values):
     """What the endpoints of one comparison take."""
 
     id: Text
-    lane: Annotated[float, whole(0, 10**6)] = 0
-    baseline: Annotated[float, whole(0, 10**6)] = 0
+    lane: Annotated[float, integer(0, 10**6)] = 0
+    baseline: Annotated[float, integer(0, 10**6)] = 0
 
 
-class Comparison(Values):
+class ComparisonRequest(Values):
     """What ``/compare`` takes. Ranges are the session's to judge, once the models are there."""
 
     prompt: Annotated[Text, AfterValidator(_not_blank)]
@@ -192,7 +193,7 @@ class Comparison(Values):
         tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")
     ]
     thinking: Annotated[bool | None, Field(description="true or false")]
-    repeats: Annotated[float, whole(1, MOST_REPEATS)]
+    repeats: Annotated[float, integer(1, MOST_REPEATS)]
 
     def form(self, catalog: Sequence[PairSpec]) -> Form:
         """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
@@ -244,5 +245,5 @@ class Comparison(Values):
         return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     return repr(value)[:80]

@@ -1,42 +1,40 @@
 // The address bar and the page agree: `mars:address` {name: text, …} writes into it, `mars:open` {comparison, runs} opens one in History,
-// and what it says when the page opens or the visitor goes back is reported to the server. Opening something is a place to go back to;
+// and what it says when the page opens or the visitor goes back is reported to the server. Opening something is an entry of its history;
 // typing in a search is not.
 const PLACES = ["tab", "comparison"];
 
-const asked = () => new URLSearchParams(location.search);
+const parameters = () => new URLSearchParams(location.search);
 const plain = (name, text) => (name === "tab" && text === props.first ? "" : text || "");
 
-function said() {
-  const query = asked();
+function view() {
+  const query = parameters();
   const words = Object.fromEntries(props.names.map((name) => [name, query.get(name) || ""]));
   return { ...words, zone: new Date().getTimezoneOffset() };
 }
 
-// The tab that the address asked for and that is not chosen yet: until it is, tabs that show themselves say nothing.
+// The tab that the address names and that is not chosen yet: until it is, tabs that show themselves say nothing.
 let awaited = null;
 function expect(words) {
   const named = props.names.some((name) => words[name]);
-  awaited =
-    words.tab ||
-    (words.sweep ? "sweep" : words.study ? "quality" : named ? "history" : props.first);
+  awaited = words.tab || (words.study ? "quality" : named ? "history" : props.first);
 }
 
 // What another tab shows is taken out of the address, and comes back with that tab.
 const away = {};
-const home = (name) => ({ sweep: "sweep", study: "quality" })[name] || "history";
+const home = (name) => (name === "study" ? "quality" : "history");
 function moved(patch) {
   if (!("tab" in patch)) return patch;
-  const query = asked(),
-    whole = { ...patch };
+  const query = parameters(),
+    complete = { ...patch };
   for (const name of props.names) {
     if (name === "tab" || name in patch) continue;
     const here = home(name) === (patch.tab || props.first),
       text = query.get(name);
     if (!here && text) away[name] = text;
-    if (!here) whole[name] = "";
-    else if (!text && away[name]) whole[name] = away[name];
+    if (!here) complete[name] = "";
+    else if (!text && away[name]) complete[name] = away[name];
   }
-  return whole;
+  return complete;
 }
 
 function merge(patch) {
@@ -49,14 +47,14 @@ function merge(patch) {
 }
 
 function write(patch, places) {
-  const query = asked();
-  let place = false;
+  const query = parameters();
+  let adds = false;
   for (const [name, text] of Object.entries(patch)) {
     if (!props.names.includes(name)) continue;
-    const fresh = plain(name, text),
+    const value = plain(name, text),
       old = query.get(name) || "";
-    place ||= PLACES.includes(name) && fresh !== old && (fresh !== "" || name === "tab");
-    if (fresh) query.set(name, fresh);
+    adds ||= PLACES.includes(name) && value !== old && (value !== "" || name === "tab");
+    if (value) query.set(name, value);
     else query.delete(name);
   }
   for (const name of props.names) {
@@ -68,7 +66,7 @@ function write(patch, places) {
   const search = query.toString().replaceAll("%2C", ",");
   const target = location.pathname + (search ? "?" + search : "") + location.hash;
   if (target === location.pathname + location.search + location.hash) return;
-  history[place && places ? "pushState" : "replaceState"](history.state, "", target);
+  history[adds && places ? "pushState" : "replaceState"](history.state, "", target);
 }
 
 const listen = (name, target, action) => {
@@ -80,21 +78,21 @@ const listen = (name, target, action) => {
 };
 listen("mars:address", document, (event) => merge(event.detail));
 listen("mars:open", document, (event) => {
-  const { comparison = asked().get("comparison") || "", runs } = event.detail;
+  const { comparison = parameters().get("comparison") || "", runs } = event.detail;
   merge({ tab: "history", comparison, ...(runs ? { runs: runs.join(",") } : {}) });
   report();
 });
-// `select` chooses the tab. What History shows is asked for with `input`, and only once its components are there: what is sent to
+// `select` chooses the tab. What History is to show is sent with `input`, and only once its components are there: what is sent to
 // a component before it appears takes its properties away.
 let there = false;
 function report() {
-  const words = said();
+  const words = view();
   expect(words);
   trigger("select", words);
   if (there) trigger("input", words);
 }
 listen("mars:history", document, () => {
-  const words = said();
+  const words = view();
   if (!there && props.names.some((name) => name !== "tab" && words[name])) trigger("input", words);
   there = true;
 });
@@ -103,11 +101,11 @@ for (const type of ["pointerdown", "keydown"])
     awaited = null;
   });
 listen("popstate", window, report);
-let newest = 0; // stamp of what was written last
+let newest = 0; // time of what was written last
 watch("value", () => {
   const { at, ...patch } = JSON.parse(props.value);
   if (at < newest) return;
   newest = at ?? newest;
   merge(patch);
 });
-if (props.names.some((name) => asked().get(name))) report();
+if (props.names.some((name) => parameters().get(name))) report();

@@ -2,8 +2,8 @@
 // morph.js comes before.
 const box = element.firstElementChild;
 const QUIET_MS = 250; // after the last key in a search field
-const SHOWN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-let newest = 0; // stamp of what is shown
+const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+let newest = 0; // time of the newest value
 const marks = (window.marsMarks ??= {}); // what was scrolled to or focused last, also by a panel that was taken away since
 
 function send(node, more) {
@@ -28,13 +28,13 @@ function submit(form, button) {
   if ("confirm" in form.dataset) toggle(form, false);
 }
 
-function toggle(target, shown = target.hidden) {
+function toggle(target, visible = target.hidden) {
   const button = box.querySelector(`[data-toggle="${target.id}"][aria-expanded]`);
-  target.hidden = !shown;
-  button.setAttribute("aria-expanded", String(shown));
-  if (!shown) [target, ...target.querySelectorAll("form")].forEach((node) => node.reset?.());
+  target.hidden = !visible;
+  button.setAttribute("aria-expanded", String(visible));
+  if (!visible) [target, ...target.querySelectorAll("form")].forEach((node) => node.reset?.());
   check();
-  (shown ? target.querySelector("input") : button)?.focus();
+  (visible ? target.querySelector("input") : button)?.focus();
 }
 
 async function copy(button) {
@@ -78,7 +78,7 @@ function update() {
   if (made < newest) return;
   newest = made;
   content.content.querySelectorAll("time[datetime]").forEach((time) => {
-    time.textContent = SHOWN.format(new Date(time.dateTime));
+    time.textContent = DATE_TIME.format(new Date(time.dateTime));
   });
   content.content.querySelectorAll("[data-address]").forEach((field) => {
     field.setAttribute(

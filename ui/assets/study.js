@@ -1,5 +1,5 @@
-// What panels of studies add to panel.js: the chosen row keeps its mark across updates, a click on a point of the chart chooses its row, and
-// what is open stands in the address of the page; what the address names is opened when the panel appears, else the example.
+// What panels of studies add to panel.js: the chosen row keeps its mark across updates, and what is open stands in the address of the page;
+// what the address names is opened when the panel appears, else the example.
 let chosen = "",
   open = "",
   first = "";
@@ -15,29 +15,23 @@ box.addEventListener("click", ({ target }) => {
   mark();
 });
 
-function show({ detail }) {
-  if (!element.isConnected) return document.removeEventListener("mars:show", show);
-  if (GIVEN.scope && detail.scope === GIVEN.scope)
-    box.querySelectorAll("tr[data-event]")[detail.position]?.click();
-}
-document.addEventListener("mars:show", show);
-
 function tell() {
   const [value] = box.querySelectorAll("[data-opened], [data-first]"),
     { opened = "", share = "" } = value?.dataset ?? {};
   if (opened && opened !== open)
     document.dispatchEvent(
-      new CustomEvent("mars:address", { detail: { [GIVEN.address]: opened, share } }),
+      new CustomEvent("mars:address", { detail: { [CONSTANTS.address]: opened, share } }),
     );
   open = opened || open;
-  if (value?.dataset.first && !first && !open && !asked)
+  if (value?.dataset.first && !first && !open && !requested)
     trigger("select", { id: (first = value.dataset.first) });
 }
 const query = new URLSearchParams(location.search),
-  asked = GIVEN.address && query.get(GIVEN.address);
+  requested = CONSTANTS.address && query.get(CONSTANTS.address);
 watch("value", () => {
   mark();
   tell();
 });
 tell();
-if (asked && asked !== open) trigger("select", { id: asked, share: query.get("share") || "" });
+if (requested && requested !== open)
+  trigger("select", { id: requested, share: query.get("share") || "" });

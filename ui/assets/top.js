@@ -13,7 +13,7 @@ function keep(value) {
     /* a private window keeps nothing */
   }
 }
-function kept() {
+function stored() {
   try {
     return localStorage.getItem("mars-theme");
   } catch {
@@ -23,8 +23,8 @@ function kept() {
 function draw() {
   button.textContent = isDark() ? "Light" : "Dark";
 }
-if (kept() && !new URLSearchParams(location.search).has("__theme"))
-  document.body.classList.toggle("dark", kept() === "dark");
+if (stored() && !new URLSearchParams(location.search).has("__theme"))
+  document.body.classList.toggle("dark", stored() === "dark");
 button.addEventListener("click", () => {
   document.body.classList.toggle("dark");
   keep(isDark() ? "dark" : "light");

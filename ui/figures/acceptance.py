@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from mars_core.types import Outcome
-from ui.figures.plot import Part, Plot, Run, axis, bars, by_run, drawn, filled
+from ui.figures.plot import Part, Plot, PlottedRun, axis, bars, by_run, drawn, filled
 from ui.kit.palette import OUTCOME_STYLES
 
 HEADS = ("depth", "steps", "accepted_share", "relaxed_share")
 
 
-def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
+def acceptance_plot(runs: Sequence[PlottedRun]) -> Plot | None:
     """Bars per depth of the draft, the runs that drafted side by side; the relaxed part stacked on
     the accepted one and hatched."""
     if not runs:
@@ -36,7 +36,7 @@ def acceptance_plot(runs: Sequence[Run]) -> Plot | None:
     )
 
 
-def _depths(run: Run) -> list[tuple[int, int, float, float]]:
+def _depths(run: PlottedRun) -> list[tuple[int, int, float, float]]:
     """Depth, steps that drafted that deep, and in which share of them a token was kept there:
     accepted, relaxed. Of a served run without its steps: what the server reports, as accepted."""
     summary = run.trace.summary
@@ -48,31 +48,33 @@ def _depths(run: Run) -> list[tuple[int, int, float, float]]:
     steps = Counter(
         depth for step in run.trace.steps for depth in {node.depth for node in step.nodes}
     )
-    kept = Counter((token.outcome, token.draft_position) for token in run.trace.tokens)
+    outcomes = Counter((token.outcome, token.draft_position) for token in run.trace.tokens)
     return [
         (
             depth,
             steps[depth],
-            kept[Outcome.ACCEPTED, depth] / steps[depth],
-            kept[Outcome.RELAXED, depth] / steps[depth],
+            outcomes[Outcome.ACCEPTED, depth] / steps[depth],
+            outcomes[Outcome.RELAXED, depth] / steps[depth],
         )
         for depth in range(1, max(steps, default=0) + 1)
     ]
 
 
-def _bars(run: Run, depths: Sequence[tuple[int, int, float, float]], index: int) -> Iterator[Part]:
+def _bars(
+    run: PlottedRun, depths: Sequence[tuple[int, int, float, float]], index: int
+) -> Iterator[Part]:
     label, where = escape(run.label), [str(depth) for depth, *_ in depths]
-    steps, accepted, relaxed = ([depth[place] for depth in depths] for place in (1, 2, 3))
+    steps, accepted, relaxed = ([depth[column] for depth in depths] for column in (1, 2, 3))
     for name, y, base, marker in (
         ("accepted", accepted, None, filled(run.colour)),
         ("relaxed", relaxed, accepted, filled(OUTCOME_STYLES[Outcome.RELAXED].light, "/")),
     ):
         if name == "accepted" or any(y):
             hover = f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>"
-            shown = {
+            style = {
                 "name": f"{label}: {name}",
                 "hovertemplate": hover,
                 "customdata": steps,
                 "offsetgroup": str(index),
             }
-            yield bars(where, y, marker, **shown, **({"base": base} if base else {}))
+            yield bars(where, y, marker, **style, **({"base": base} if base else {}))

@@ -8,7 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.format import number, plural, share
 from mars_core.types import Outcome, Token
-from ui.figures.plot import INK, ROW, Data, Part, Plot, Run, Scale, axis, drawn, margin, plotly_text
+from ui.figures.plot import (
+    INK,
+    ROW,
+    Data,
+    Part,
+    Plot,
+    PlottedRun,
+    Scale,
+    axis,
+    drawn,
+    margin,
+    plotly_text,
+)
 from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 
 CELL_PX = 18
@@ -43,7 +55,7 @@ _HOVER = (
 )
 
 
-def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
+def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> Plot:
     """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
     difference framed."""
     tokens = run.trace.tokens
@@ -53,7 +65,7 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
         at: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r))
         for at, r in cells.items()
     }
-    rows = max((scale.place(position)[1] for position in cells), default=0) + 1
+    rows = max((scale.grid_cell(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
     plain: Part = {"showgrid": False, "zeroline": False, "ticks": ""}
     names = [str(ROW * (scale.first + row)) for row in ticks]
@@ -69,7 +81,9 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
         yaxis=axis(
             range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain
         ),
-        shapes=_frame(*scale.place(diverges)) if diverges in cells and diverges is not None else [],
+        shapes=_frame(*scale.grid_cell(diverges))
+        if diverges in cells and diverges is not None
+        else [],
     )
     numbers = [
         (t.position, t.step, t.outcome.value, t.id, t.piece, t.r, t.gap, t.rank, t.p, t.q, t.tv)
@@ -84,11 +98,11 @@ def margin_plot(run: Run, scale: Scale, diverges: int | None = None) -> Plot:
     return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
 
 
-def _heatmap(run: Run, scale: Scale, cells: Mapping[int, float], rows: int) -> Part:
+def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> Part:
     z: list[list[float | None]] = [[None] * ROW for _ in range(rows)]
     hover: list[list[Sequence[str]]] = [[()] * ROW for _ in range(rows)]
     for token in run.trace.tokens:
-        x, y = scale.place(token.position)
+        x, y = scale.grid_cell(token.position)
         z[y][x] = round(cells[token.position], 4)
         hover[y][x] = (*_hover(token), str(token.position))
     ticks = {scale.low: f"{scale.low:g}", scale.border: f"<b>{scale.caption}</b>"}
@@ -142,7 +156,7 @@ def _colours(scale: Scale) -> list[tuple[float, str]]:
 
 
 def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
-    chosen = [scale.place(token.position) for token in tokens if token.outcome is outcome]
+    chosen = [scale.grid_cell(token.position) for token in tokens if token.outcome is outcome]
     where = {"x": [x for x, _ in chosen], "y": [y for _, y in chosen], "hoverinfo": "skip"}
     return {
         "type": "scatter",

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.format import number, ratio
-from evaluation.planner import Planned
+from evaluation.planner import PlannedDraft
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
-from evaluation.report.document.chart import (
-    BOTTOM,
+from evaluation.report.document.drawing import (
+    FOOT,
+    HEIGHT,
     LEFT,
     PANEL,
     RIGHT,
@@ -23,7 +24,7 @@ AXES = {"K": "K, depth of the draft", "N": "N, tokens of the tree"}
 _DRAFTED = {"K": "depths that were drafted", "N": "smaller trees of the same drafts"}
 
 
-def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
+def planner_drawing(plan: Sequence[PlannedDraft], unit: str, colour: str) -> Drawing:
     """``unit``: of ``AXES``. Hollow marks are extrapolated."""
     tokens = _panel(plan, unit, 0, "Tokens a target pass", [each.tokens for each in plan], colour)
     speed = _panel(
@@ -36,23 +37,29 @@ def planner_drawing(plan: Sequence[Planned], unit: str, colour: str) -> Drawing:
     )
     speed = speed._replace(level=("y", speed.y.at(1.0), "without drafts"))
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
-    shown = keys if plan[-1].extrapolated else keys[:1]
+    legend = keys if plan[-1].extrapolated else keys[:1]
     return with_legend(
-        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), shown
+        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), legend
     )
 
 
 def _panel(
-    plan: Sequence[Planned], unit: str, left: int, name: str, values: Sequence[float], colour: str
+    plan: Sequence[PlannedDraft],
+    unit: str,
+    left: int,
+    name: str,
+    values: Sequence[float],
+    colour: str,
 ) -> Panel:
     sizes = [each.size for each in plan]
     x: Axis = scaled_axis(
         AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes
     )
     write = ratio if left else number
-    y = scaled_axis(name, [*values, 1.0], 0.08, BOTTOM, TOP + 4, write)
+    y = scaled_axis(name, [*values, 1.0], 0.08, HEIGHT - FOOT, TOP, write)
     marks = []
     for each, value in zip(plan, values, strict=True):
         text, look = f"{unit} = {each.size}: {write(value)}", Look(colour, hollow=each.extrapolated)
         marks.append(Mark(look, x.at(each.size), y.at(value), text))
-    return Panel(left, left + PANEL - RIGHT, x, y, (tuple(marks),))
+    series = (tuple(marks),)
+    return Panel(left, left + PANEL - RIGHT, x, y, series, series)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from evaluation.format import visible
+from mars_core.rules import RULES
 from mars_core.types import Token, Trace
 from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
 
@@ -42,7 +43,7 @@ THEMED: Mapping[str, str] = (
 )  # colour of a figure → the variable of the page that stands in for it; both light and dark
 
 
-class Run(NamedTuple):
+class PlottedRun(NamedTuple):
     """A run, the lane it stands in, and a name that no other run of its comparison has."""
 
     trace: Trace
@@ -63,7 +64,9 @@ class Data:
     rows: Sequence[tuple[Value, ...]]
 
 
-def by_run(heads: Sequence[str], runs: Iterable[tuple[Run, Iterable[Sequence[Value]]]]) -> Data:
+def by_run(
+    heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[Value]]]]
+) -> Data:
     """The rows of every run, each after its lane and rule."""
     return Data(
         ("lane", "rule", *heads),
@@ -83,7 +86,7 @@ class Plot:
     title: str
 
 
-class Row(NamedTuple):
+class SubplotRow(NamedTuple):
     """A row of a figure: its caption, its traces, and what is marked across its height. The axes
     are not named in them."""
 
@@ -96,7 +99,7 @@ class Row(NamedTuple):
 def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
     """A figure of traces as plain mappings, over the layout that all share. Not validated: that
     costs twenty times the rest. Tests validate every figure."""
-    whole = {
+    defaults = {
         "height": height,
         "margin": {"l": 52, "r": 14, "t": 34, "b": 44},
         "font": {"color": NEUTRAL, "size": 12},
@@ -104,11 +107,11 @@ def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
         "hoverlabel": {"align": "left"},
         "template": {},
     }
-    return go.Figure(data=list(traces), layout=whole | layout, _validate=False)
+    return go.Figure(data=list(traces), layout=defaults | layout, _validate=False)
 
 
 def drawn_rows(
-    rows: Sequence[Row],
+    rows: Sequence[SubplotRow],
     *,
     row_px: int,
     room_px: int,
@@ -124,8 +127,8 @@ def drawn_rows(
     numbers = ["", *map(str, range(2, len(rows) + 1))]
     axes = {"xaxis": axis(**x, anchor=f"y{numbers[-1]}")}
     traces, shapes, annotations = list(key), list[Part](), list[Part]()
-    for place, (number, row) in enumerate(zip(numbers, rows, strict=True)):
-        top = 1 - place * (height + gap) - gap
+    for index, (number, row) in enumerate(zip(numbers, rows, strict=True)):
+        top = 1 - index * (height + gap) - gap
         axes[f"yaxis{number}"] = axis(**y, domain=[max(0.0, top - height), top], anchor="x")
         traces += [trace | {"xaxis": "x", "yaxis": f"y{number}"} for trace in row.traces]
         within = {"xref": "x", "yref": f"y{number} domain"}
@@ -194,23 +197,25 @@ class Scale(NamedTuple):
         """The quantity as a CSV names it."""
         return "r" if self.name == "r" else "exp_minus_gap"
 
-    def place(self, position: int) -> tuple[int, int]:
+    def grid_cell(self, position: int) -> tuple[int, int]:
         """Column and row of an output position: the same in every run."""
         return position % ROW, position // ROW - self.first
 
 
-def own_border(trace: Trace, name: str) -> float | None:
+def rule_border(trace: Trace, name: str) -> float | None:
     """θ of a run on a scale, if its rule has one there."""
-    given = trace.config.rule.parameters if trace.config.rule.name.startswith("mars") else {}
+    rule = RULES.get(trace.config.rule.name)
+    parameters = trace.config.rule.parameters if rule and rule.room else {}
     if name == "r":
-        return given.get("theta")
-    return math.exp(-given["gap"]) if "gap" in given else None
+        return parameters.get("theta")
+    return math.exp(-parameters["gap"]) if "gap" in parameters else None
 
 
 def margin_scale(traces: Sequence[Trace]) -> Scale:
     """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
     thetas, gaps = (
-        [b for trace in traces if (b := own_border(trace, name)) is not None] for name in ("r", GAP)
+        [b for trace in traces if (b := rule_border(trace, name)) is not None]
+        for name in ("r", GAP)
     )
     name = GAP if gaps and not thetas else "r"
     border = [DEFAULT_THETA, *(gaps if name == GAP else thetas)][-1]

@@ -13,16 +13,16 @@ from ui.figures.plot import (
     TEXT,
     Part,
     Plot,
-    Row,
-    Run,
+    PlottedRun,
     Scale,
+    SubplotRow,
     bars,
     by_run,
     drawn_rows,
     filled,
     legend,
     margin,
-    own_border,
+    rule_border,
 )
 from ui.kit.palette import OUTCOME_STYLES
 
@@ -41,19 +41,20 @@ Counts = dict[
 ]  # places at which drafted tokens were judged: outcome → a count for each bin
 
 
-def ratio_plot(runs: Sequence[Run], scale: Scale) -> Plot | None:
+def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
     """Runs that drafted, all on one scale."""
     if not runs:
         return None
     edges = [
-        (scale.low + BIN * place, scale.low + BIN * (place + 1)) for place in range(_bins(scale))
+        (scale.low + BIN * bin_index, scale.low + BIN * (bin_index + 1))
+        for bin_index in range(_bins(scale))
     ]
     places = [_places(run.trace, scale) for run in runs]
     counts = [_counts(values, scale) for values in places]
     top = max(max(map(sum, zip(*count.values(), strict=True))) for count in counts) or 1
     figure = drawn_rows(
         [
-            Row(
+            SubplotRow(
                 run.label,
                 [_bars(run, outcome, count[outcome], scale, edges) for outcome in MARKERS],
                 *_border(run, scale),
@@ -113,7 +114,7 @@ def _counts(places: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
 
 
 def _bars(
-    run: Run,
+    run: PlottedRun,
     outcome: Outcome,
     counts: Sequence[int],
     scale: Scale,
@@ -123,28 +124,28 @@ def _bars(
     hover = (
         f"%{{y}} {outcome.value}, {scale.name} %{{customdata}}<extra>{escape(run.label)}</extra>"
     )
-    shown = {"name": outcome.value, "showlegend": False, "width": BIN, "hovertemplate": hover}
+    style = {"name": outcome.value, "showlegend": False, "width": BIN, "hovertemplate": hover}
     return bars(
         middles,
         counts,
         MARKERS[outcome],
         customdata=[f"{low:.2f} to {high:.2f}" for low, high in edges],
-        **shown,
+        **style,
     )
 
 
-def _border(run: Run, scale: Scale) -> tuple[list[Part], list[Part]]:
+def _border(run: PlottedRun, scale: Scale) -> tuple[list[Part], list[Part]]:
     """A line at θ with its name: whole where the run's own rule has it, dotted where it is only
     that of the others."""
-    own = own_border(run.trace, scale.name)
-    x = scale.border if own is None else own
+    border = rule_border(run.trace, scale.name)
+    x = scale.border if border is None else border
     line = {
         "x0": x,
         "x1": x,
         "line": {
             "color": TEXT,
-            "width": 1 if own is None else 1.5,
-            "dash": "dot" if own is None else "solid",
+            "width": 1 if border is None else 1.5,
+            "dash": "dot" if border is None else "solid",
         },
     }
     text = (

@@ -11,8 +11,8 @@ from mars_core.types import Outcome, Step, Token
 from ui.figures.plot import (
     Part,
     Plot,
-    Row,
-    Run,
+    PlottedRun,
+    SubplotRow,
     Value,
     bars,
     by_run,
@@ -34,7 +34,7 @@ HEADS = ("step", "first_position", "drafted", "depth", *COUNTS, "emitted")
 _HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}, step %{x}, from position %{customdata[2]}<extra></extra>"
 
 
-def ribbon_plot(runs: Sequence[Run]) -> Plot:
+def ribbon_plot(runs: Sequence[PlottedRun]) -> Plot:
     """All on the scale of the run with most steps and of the longest one."""
     present = {token.outcome for run in runs for token in run.trace.tokens}
     steps = max(len(run.trace.steps) for run in runs)
@@ -42,7 +42,7 @@ def ribbon_plot(runs: Sequence[Run]) -> Plot:
     across = {"title": "decoding step", "range": [-0.7, steps - 0.3]}
     figure = drawn_rows(
         [
-            Row(
+            SubplotRow(
                 f"τ = {number(run.trace.summary.tau)}, {run.label}",
                 [*_bars(run), _reach(run, first=run is runs[0])],
             )
@@ -80,23 +80,26 @@ def _stretches(step: Step) -> Iterator[tuple[int, list[Token]]]:
         below += len(tokens)
 
 
-def _bars(run: Run) -> Iterator[Part]:
+def _bars(run: PlottedRun) -> Iterator[Part]:
     stretches = [(step.index, *stretch) for step in run.trace.steps for stretch in _stretches(step)]
     for outcome, marker in MARKERS.items():
-        own = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
-        if own:
-            where, below = [step for step, _, _ in own], [below for _, below, _ in own]
-            hover, length = (
-                [_hover(tokens) for _, _, tokens in own],
-                [len(tokens) for _, _, tokens in own],
+        same_outcome = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
+        if same_outcome:
+            where, below = (
+                [step for step, _, _ in same_outcome],
+                [below for _, below, _ in same_outcome],
             )
-            shown = {
+            hover, length = (
+                [_hover(tokens) for _, _, tokens in same_outcome],
+                [len(tokens) for _, _, tokens in same_outcome],
+            )
+            style = {
                 "name": outcome.value,
                 "showlegend": False,
                 "meta": {"lane": run.lane, "position": 2},
             }
             template = {"customdata": hover, "hovertemplate": _HOVER}
-            yield bars(where, length, marker, base=below, width=0.9, **shown, **template)
+            yield bars(where, length, marker, base=below, width=0.9, **style, **template)
 
 
 def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
@@ -106,20 +109,20 @@ def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
     return plotly_text(text), f"{amount}{first.outcome.value}", first.position
 
 
-def _reach(run: Run, *, first: bool) -> Part:
+def _reach(run: PlottedRun, *, first: bool) -> Part:
     """A line over what each step could have written at most."""
     where = {
         "x": list(range(len(run.trace.steps))),
         "y": [_depth(step) + 1 for step in run.trace.steps],
     }
     line = {"shape": "hvh", "width": 1, "dash": "dot", "color": NEUTRAL}
-    shown = {
+    style = {
         "name": "at most, from its draft",
         "showlegend": first,
         "hoverinfo": "skip",
         "line": line,
     }
-    return {"type": "scatter", "mode": "lines"} | where | shown
+    return {"type": "scatter", "mode": "lines"} | where | style
 
 
 def _numbers(step: Step) -> tuple[Value, ...]:

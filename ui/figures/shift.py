@@ -13,8 +13,8 @@ from mars_core.types import ShiftKind
 from ui.figures.plot import (
     Part,
     Plot,
-    Row,
-    Run,
+    PlottedRun,
+    SubplotRow,
     axis,
     bars,
     by_run,
@@ -35,7 +35,7 @@ DASHES = ("solid", "dash", "dot", "dashdot")  # of the lanes: no colour is neede
 _HOVER = "<b>%{customdata[0]}</b>  position %{customdata[3]}<br>TV %{customdata[1]}   KL %{customdata[2]}"
 
 
-def shift_plot(runs: Sequence[Run]) -> Plot:
+def shift_plot(runs: Sequence[PlottedRun]) -> Plot:
     """A row a run, on the scale of the largest TV, so that a run that shifts nothing is an empty
     row."""
     tokens = [(run, token) for run in runs for token in run.trace.tokens]
@@ -43,7 +43,10 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
     top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
     across = {"title": "position", "range": [min(positions) - 0.6, max(positions) + 0.6]}
     figure = drawn_rows(
-        [Row(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)]) for run in runs],
+        [
+            SubplotRow(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)])
+            for run in runs
+        ],
         row_px=ROW_PX,
         room_px=52,
         x=across | {"showgrid": False, "zeroline": False, "fixedrange": False},
@@ -56,7 +59,7 @@ def shift_plot(runs: Sequence[Run]) -> Plot:
     return Plot(figure, by_run(("position", "piece", "tv", "kl"), rows), title)
 
 
-def _bars(run: Run) -> Part:
+def _bars(run: PlottedRun) -> Part:
     shifted = [
         token for token in run.trace.tokens if token.tv == token.tv and round(token.tv, 6)
     ]  # a bar of no height would only cost time
@@ -71,7 +74,7 @@ def _bars(run: Run) -> Part:
         for t in shifted
     ]
     where, height = [token.position for token in shifted], [round(token.tv, 6) for token in shifted]
-    shown = {
+    style = {
         "name": escape(run.label),
         "showlegend": False,
         "meta": {"lane": run.lane, "position": 3},
@@ -79,11 +82,11 @@ def _bars(run: Run) -> Part:
     }
     template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
     return bars(
-        where, height, filled(run.colour), customdata=hover, hovertemplate=template, **shown
+        where, height, filled(run.colour), customdata=hover, hovertemplate=template, **style
     )
 
 
-def cumulative_plot(runs: Sequence[Run]) -> Plot:
+def cumulative_plot(runs: Sequence[PlottedRun]) -> Plot:
     """Every run's TV summed up to each position: a flat line is lossless."""
     sums = [list(accumulate(token.tv for token in run.trace.tokens)) for run in runs]
     figure = drawn(
@@ -99,7 +102,7 @@ def cumulative_plot(runs: Sequence[Run]) -> Plot:
     return Plot(figure, data, "Total variation, summed up to each position")
 
 
-def _line(run: Run, totals: Sequence[float]) -> Part:
+def _line(run: PlottedRun, totals: Sequence[float]) -> Part:
     look = {"color": run.colour, "width": 2, "dash": DASHES[run.lane % len(DASHES)]}
     where = {
         "x0": run.trace.tokens[0].position,
@@ -108,5 +111,5 @@ def _line(run: Run, totals: Sequence[float]) -> Part:
     }
     kind = run.trace.config.shift_kind
     name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
-    shown = {"name": escape(name), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}
-    return {"type": "scatter", "mode": "lines"} | where | shown
+    style = {"name": escape(name), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}
+    return {"type": "scatter", "mode": "lines"} | where | style

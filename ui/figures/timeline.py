@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evaluation.format import duration
 from mars_core.types import Trace
-from ui.figures.plot import FAINT, Part, Plot, Run, axis, bars, by_run, drawn, legend
+from ui.figures.plot import FAINT, Part, Plot, PlottedRun, axis, bars, by_run, drawn, legend
 from ui.kit.palette import NEUTRAL
 
 LANE_PX = 88
@@ -34,7 +34,7 @@ class Segment(NamedTuple):
     position: int | None = None
 
 
-def timeline_plot(runs: Sequence[Run]) -> Plot:
+def timeline_plot(runs: Sequence[PlottedRun]) -> Plot:
     """All on one time axis, though they ran one after the other."""
     rows = [list(_segments(run.trace)) for run in runs]
     present = {segment.kind for row in rows for segment in row}
@@ -44,13 +44,19 @@ def timeline_plot(runs: Sequence[Run]) -> Plot:
             *legend(
                 {KINDS[kind][0]: _marker(kind, NEUTRAL) for kind in KINDS if kind in present}
             ),  # no lane's colour
-            *(bar for place, run in enumerate(runs) for bar in _bars(run, rows[place], place)),
+            *(
+                bar
+                for row_number, run in enumerate(runs)
+                for bar in _bars(run, rows[row_number], row_number)
+            ),
         ],
         height=LANE_PX * len(rows) + 104,
         barmode="overlay",
         bargap=0,
         hovermode="closest",
-        annotations=[_caption(run, rows[place], place) for place, run in enumerate(runs)],
+        annotations=[
+            _caption(run, rows[row_number], row_number) for row_number, run in enumerate(runs)
+        ],
         margin={"l": 16, "r": 20, "t": 44, "b": 46},
         xaxis=axis(
             "seconds since the start of the run",
@@ -84,22 +90,22 @@ def _segments(trace: Trace) -> Iterator[Segment]:
         now = max(now, step.elapsed_s)
 
 
-def _caption(run: Run, row: Sequence[Segment], place: int) -> Part:
+def _caption(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Part:
     """What the run took, above its row."""
-    whole = max(segment.end for segment in row)
+    total_s = max(segment.end for segment in row)
     seconds = {
         kind: sum(segment.end - segment.start for segment in row if segment.kind == kind)
         for kind in KINDS
     }
     parts = ", ".join(
-        f"{kind} {100 * seconds[kind] / (whole or 1.0):.0f} %" for kind in KINDS if seconds[kind]
+        f"{kind} {100 * seconds[kind] / (total_s or 1.0):.0f} %" for kind in KINDS if seconds[kind]
     )
     return {
-        "text": f"<b>{duration(whole)}</b>, {escape(run.label)}<br>{parts}",
+        "text": f"<b>{duration(total_s)}</b>, {escape(run.label)}<br>{parts}",
         "showarrow": False,
         "xref": "paper",
         "x": 0,
-        "y": place - 0.21,
+        "y": row_number - 0.21,
         "xanchor": "left",
         "yanchor": "bottom",
         "align": "left",
@@ -119,26 +125,26 @@ def _marker(kind: str, colour: str) -> Part:
     return {"color": FAINT if kind == "rest" else colour, "line": {"width": 0}} | fill
 
 
-def _bars(run: Run, row: Sequence[Segment], place: int) -> Iterator[Part]:
+def _bars(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Iterator[Part]:
     for kind in KINDS:
-        own = [segment for segment in row if segment.kind == kind]
-        if own:
+        segments = [segment for segment in row if segment.kind == kind]
+        if segments:
             length, start = (
-                [round(s.end - s.start, 6) for s in own],
-                [round(s.start, 6) for s in own],
+                [round(s.end - s.start, 6) for s in segments],
+                [round(s.start, 6) for s in segments],
             )
-            shown = {
+            style = {
                 "base": start,
-                "customdata": list(map(_hover, own)),
+                "customdata": list(map(_hover, segments)),
                 "meta": {"lane": run.lane, "position": 4},
             }
             look = {"orientation": "h", "width": 0.38, "showlegend": False}
             template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
             yield bars(
                 length,
-                [place] * len(own),
+                [row_number] * len(segments),
                 _marker(kind, run.colour),
-                **shown,
+                **style,
                 **look,
                 hovertemplate=template,
             )

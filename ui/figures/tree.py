@@ -28,7 +28,7 @@ class Node(NamedTuple):
     number: int
     parent: int
     outcome: Outcome | None
-    kept: bool
+    accepted: bool
     piece: str
     hover: str
     x: int
@@ -45,14 +45,14 @@ def tree_nodes(trace: Trace, step: int) -> list[Node]:
     """The nodes with their places, parents before children: the root, what was drafted, then the
     recovered or bonus token."""
     chosen = trace.steps[step]
-    nodes, kept = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
+    nodes, accepted = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
     for index, node in enumerate(chosen.nodes, start=1):
         facts = f"p {number(node.p)}   q {number(node.q)}<br>depth {node.depth}, node {index}"
         hover = _hover(node.piece, f"  {node.outcome}<br>{facts}")
         nodes.append(
-            Node(index, node.parent, node.outcome, index in kept, node.piece, hover, node.depth)
+            Node(index, node.parent, node.outcome, index in accepted, node.piece, hover, node.depth)
         )
-    for token in _own(chosen):
+    for token in _drawn_by_target(chosen):
         hover = _hover(
             token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token"
         )
@@ -73,7 +73,7 @@ def _hover(piece: str, facts: str) -> str:
     return f"<b>{plotly_text(piece)}</b>{facts}"
 
 
-def _own(step: Step) -> list[Token]:
+def _drawn_by_target(step: Step) -> list[Token]:
     return [token for token in step.emitted if token.outcome in OWN]
 
 
@@ -88,12 +88,14 @@ def _rows(nodes: Sequence[Node]) -> dict[int, float]:
     while stack:
         node = stack.pop()
         order.append(node)
-        stack += sorted(children[node.number], key=lambda child: child.kept)  # the last one is next
+        stack += sorted(
+            children[node.number], key=lambda child: child.accepted
+        )  # the last one is next
         if not children[node.number]:
             rows[node.number] = float(len(rows))
     for node in reversed(order):
         if children[node.number]:
-            first = max(children[node.number], key=lambda child: child.kept)
+            first = max(children[node.number], key=lambda child: child.accepted)
             rows[node.number] = rows[first.number]
     return rows
 
@@ -104,8 +106,8 @@ def _title(step: Step) -> str:
         return f"Step {step.index}: nothing was drafted; the target wrote {_named(last)} itself."
     relaxed = sum(token.outcome is Outcome.RELAXED for token in step.emitted)
     more = f", {relaxed} of them relaxed" if relaxed else ""
-    own = f", then {_named(last)}, {last.outcome}" if last and last.outcome in OWN else ""
-    return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{own}."
+    ending = f", then {_named(last)}, {last.outcome}" if last and last.outcome in OWN else ""
+    return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{ending}."
 
 
 def _named(token: Token | None) -> str:
@@ -113,16 +115,16 @@ def _named(token: Token | None) -> str:
 
 
 def _numbers(step: Step) -> list[tuple[Value, ...]]:
-    kept = {token.node for token in step.emitted if token.node}
+    accepted = {token.node for token in step.emitted if token.node}
     drafted = [
-        (at, n.parent, n.depth, n.outcome, at in kept, n.id, n.piece, n.p, n.q)
+        (at, n.parent, n.depth, n.outcome, at in accepted, n.id, n.piece, n.p, n.q)
         for at, n in enumerate(step.nodes, start=1)
     ]
-    own = [
+    drawn = [
         (0, t.parent, t.draft_position, t.outcome, True, t.id, t.piece, t.p, t.q)
-        for t in _own(step)
+        for t in _drawn_by_target(step)
     ]
-    return [(step.index, *node[:3], node[3].value, *node[4:]) for node in (*drafted, *own)]
+    return [(step.index, *node[:3], node[3].value, *node[4:]) for node in (*drafted, *drawn)]
 
 
 def tree_figure(nodes: Sequence[Node]) -> go.Figure:
@@ -131,7 +133,7 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
     drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
-    edges = [_edges(nodes, kept=kept) for kept in (False, True)]
+    edges = [_edges(nodes, accepted=accepted) for accepted in (False, True)]
     marks = [_marks(nodes, outcome) for outcome in (None, *Outcome) if outcome in present]
     ticks = {"tickvals": list(range(1, drafted + 1)), "showgrid": False, "zeroline": False}
     return drawn(
@@ -144,17 +146,17 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
     )
 
 
-def _edges(nodes: Sequence[Node], *, kept: bool) -> Part:
+def _edges(nodes: Sequence[Node], *, accepted: bool) -> Part:
     """Lines from parent to child: out along the parent's row, then down to the child's, left of
     every label there."""
     x: list[float | None] = []
     y: list[float | None] = []
     for child in nodes[1:]:
-        if child.kept is kept:
+        if child.accepted is accepted:
             parent = nodes[child.parent]
             x += [parent.x, child.x - TRUNK, child.x - TRUNK, child.x, None]
             y += [parent.y, parent.y, child.y, child.y, None]
-    line = {"color": NEUTRAL, "width": 3.5} if kept else {"color": FAINT, "width": 1}
+    line = {"color": NEUTRAL, "width": 3.5} if accepted else {"color": FAINT, "width": 1}
     return {
         "type": "scatter",
         "x": x,

@@ -15,7 +15,15 @@ from ui.jobs.queue import Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import fault
-from ui.settings.form import CUSTOM, LIST_ONLY, Form, RunForm, catalog_pair, own_pair, read_prompt
+from ui.settings.form import (
+    CUSTOM,
+    LIST_ONLY,
+    Form,
+    RunForm,
+    catalog_pair,
+    read_custom_pair,
+    read_prompt,
+)
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -51,7 +59,7 @@ def job_errors(services: Services, kinds: tuple[type[Exception], ...] = REFUSED)
         raise JobError(NO_MEMORY) from error
 
 
-def unbroken(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
+def errors_as_frames(frames: Iterator[F], frame: Callable[[Strip], F], where: str) -> Iterator[F]:
     """``frames``; an error becomes the last of them: a JobError's sentence, else the id under which
     the log has the error."""
     try:
@@ -75,14 +83,14 @@ def chosen_pair(services: Services, form: RunForm) -> PairSpec:
     """The pair of a form, from the list only where strangers choose. Raises ValueError."""
     if form.pair != CUSTOM:
         return catalog_pair(form.pair, services.catalog)
-    if not services.own_models:
+    if not services.custom_models:
         raise ValueError(LIST_ONLY)
-    return own_pair(form.own_target, form.own_draft, form.own_head)
+    return read_custom_pair(form.own_target, form.own_draft, form.own_head)
 
 
 def check_pair(services: Services, spec: PairSpec) -> None:
     """Raises ValueError for a pair, from wherever it came, that is not offered here."""
-    if spec not in services.catalog and not services.own_models:
+    if spec not in services.catalog and not services.custom_models:
         raise ValueError(LIST_ONLY)
 
 
@@ -93,10 +101,10 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
     services.limits.check(configs, longest)
     most = services.limits.new_tokens
     for config in configs:
-        given = len(config.prefix)
-        if most is not None and given + config.max_new_tokens > most:
+        prefix_length = len(config.prefix)
+        if most is not None and prefix_length + config.max_new_tokens > most:
             raise ValueError(
-                f"The given beginning has {given} tokens and max_new_tokens is {config.max_new_tokens}; on this public page "
+                f"The given beginning has {prefix_length} tokens and max_new_tokens is {config.max_new_tokens}; on this public page "
                 f"they must be at most {most} together."
             )
 
@@ -110,12 +118,12 @@ def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | N
     )
 
 
-def turn(place: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
+def turn(ticket_: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
     """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once
     ``stopped``."""
-    ready = place.ready(0.0)
+    ready = ticket_.ready(0.0)
     while not ready and not stopped():
-        yield place.message()
-        ready = place.ready(POLL_S, stopped)
+        yield ticket_.message()
+        ready = ticket_.ready(POLL_S, stopped)
     if stopped():
         raise JobError("Stopped while waiting; nothing was written.", "cancelled")

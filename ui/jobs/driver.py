@@ -1,6 +1,6 @@
 """The one driver of jobs: a place in the queue, the models, the runs, the store.
 
-Compare, a continuation, an endpoint and a vote iterate ``drive``, a sweep ``with_models``, and turn
+Compare, a continuation, an endpoint and a vote iterate ``drive``, a study ``with_models``, and turn
 the events into what they show. Iterate both inside ``contextlib.closing``: closed, by a tab that
 goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
 """
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mars_core.jobs import Began, Ended, Job, Record, Stop, Wrote
+from mars_core.jobs import Began, Ended, Job, RecordedRun, Stop, Wrote
 from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
-from mars_core.types import Given, RunConfig, Trace
+from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
 from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
 from ui.jobs.services import Services
@@ -61,14 +61,14 @@ class Ready(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A run has begun, ``place`` of its batch from 0; its comparison is in the store. Its Wrote
+    """A run has begun, ``turn`` of its batch from 0; its comparison is in the store. Its Wrote
     events follow, then Saved."""
 
     run: int
-    place: int
+    turn: int
     comparison: str
-    given: tuple[Given, ...]
-    text: str  # of the given tokens
+    prefix: tuple[PrefixToken, ...]
+    text: str  # of the prefix
 
 
 class Saved(NamedTuple):
@@ -135,10 +135,10 @@ def with_models(
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
-        place = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
-    with place:
+        ticket_ = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
+    with ticket_:
         try:
-            yield from map(Waiting, turn(place, stop.requested))
+            yield from map(Waiting, turn(ticket_, stop.requested))
             with job_errors(services):
                 pair = yield from _load(services, spec)
             with closing(work(start_session(pair))) as events:
@@ -147,7 +147,7 @@ def with_models(
                     yield event
         finally:
             if not began:
-                place.refund()
+                ticket_.refund()
 
 
 def start_session(pair: Pair) -> Session:
@@ -180,15 +180,15 @@ def _checked(
 
 
 def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[Event, None, None]:
-    comparison, place = batch.comparison, 0
+    comparison, position = batch.comparison, 0
     with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
         for event in events:
             if isinstance(event, Began):
                 comparison = comparison or services.store.new_comparison(
                     job.configs[event.run].prompt, source=batch.source
                 )
-                yield from _run(services, batch, comparison, event, events, place)
-                place += 1
+                yield from _run(services, batch, comparison, event, events, position)
+                position += 1
 
 
 def _run(
@@ -197,13 +197,13 @@ def _run(
     comparison: str,
     began: Began,
     events: Iterator[RunEvent],
-    place: int,
+    position: int,
 ) -> Iterator[Event]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
-    record = Record(began)
+    record = RecordedRun(began)
     unsaved, run_id, broken = "", "", None
     try:
-        yield Started(began.run, place, comparison, began.given, began.text)
+        yield Started(began.run, position, comparison, began.given, began.text)
         for event in events:
             assert isinstance(event, Wrote | Ended)
             record.follow(event)
@@ -216,7 +216,7 @@ def _run(
         trace = record.trace()
         try:
             run_id = services.store.save_run(
-                comparison, trace, lane=batch.lane + began.run, order=batch.before + place
+                comparison, trace, lane=batch.lane + began.run, order=batch.before + position
             )
             services.observe(trace)
         except StorageError as error:

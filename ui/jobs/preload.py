@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from mars_core.drafting import offered
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
 from ui.jobs.services import Services
 from ui.kit.errors import fault
-from ui.settings.drafters import offered
 from ui.settings.form import Form, LaneForm, read_configs
 
 LOG = logging.getLogger("mars")

@@ -168,9 +168,9 @@ class Queue:
                 f"These are {runs:,} runs; on this public page a visitor has {plural(hourly, 'run')} an hour."
             )
         self.begun = [entry for entry in self.begun if entry[0] > self.clock() - HOUR_S]
-        own = [(when, count) for when, other, count in self.begun if other == owner]
-        taken, free = sum(count for _, count in own), None
-        for when, count in own:
+        granted = [(when, count) for when, other, count in self.begun if other == owner]
+        taken, free = sum(count for _, count in granted), None
+        for when, count in granted:
             if taken + runs <= hourly:
                 break
             taken, free = taken - count, when

@@ -1,5 +1,5 @@
 """The dependencies of the handlers: models, store, queue, limits. ``app.py`` builds them;
-``seen_by`` gives those of one visitor."""
+``for_visitor`` gives those of one visitor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Services:
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not kept, say
-    visitor: Visitor = ANYBODY  # for whom these services were made by ``seen_by``
+    visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
     accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
     queue: Queue = None  # type: ignore[assignment]  # without one: of the limits
     observers: tuple[Callable[[Trace], None], ...] = ()  # called once for every run that was saved
@@ -54,7 +54,7 @@ class Services:
             object.__setattr__(self, "queue", Queue(self.limits))
 
     @property
-    def own_models(self) -> bool:
+    def custom_models(self) -> bool:
         """Whether a pair that is not of the catalog may be run."""
         return not self.public and self.accelerator.loads
 
@@ -64,7 +64,7 @@ class Services:
         name: the same name from another visitor is another page."""
         return f"{self.visitor.owner or ''}/{self.visitor.session}"
 
-    def seen_by(self, request: Any) -> Services:
+    def for_visitor(self, request: Any) -> Services:
         """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has
         this owner's runs only."""
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)

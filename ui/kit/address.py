@@ -24,7 +24,6 @@ from ui.kit.events import PRIVATE, event_data
 
 TABS = (
     "compare",
-    "sweep",
     "quality",
     "history",
     "votes",
@@ -38,7 +37,7 @@ SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
     "name": (Sort.NAME, False, "By name"),
 }  # name → column, descending, title
-EVERYTHING = "all"  # source: sweeps and studies too
+EVERYTHING = "all"  # source: studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
@@ -46,7 +45,7 @@ ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
-NAMES = ("tab", "sweep", "study", *_HISTORY)
+NAMES = ("tab", "study", *_HISTORY)
 
 
 def _among(known: Iterable[str]) -> Callable[[str], str]:
@@ -72,7 +71,7 @@ def _date(text: str) -> str:
         return ""
 
 
-def _whole(text: str, default: int, low: int, high: int) -> int:
+def _integer(text: str, default: int, low: int, high: int) -> int:
     return min(high, max(low, int(text))) if re.fullmatch(r"-?[0-9]{1,6}", text) else default
 
 
@@ -89,7 +88,6 @@ class Address:
     part of the address."""
 
     tab: str = _read_by(_among(TABS))
-    sweep: str = _read_by(_matching(ID))
     study: str = _read_by(_matching(ID))
     comparison: str = _read_by(_matching(ID))
     runs: tuple[str, ...] = _read_by(_runs, ())
@@ -102,20 +100,20 @@ class Address:
     since: str = _read_by(_date)
     until: str = _read_by(_date)
     sort: str = _read_by(_among(SORTS))
-    page: int = _read_by(lambda text: _whole(text, 1, 1, 10**6), 1)
+    page: int = _read_by(lambda text: _integer(text, 1, 1, 10**6), 1)
     share: str = _read_by(_matching(TOKEN))
-    zone: int = _read_by(lambda text: _whole(text, 0, -900, 900), 0)
+    zone: int = _read_by(lambda text: _integer(text, 0, -900, 900), 0)
 
     @property
     def searching(self) -> bool:
         return any(getattr(self, name) for name in SEARCH)
 
 
-def read_address(given: Mapping[str, object]) -> Address:
+def read_address(parameters: Mapping[str, object]) -> Address:
     """Reads an address from untrusted strings; invalid values are replaced by the defaults."""
     return Address(
         **{
-            f.name: f.metadata["read"](str(given.get(f.name) or "").strip())
+            f.name: f.metadata["read"](str(parameters.get(f.name) or "").strip())
             for f in fields(Address)
         }
     )
@@ -210,6 +208,6 @@ def chosen_tab(address: Address) -> str:
     not named."""
     if address.tab:
         return address.tab
-    if address.sweep or address.study:
-        return "sweep" if address.sweep else "quality"
+    if address.study:
+        return "quality"
     return "history" if address.comparison or address.runs or address.searching else TABS[0]

@@ -10,7 +10,7 @@ import gradio as gr
 
 from evaluation.format import displayable, shorten
 from ui.kit.panel import panel_component, render, static_component
-from ui.kit.values import Check, Part, Sentence, Table
+from ui.kit.values import Check, Sentence, SentencePart, ValueTable
 
 RUN_FILES = (
     "runs.csv",
@@ -42,7 +42,7 @@ def message_strip(
     text: str, state: str = "idle", *, side: str = "", progress: float = 0.0
 ) -> Strip:
     """A strip of one plain sentence, whatever it contains."""
-    return Strip((Part(displayable(text)),), state, side, progress)
+    return Strip((SentencePart(displayable(text)),), state, side, progress)
 
 
 def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
@@ -51,7 +51,7 @@ def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
     )
 
 
-def table_html(table: Table) -> str:
+def table_html(table: ValueTable) -> str:
     return render("kit/templates/table.html.jinja", table=table)
 
 

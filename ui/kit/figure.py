@@ -14,7 +14,7 @@ from starlette.responses import FileResponse
 
 from evaluation.report.files import csv_text
 from ui.figures.plot import THEMED, Plot
-from ui.kit.assets import asset, to_json, with_given
+from ui.kit.assets import asset, to_json, with_constants
 
 FOLDER = "assets/figure"
 # plotly.js-cartesian-dist-min of npm
@@ -50,7 +50,7 @@ def figure_component(
     return gr.HTML(
         value=figure_json(None),
         html_template=asset("figure.html", FOLDER),
-        js_on_load=with_given(
+        js_on_load=with_constants(
             code, scope=scope, name=name, label=label, empty=empty, themed=dict(THEMED)
         ),
         apply_default_css=False,

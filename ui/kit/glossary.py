@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import NamedTuple
 
+from mars_core.drafting import DRAFTERS
 from ui.kit.panel import render
 
 _numbers = count(1)  # for ids: a term may be explained at several places of one page
@@ -146,7 +147,7 @@ TERMS: Mapping[str, Term] = {
     "drafter": Term(
         "drafter",
         "what proposes tokens",
-        "A small model, an EAGLE-3 head that reads the target's hidden states, n-grams of the text so far, or none.",
+        f"Where drafts come from: {', '.join(each.title for each in DRAFTERS.values())}.",
     ),
     "target": Term(
         "target",

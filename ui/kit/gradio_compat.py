@@ -75,12 +75,12 @@ class FaultyBlocks(gr.Blocks):
     async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """As Gradio's; an error that is not meant for the visitor becomes one that is."""
         event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
-        given = options.get("inputs", args[0] if args else ())
+        inputs = options.get("inputs", args[0] if args else ())
         if not event.fn:
             raise gr.Error("This event runs in the browser alone.", print_exception=False)
-        if len(given) != len(event.inputs):  # only a request that was written by hand
+        if len(inputs) != len(event.inputs):  # only a request that was written by hand
             raise gr.Error(
-                f"This takes {plural(len(event.inputs), 'value')}, not {len(given)}.",
+                f"This takes {plural(len(event.inputs), 'value')}, not {len(inputs)}.",
                 print_exception=False,
             )
         reported = options.get("event_data")
@@ -108,21 +108,21 @@ class FaultyBlocks(gr.Blocks):
             or not predictions.keys() <= set(outputs)
         ):
             return await super().postprocess_data(block_fn, predictions, state)
-        kept = [
+        unchanged = [
             each
             for each, value in predictions.items()
             if isinstance(value, dict) and value == gr.skip()
         ]
-        changed = [each for each in outputs if each in predictions.keys() - kept]
-        found: dict[Any, Any] = {}
+        changed = [each for each in outputs if each in predictions.keys() - unchanged]
+        by_output: dict[Any, Any] = {}
         if changed:
             event, values = copy.copy(block_fn), [predictions[each] for each in changed]
             event.outputs = changed
             values = await super().postprocess_data(
                 event, values if len(changed) > 1 else values[0], state
             )
-            found = dict(zip(changed, values, strict=True))
-        return [found.get(each, None if each.stateful else gr.skip()) for each in outputs]
+            by_output = dict(zip(changed, values, strict=True))
+        return [by_output.get(each, None if each.stateful else gr.skip()) for each in outputs]
 
 
 @_or_stock

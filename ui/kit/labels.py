@@ -6,46 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evaluation.format import MISSING, displayable
+from evaluation.study.plan import SERVER
+from mars_core.drafting import DRAFTERS, described
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Left", "Right", "Third", "Fourth")
-_RULES = {
-    "none": "Target alone",
-    "server": "Served model",
-    "strict": "Strict",
-    "block": "Block verification",
-    "mars": "MARS",
-    "mars-algorithm1": "MARS, Algorithm 1",
-    "mars-reference": "MARS, reference code",
-    "mars-gap": "MARS, gap",
-    "cascade-token": "Token cascade",
-    "ears": "EARS",
-    "ensemble": "Ensemble",
-    "entropy": "Entropy",
-    "fly": "FLy",
-    "lenience": "Lenience",
-    "threshold": "Threshold",
-    "topk-delta": "Top-k, margin δ",
-    "topk-ratio": "Top-k, ratio ρ",
-    "typical": "Typical acceptance",
-}
-_PARAMETERS = {
-    "theta": "θ",
-    "gap": "g",
-    "epsilon": "ε",
-    "delta": "δ",
-    "ratio": "ρ",
-    "lenience": "ℓ",
-    "tolerance": "τ₀",
-    "alpha": "α",
-    "limit": "t",
-    "weight": "w",
-    "window": "W",
-    "entropy": "h",
-    "n": "N",
-    "single": "θ single",
-    "accumulated": "θ acc",
-}
+_SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
 _STOPS = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
@@ -58,11 +25,18 @@ _STOPS = {
 
 
 def rule_title(name: str) -> str:
-    return _RULES.get(name, name)
+    rule = RULES.get(name)
+    return rule.title if rule else "Served model" if name == SERVER else name
+
+
+def drafter_title(kind: str) -> str:
+    """``N-gram lookup``, to stand alone."""
+    title = described(kind).title
+    return title[:1].upper() + title[1:]
 
 
 def parameter_title(name: str) -> str:
-    return _PARAMETERS.get(name, name)
+    return _SYMBOLS.get(name, name)
 
 
 def rule_label(stored: str) -> str:
@@ -93,11 +67,11 @@ def lane_label(config: RunConfig) -> str:
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """The rules of the runs of one comparison with what else sets them apart: drafts of their own,
     a given beginning."""
-    differ = len({config.drafter for config in configs if config.drafter.kind != "none"}) > 1
-    given = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
+    differ = len({config.drafter for config in configs if config.drafter.kind != PLAIN}) > 1
+    extras = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
-        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *own])
-        for config, own in zip(configs, given, strict=True)
+        ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *extra])
+        for config, extra in zip(configs, extras, strict=True)
     )
 
 
@@ -160,18 +134,15 @@ def draft_length(drafter: DrafterConfig) -> str:
     tree = drafter.tree
     if tree:
         return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}"
-    return "" if drafter.kind == "none" else str(drafter.k)
+    return str(drafter.k) if described(drafter.kind).chains else ""
 
 
 def _draft(drafter: DrafterConfig) -> list[str]:
-    shape = draft_length(drafter) if drafter.tree else f"K {drafter.k}"
-    mode = drafter.mode.value
-    kinds = {
-        "model": f"{mode} drafts",
-        "eagle3": f"{mode} EAGLE-3 drafts",
-        "ngram": "n-gram drafts",
-    }
-    return [shape, kinds[drafter.kind]] if drafter.kind in kinds else []
+    kind = DRAFTERS.get(drafter.kind)
+    if kind is None or not kind.chains:
+        return []
+    mode = f"{drafter.mode.value} " if len(kind.modes) > 1 else ""
+    return [draft_length(drafter) if drafter.tree else f"K {drafter.k}", mode + kind.drafts]
 
 
 def _machine(config: RunConfig) -> list[str]:

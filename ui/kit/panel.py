@@ -40,7 +40,7 @@ import gradio as gr
 from evaluation import format as format_
 from evaluation.report.document.render import pages
 from ui.kit import labels
-from ui.kit.assets import script, with_given
+from ui.kit.assets import script, with_constants
 
 _TEMPLATES = pages(("ui", ""))
 _TEMPLATES.globals |= {"format": format_, "labels": labels}
@@ -78,13 +78,13 @@ def panel_component(
     *,
     elem_id: str,
     scripts: Sequence[str] = (),
-    given: Mapping[str, str] | None = None,
+    constants: Mapping[str, str] | None = None,
     **props: Any,
 ) -> gr.HTML:
     """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it;
-    ``given``: their GIVEN. ``props``: ``scope`` goes into ``mars:`` events."""
+    ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events."""
     code = script("morph.js", "panel.js", *scripts)
-    code = with_given(code, **given) if given else code
+    code = with_constants(code, **constants) if constants else code
     return gr.HTML(
         html,
         html_template="<div></div>",

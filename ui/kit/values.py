@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SentencePart:
     """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position``
     make it a link to a token."""
 
@@ -17,8 +17,8 @@ class Part:
     position: int | None = None
 
 
-Sentence = tuple[Part, ...]
-BREAK = Part("\n", "break")  # a new line
+Sentence = tuple[SentencePart, ...]
+BREAK = SentencePart("\n", "break")  # a new line
 
 
 def plain(sentence: Sentence) -> str:
@@ -26,7 +26,7 @@ def plain(sentence: Sentence) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ValueCell:
     """A formatted value, or a ratio with its verdict: ``better``, ``worse`` or ``""``."""
 
     text: str
@@ -34,11 +34,11 @@ class Cell:
     verdict: str = ""
 
 
-Row = tuple[str, str, tuple[Cell, ...]]  # name, help, cells
+Row = tuple[str, str, tuple[ValueCell, ...]]  # name, help, cells
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ValueTable:
     """Heads and rows, formatted; as many cells a row as there are heads after the first."""
 
     heads: tuple[str, ...]

@@ -28,9 +28,9 @@ class Latest(Generic[V]):
     def first(self, key: str, value: V) -> V:
         """The key's value; ``value``, from now on, where it has none."""
         with self._lock:
-            found = self._values.setdefault(key, value)
+            current = self._values.setdefault(key, value)
             self._used(key)
-            return found
+            return current
 
     def get(self, key: str) -> V | None:
         with self._lock:

@@ -21,8 +21,8 @@ class Limits:
     tree_tokens: int | None = None
     tree_depth: int | None = None
     lanes: int | None = None
-    sweep_runs: int | None = None  # of one sweep or study
-    seconds: int | None = None  # of one comparison, sweep or vote, once its turn has come
+    study_runs: int | None = None
+    seconds: int | None = None  # of one comparison, study or vote, once its turn has come
     waiting: int | None = None  # visitors that wait for their turn
     runs_an_hour: int | None = None  # of one owner
     downloads: int | None = None  # of one owner, written at once
@@ -46,10 +46,10 @@ class Limits:
         _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
 
     def check_study(self, runs: int) -> None:
-        """Of a sweep or a study. Raises ValueError."""
-        _at_most("The number of runs", runs, self.sweep_runs)
+        """Raises ValueError."""
+        _at_most("The number of runs", runs, self.study_runs)
 
-    def sentence(self, *, sweep: bool = False) -> str:
+    def sentence(self, *, study: bool = False) -> str:
         """The limits in one sentence; empty without limits."""
         prompt = [
             *([f"{count(self.prompt_characters)} characters"] if self.prompt_characters else []),
@@ -61,12 +61,8 @@ class Limits:
             *([f"K = {count(self.k)}"] if self.k else []),
             *([f"trees of {plural(self.tree_tokens, 'token')}"] if self.tree_tokens else []),
             *([f"trees of depth {count(self.tree_depth)}"] if self.tree_depth else []),
-            *([plural(self.lanes, "lane")] if self.lanes and not sweep else []),
-            *(
-                [f"{plural(self.sweep_runs, 'run')} a sweep or study"]
-                if self.sweep_runs and sweep
-                else []
-            ),
+            *([plural(self.lanes, "lane")] if self.lanes and not study else []),
+            *([f"{plural(self.study_runs, 'run')} a study"] if self.study_runs and study else []),
             *([f"{count(self.seconds)} s once its turn has come"] if self.seconds else []),
             *([f"{plural(self.runs_an_hour, 'run')} an hour"] if self.runs_an_hour else []),
         ]
@@ -82,7 +78,7 @@ PUBLIC_LIMITS = Limits(
     tree_tokens=64,
     tree_depth=12,
     lanes=4,
-    sweep_runs=80,
+    study_runs=80,
     seconds=120,
     waiting=20,
     runs_an_hour=120,

@@ -98,13 +98,13 @@ def foreign(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     site, sender = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None:
-        return sender is not None and (_origin(sender) or ()) != own_origin(scope)
+        return sender is not None and (_origin(sender) or ()) != page_origin(scope)
     if site in OWN:
         return False
     return not (headers.get("sec-fetch-mode") == "navigate" and scope.get("method") in SAFE)
 
 
-def own_origin(scope: Scope) -> Origin | None:
+def page_origin(scope: Scope) -> Origin | None:
     """The origin under which the visitor sees the page; None where the request does not say.
     Forwarding headers, if any, are trusted."""
     headers, scheme = Headers(scope=scope), str(scope.get("scheme", "http"))
@@ -141,8 +141,8 @@ class VisitorCookie:
         ):
             await self._app(scope, receive, send)
             return
-        seen = own_origin(scope)
-        cookie = new_cookie(root_path(scope), secure=seen is not None and seen[0] == "https")
+        origin = page_origin(scope)
+        cookie = new_cookie(root_path(scope), secure=origin is not None and origin[0] == "https")
 
         async def sender(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:

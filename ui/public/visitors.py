@@ -111,5 +111,5 @@ def _account(raw: Any) -> tuple[str, str] | None:
 
 
 def _mapping(raw: Any, name: str) -> Mapping[str, Any]:
-    found = getattr(raw, name, None)
-    return found if isinstance(found, Mapping) else {}
+    attribute = getattr(raw, name, None)
+    return attribute if isinstance(attribute, Mapping) else {}

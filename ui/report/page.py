@@ -21,7 +21,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from evaluation.commands import comparison_commands
-from evaluation.report.document.blocks import Cell, Head, Paragraph, Section, Table
+from evaluation.report.document.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
@@ -41,7 +41,7 @@ _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; connect-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-_SHOWN_ABOVE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
+_SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
 _SYSTEM = {
     "font": "ui-sans-serif, system-ui, sans-serif",
     "font-mono": "ui-monospace, Consolas, monospace",
@@ -55,7 +55,7 @@ class Components:
     scripts: dict[str, int] = field(default_factory=dict)  # script → number
     values: list[dict[str, Any]] = field(default_factory=list)
 
-    def place(self, component: gr.HTML, value: str) -> Markup:
+    def add(self, component: gr.HTML, value: str) -> Markup:
         """The template of a component, with the number of its values; the file's script draws
         it."""
         drawn = (
@@ -65,8 +65,8 @@ class Components:
         script = self.scripts.setdefault(drawn, len(self.scripts))
         self.values.append({"script": script, "props": {**component.props, "value": value}})
         number, classes = len(self.values) - 1, " ".join(component.elem_classes or [])
-        place = Markup('<div data-piece="{}" id="{}" class="{}">{}</div>')
-        return place.format(number, component.elem_id or "", classes, Markup(template))
+        element = Markup('<div data-piece="{}" id="{}" class="{}">{}</div>')
+        return element.format(number, component.elem_id or "", classes, Markup(template))
 
 
 def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
@@ -94,22 +94,20 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
             filter(None, [f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags])
         ),
         "comment": stored.comment,
-        "strip": components.place(strip_component(result.strip, scope=SCOPE), result.strip.html()),
+        "strip": components.add(strip_component(result.strip, scope=SCOPE), result.strip.html()),
         "prompts": [
             Section(name, title, (Paragraph(text, "prompt"),))
             for name, title, text in prompts
             if text
         ],
-        "reader": components.place(reader, reader.value) if stored.runs else "",
-        "lanes": [components.place(lane, view.json()) for lane, view in lanes]
-        if stored.runs
-        else [],
+        "reader": components.add(reader, reader.value) if stored.runs else "",
+        "lanes": [components.add(lane, view.json()) for lane, view in lanes] if stored.runs else [],
         "legend": Markup(legend_html()),
         "numbers": _numbers(details) if details else [],
         "figures": [
             (
                 title,
-                components.place(
+                components.add(
                     figure_component(scope=SCOPE, name=name, label=title), figure_json(plot)
                 ),
             )
@@ -177,7 +175,7 @@ def _settings(stored: StoredComparison) -> list[Section]:
     shown = [
         (name, help_, list(map(read, configs)))
         for name, help_, read in SETTINGS
-        if name not in _SHOWN_ABOVE
+        if name not in _SEPARATE
     ]
     names = dict.fromkeys(name for config in configs for name in config.environment)
     versions = [
@@ -199,11 +197,11 @@ def _settings(stored: StoredComparison) -> list[Section]:
 
 def _by_run(
     label: str, configs: Sequence[RunConfig], settings: Sequence[tuple[str, str, Sequence[str]]]
-) -> Table:
+) -> ReportTable:
     """Name, help and the value of every run; settings that no run has are left out."""
     some = [(name, help_, values) for name, help_, values in settings if any(values)]
     rows = tuple(
-        (Cell(name, help=help_), *(Cell(value or "–") for value in values))
+        (TableCell(name, help=help_), *(TableCell(value or "–") for value in values))
         for name, help_, values in some
     )
-    return Table(label, tuple(map(Head, ("", *run_names(configs)))), rows)
+    return ReportTable(label, tuple(map(Head, ("", *run_names(configs)))), rows)

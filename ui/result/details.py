@@ -15,13 +15,13 @@ from typing import NamedTuple
 from mars_core.types import Status, Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import Plot, Run, Scale, margin_scale
+from ui.figures.plot import Plot, PlottedRun, Scale, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
-from ui.kit.values import Check, Table
+from ui.kit.values import Check, ValueTable
 from ui.result.numbers import (
     QUANTITIES,
     SHIFT_QUANTITIES,
@@ -58,39 +58,39 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The runs that wrote something, by lane. ``partings``: lane → position at which it leaves the
+class PlottedRuns:
+    """The runs that wrote something, by lane. ``divergences``: lane → position at which it leaves the
     leftmost run."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[PlottedRun, ...]
     scale: Scale
-    partings: Mapping[int, int]
+    divergences: Mapping[int, int]
 
     @property
-    def drafted(self) -> list[Run]:
+    def drafted(self) -> list[PlottedRun]:
         return [run for run in self.runs if run.trace.summary.drafted > 0]
 
 
-class Figure(NamedTuple):
+class DetailFigure(NamedTuple):
     """``name`` is unique and names downloads; ``draw`` gives None where there is nothing to draw,
     ``empty`` stands there then; a ``wide`` one scrolls in a narrow window."""
 
     tab: str
     name: str
     title: str
-    draw: Callable[[Comparison], Plot | None]
+    draw: Callable[[PlottedRuns], Plot | None]
     empty: str = "There is nothing to draw."
     wide: bool = False
 
 
-def _margins(lane: int, shown: Comparison) -> Plot | None:
-    run = next((run for run in shown.runs if run.lane == lane), None)
-    return margin_plot(run, shown.scale, shown.partings.get(lane)) if run else None
+def _margins(lane: int, plotted: PlottedRuns) -> Plot | None:
+    run = next((run for run in plotted.runs if run.lane == lane), None)
+    return margin_plot(run, plotted.scale, plotted.divergences.get(lane)) if run else None
 
 
-FIGURES: tuple[Figure, ...] = (
+FIGURES: tuple[DetailFigure, ...] = (
     *(
-        Figure(
+        DetailFigure(
             MARGINS,
             f"margins-{lane + 1}",
             f"Margin of every token, {name.lower()} lane",
@@ -100,31 +100,36 @@ FIGURES: tuple[Figure, ...] = (
         )
         for lane, name in enumerate(LANE_NAMES)
     ),
-    Figure(
-        "Steps", "ribbon", "Accepted length of every step", lambda shown: ribbon_plot(shown.runs)
+    DetailFigure(
+        "Steps",
+        "ribbon",
+        "Accepted length of every step",
+        lambda plotted: ribbon_plot(plotted.runs),
     ),
-    Figure(
+    DetailFigure(
         "Steps",
         "timeline",
         "Drafting and verifying on one clock",
-        lambda shown: timeline_plot(shown.runs),
+        lambda plotted: timeline_plot(plotted.runs),
     ),
-    Figure(
+    DetailFigure(
         "Acceptance",
         "acceptance",
         "Acceptance by depth",
-        lambda shown: acceptance_plot(shown.drafted),
+        lambda plotted: acceptance_plot(plotted.drafted),
         UNDRAFTED,
     ),
-    Figure(
+    DetailFigure(
         "Ratio",
         "ratio",
         "r of the drafted tokens",
-        lambda shown: ratio_plot(shown.drafted, shown.scale),
+        lambda plotted: ratio_plot(plotted.drafted, plotted.scale),
         UNDRAFTED,
     ),
-    Figure("Shift", "tv-cumulative", "Cumulative TV", lambda shown: cumulative_plot(shown.runs)),
-    Figure("Shift", "tv", "TV at every position", lambda shown: shift_plot(shown.runs)),
+    DetailFigure(
+        "Shift", "tv-cumulative", "Cumulative TV", lambda plotted: cumulative_plot(plotted.runs)
+    ),
+    DetailFigure("Shift", "tv", "TV at every position", lambda plotted: shift_plot(plotted.runs)),
 )
 
 
@@ -133,9 +138,9 @@ class Details:
     """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name →
     figure of ``FIGURES``; ``traces`` and ``ids`` (of those that were saved) by lane."""
 
-    table: Table
+    table: ValueTable
     check: Check
-    shift: Table
+    shift: ValueTable
     shift_note: str
     plots: Mapping[str, Plot | None]
     traces: Mapping[int, Trace]
@@ -145,7 +150,7 @@ class Details:
 def details_of(
     traces: Mapping[int, Trace],
     labels: Sequence[str],
-    partings: Mapping[int, int],
+    divergences: Mapping[int, int],
     ids: Mapping[int, str] = MappingProxyType({}),
 ) -> Details | None:
     """None where no run wrote anything. ``labels``: of all lanes, also those that never ran."""
@@ -155,16 +160,19 @@ def details_of(
     ended = list(written.values())
     names = run_names([trace.config for trace in ended])
     runs = tuple(
-        Run(trace, lane, name) for (lane, trace), name in zip(written.items(), names, strict=True)
+        PlottedRun(trace, lane, name)
+        for (lane, trace), name in zip(written.items(), names, strict=True)
     )
-    shown = Comparison(runs, margin_scale(ended), partings)
-    whole = len(ended) == len(labels) and all(trace.status is Status.COMPLETED for trace in ended)
+    plotted = PlottedRuns(runs, margin_scale(ended), divergences)
+    all_completed = len(ended) == len(labels) and all(
+        trace.status is Status.COMPLETED for trace in ended
+    )
     return Details(
-        comparison_table(ended) if whole else summary_table(ended, QUANTITIES),
+        comparison_table(ended) if all_completed else summary_table(ended, QUANTITIES),
         self_check(ended),
         summary_table(ended, SHIFT_QUANTITIES),
         infinite_note(ended),
-        {figure.name: figure.draw(shown) for figure in FIGURES},
+        {figure.name: figure.draw(plotted) for figure in FIGURES},
         written,
         ids,
     )

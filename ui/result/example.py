@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from mars_core.drafting import offered
 from mars_core.models import CATALOG, ModelPool
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
-from ui.settings.drafters import offered
 
 if TYPE_CHECKING:
     from mars_core.models import Pair

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio, share
 from evaluation.statistics import over
+from mars_core.drafting import described
+from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
 from ui.kit.labels import (
     draft_length,
@@ -20,13 +22,13 @@ from ui.kit.labels import (
     run_names,
     setting,
 )
-from ui.kit.values import Cell, Check, Row, Table
+from ui.kit.values import Check, Row, ValueCell, ValueTable
 from ui.settings.form import thinking_word
-from ui.token_view.tiles import LOSSLESS, RELAXED_BOUND, lane_check, relaxed_bound
+from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class RunQuantity:
     """One row: how it is called, the field of a summary that it is, and how it is written.
     ``better``: which direction is good, if any. Latency and passes have none: they also fall where
     the output is only shorter."""
@@ -43,66 +45,66 @@ class Quantity:
         return math.nan if isinstance(value, int) and value == UNKNOWN else float(value)
 
 
-def whole(value: float) -> str:
+def integer(value: float) -> str:
     return MISSING if math.isnan(value) else count(int(value))
 
 
-QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
-    Quantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
-    Quantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
-    Quantity(
+QUANTITIES: tuple[RunQuantity, ...] = (
+    RunQuantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
+    RunQuantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
+    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
+    RunQuantity(
         "τ, tokens per step",
         "mean acceptance length, with the recovered or bonus token",
         "tau",
         number,
         "more",
     ),
-    Quantity(
+    RunQuantity(
         "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"
     ),
-    Quantity(
+    RunQuantity(
         "Relaxed share",
         "tokens that the rule keeps and strict rejects / new tokens",
         "relaxed_share",
         share,
     ),
-    Quantity("Output length", "new tokens", "new_tokens", whole),
-    Quantity(
-        "Target passes", "decoding steps, each one forward pass of the target", "steps", whole
+    RunQuantity("Output length", "new tokens", "new_tokens", integer),
+    RunQuantity(
+        "Target passes", "decoding steps, each one forward pass of the target", "steps", integer
     ),
 )
 
-SHIFT_QUANTITIES: tuple[Quantity, ...] = (
-    Quantity(
+SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
+    RunQuantity(
         "TV, summed",
         "total variation between the distribution of the emitted token and p, over all positions; 0 is lossless",
         "tv_sum",
         number,
     ),
-    Quantity("TV, mean", "per emitted token", "tv_mean", number),
-    Quantity("TV, largest", "at any one position; at most 1", "tv_max", number),
-    Quantity(
+    RunQuantity("TV, mean", "per emitted token", "tv_mean", number),
+    RunQuantity("TV, largest", "at any one position; at most 1", "tv_max", number),
+    RunQuantity(
         "KL, summed",
         "KL(P‖p) in nats, P: distribution of the emitted token; ∞ where P may emit what p excludes",
         "kl_sum",
         number,
     ),
-    Quantity("KL, mean", "nats per emitted token", "kl_mean", number),
-    Quantity("KL, largest", "nats, at any one position", "kl_max", number),
-    Quantity(
+    RunQuantity("KL, mean", "nats per emitted token", "kl_mean", number),
+    RunQuantity("KL, largest", "nats, at any one position", "kl_max", number),
+    RunQuantity(
         "Shifted steps",
         "decoding steps in which the distribution of an emitted token differs from p",
         "shifted_share",
         share,
     ),
-    Quantity(
+    RunQuantity(
         "Log-likelihood",
         "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
         "log_likelihood",
         number,
     ),
-    Quantity(
+    RunQuantity(
         "Perplexity",
         "exp(−log-likelihood / tokens): how surprising the text is to the target",
         "perplexity",
@@ -111,27 +113,29 @@ SHIFT_QUANTITIES: tuple[Quantity, ...] = (
 )
 
 
-def comparison_table(traces: Sequence[Trace]) -> Table:
+def comparison_table(traces: Sequence[Trace]) -> ValueTable:
     """Runs by lane; each after the first with its ratio to the first."""
     labels = [lane_label(trace.config) for trace in traces]
     ratio_head = "right / left" if len(traces) == 2 else "/ left"
     heads = [head for label in labels[1:] for head in (label, ratio_head)]
-    return Table(("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES))
+    return ValueTable(
+        ("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES)
+    )
 
 
-def _row(quantity: Quantity, traces: Sequence[Trace]) -> Row:
+def _row(quantity: RunQuantity, traces: Sequence[Trace]) -> Row:
     base, *others = (quantity.read(trace.summary) for trace in traces)
-    cells = [Cell(quantity.write(base))]
+    cells = [ValueCell(quantity.write(base))]
     for value in others:
         factor = over(value, base)
         cells += [
-            Cell(quantity.write(value)),
-            Cell(ratio(factor), True, _verdict(quantity, factor)),
+            ValueCell(quantity.write(value)),
+            ValueCell(ratio(factor), True, _verdict(quantity, factor)),
         ]
     return quantity.name, quantity.help, tuple(cells)
 
 
-def _verdict(quantity: Quantity, factor: float) -> str:
+def _verdict(quantity: RunQuantity, factor: float) -> str:
     if not quantity.better or math.isnan(factor) or abs(factor - 1) < 0.01:
         return ""
     return "better" if (factor > 1) == (quantity.better == "more") else "worse"
@@ -144,27 +148,27 @@ def self_check(traces: Sequence[Trace]) -> Check:
         (check for check in checks if check.state), key=lambda check: check.state != "bad"
     )
     if not stated:
-        titles = " or ".join(map(rule_title, LOSSLESS))
+        titles = " or ".join(rule.title for rule in RULES.values() if rule.lossless)
         return Check(
             "ok", f"No self-check: none of these rules is lossless. Add {titles} to have one."
         )
     return Check(stated[0].state, " ".join(dict.fromkeys(check.text for check in stated)))
 
 
-def summary_table(traces: Sequence[Trace], quantities: Sequence[Quantity]) -> Table:
+def summary_table(traces: Sequence[Trace], quantities: Sequence[RunQuantity]) -> ValueTable:
     """One row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
     names = run_names([trace.config for trace in traces])
     rows = [(q.name, q.help, tuple(_shift_cell(q, trace) for trace in traces)) for q in quantities]
-    return Table(("", *names), tuple(rows))
+    return ValueTable(("", *names), tuple(rows))
 
 
-def _shift_cell(quantity: Quantity, trace: Trace) -> Cell:
+def _shift_cell(quantity: RunQuantity, trace: Trace) -> ValueCell:
     """Marked where it is an upper bound; the sum of missing TVs is bounded by an estimate."""
     kind, summary = trace.config.shift_kind, trace.summary
     if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
-        return Cell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
+        return ValueCell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
     text = quantity.write(quantity.read(summary))
-    return Cell(
+    return ValueCell(
         bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text
     )
 
@@ -179,12 +183,6 @@ def infinite_note(traces: Sequence[Trace]) -> str:
     return f"∞: {plural(shifted, 'run')} could emit a token that p excludes (temperature 0, top-k or top-p)."
 
 
-_DRAFTERS = {
-    "model": "draft model",
-    "eagle3": "EAGLE-3 head",
-    "ngram": "n-grams of the text",
-    "none": "none",
-}
 Setting = tuple[str, str, Callable[[RunConfig], str]]  # name, help, how it is read
 
 
@@ -212,7 +210,7 @@ SETTINGS: tuple[Setting, ...] = (
     (
         "Drafts from",
         "where drafted tokens come from",
-        lambda c: _DRAFTERS.get(c.drafter.kind, c.drafter.kind),
+        lambda c: described(c.drafter.kind).title,
     ),
     ("Drafter", "model or head, with its revision", lambda c: _model(c.drafter.model)),
     (
@@ -223,7 +221,7 @@ SETTINGS: tuple[Setting, ...] = (
     (
         "Draft mode",
         "how the drafter picks its tokens",
-        lambda c: c.drafter.mode.value if c.drafter.kind in ("model", "eagle3") else "",
+        lambda c: c.drafter.mode.value if len(described(c.drafter.kind).modes) > 1 else "",
     ),
     ("Target", "with its revision", lambda c: _model(c.target)),
     ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from mars_core.types import Trace
-from ui.result.sentence import divergence, parting_words
+from ui.result.sentence import divergence, divergence_text
 from ui.result.view import Updates, card_classes, show_columns
 from ui.token_view.view import LaneView, ended_view, lane_component
 
@@ -17,11 +17,11 @@ def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
     """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair
     from others."""
     left, right = runs
-    parting = divergence(left, right)
-    position = parting.position if parting else None
+    difference = divergence(left, right)
+    position = difference.position if difference else None
     first = ended_view(left, f"{name}/0", diverges=position)
     return first, ended_view(
-        right, f"{name}/1", diverges=position, cause=parting_words(left, right)
+        right, f"{name}/1", diverges=position, cause=divergence_text(left, right)
     )
 
 

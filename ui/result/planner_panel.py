@@ -45,7 +45,7 @@ PACE = "Each further token of a target pass costs {} of a pass of one token."
 SAME_PACE = "Target passes are assumed to take the same time up to the free tokens. Add a run of Target alone to measure it."
 
 
-class Run(NamedTuple):
+class PlannerRun(NamedTuple):
     """What the planner needs of a run; ``draft`` and ``slope`` as in Costs."""
 
     lane: int
@@ -55,11 +55,11 @@ class Run(NamedTuple):
     acceptance: Acceptance
 
 
-class Fields(NamedTuple):
+class PlannerFields(NamedTuple):
     """``run``: which one is chosen, ``was``: before; ``draft`` and ``batch`` as the sliders have
     them."""
 
-    runs: list[Run]
+    runs: list[PlannerRun]
     run: int = 0
     was: int = -1
     draft: float = 0
@@ -67,48 +67,50 @@ class Fields(NamedTuple):
     budget: float = BUDGET
 
 
-FIELDS = TypeAdapter(Fields)
+FIELDS = TypeAdapter(PlannerFields)
 
 
-def runs_of(traces: Mapping[int, Trace]) -> list[Run]:
+def runs_of(traces: Mapping[int, Trace]) -> list[PlannerRun]:
     """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass
     of one token."""
     singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
     single = next((times.pass_s for times in singles if times), math.nan)
-    found = []
+    runs = []
     for (lane, trace), name in zip(
         traces.items(), run_names([trace.config for trace in traces.values()]), strict=True
     ):
         acceptance, times = acceptance_of(trace), times_of(trace)
         if acceptance and times and times.pass_s > 0:
             costs = costs_of(times, single)
-            found.append(Run(lane, name, costs.draft, costs.slope, acceptance))
-    return found
+            runs.append(PlannerRun(lane, name, costs.draft, costs.slope, acceptance))
+    return runs
 
 
-def planner_html(fields: Fields | None) -> str:
+def planner_html(fields: PlannerFields | None) -> str:
     """The fields, the chart and what follows in a sentence; a sentence alone where nothing was
     drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
     if fields is None:
         return render("result/planner.html.jinja", nothing=NOTHING)
-    run, kept = fields.runs[fields.run], fields.was == fields.run
+    run, unchanged = fields.runs[fields.run], fields.was == fields.run
     measured = (
         min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft))))
         if run.draft > 0
         else CHEAPEST
     )
-    slider = min(DEAREST, max(CHEAPEST, fields.draft)) if kept else measured
+    slider = min(DEAREST, max(CHEAPEST, fields.draft)) if unchanged else measured
     draft = run.draft if slider == measured else 10 ** (slider / 100)
     batch = min(LARGEST_BATCH, max(0, fields.batch))
     plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
     unit = "N" if run.acceptance.sizes else "K"
     fastest = best(plan)
-    own = plan[-1] if run.acceptance.sizes else plan[min(len(run.acceptance.rates), len(plan)) - 1]
+    as_run = (
+        plan[-1] if run.acceptance.sizes else plan[min(len(run.acceptance.rates), len(plan)) - 1]
+    )
     verdict = f"It does not pay: no {unit} is faster than decoding without drafts."
     if fastest:
         verdict = (
-            f"Best is {unit} = {fastest.size}{', which is extrapolated' * fastest.extrapolated}: {ratio(fastest.speedup)} with "
-            f"{number(fastest.tokens)} tokens a target pass. {unit} = {own.size}, as it was run: {ratio(own.speedup)}."
+            f"Best is {unit} = {fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: {ratio(fastest.speedup)} with "
+            f"{number(fastest.tokens)} tokens a target pass. {unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
         )
     return render(
         "result/planner.html.jinja",
@@ -143,12 +145,16 @@ class PlannerPanel:
 
     def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
         runs = runs_of(traces)
-        return {self.panel: planner_html(Fields(runs) if runs else None)}
+        return {self.panel: planner_html(PlannerFields(runs) if runs else None)}
 
     @staticmethod
     def _draw(event: gr.EventData) -> Any:
         """What the browser sends is hostile: what cannot be drawn changes nothing."""
-        sent = {name: value for name, value in event_data(event).items() if name in Fields._fields}
+        sent = {
+            name: value
+            for name, value in event_data(event).items()
+            if name in PlannerFields._fields
+        }
         try:
             return planner_html(FIELDS.validate_json(json.dumps(sent)))
         except (ValueError, ArithmeticError, IndexError):

@@ -14,15 +14,15 @@ from storage import StoredComparison
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
-from ui.result.sentence import broken_sentence, divergence, parting_words, verdict
-from ui.token_view.tiles import Counts, stat_tiles
+from ui.result.sentence import broken_sentence, divergence, divergence_text, verdict
+from ui.token_view.tiles import LaneCounts, stat_tiles
 from ui.token_view.view import LaneView, Row, ended_view
 
 OTHER = "The other run"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ComparisonResult:
     strip: Strip
     lanes: tuple[LaneView, ...]
     details: Details | None
@@ -37,35 +37,35 @@ def ended_result(
     rows: Mapping[int, tuple[Row, ...]] | None = None,
     ids: Mapping[int, str] = MappingProxyType({}),
     speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
-) -> Result:
+) -> ComparisonResult:
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique
     to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were built
     already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs and
     their repeats."""
-    partings = _partings(traces)
+    positions = _positions(traces)
 
     def view(lane: int, label: str) -> LaneView:
         if lane not in traces:
-            tiles = stat_tiles(Counts())
+            tiles = stat_tiles(LaneCounts())
             return LaneView(
                 label, "cancelled", "not started", tiles=tiles, empty="This run was not started."
             )
-        cause = _cause(traces, lane, partings)
-        shown = ended_view(
+        cause = _cause(traces, lane, positions)
+        ended = ended_view(
             traces[lane],
             f"{name}/{lane}",
-            diverges=partings.get(lane),
+            diverges=positions.get(lane),
             cause=cause,
             rows=(rows or {}).get(lane),
         )
-        return replace(shown, title=label)
+        return replace(ended, title=label)
 
     strip = replace(_strip(traces, labels, speeds), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return Result(strip, views, details_of(traces, labels, partings, ids))
+    return ComparisonResult(strip, views, details_of(traces, labels, positions, ids))
 
 
-def reopened(stored: StoredComparison) -> Result:
+def reopened(stored: StoredComparison) -> ComparisonResult:
     """The result view of a stored comparison, from its traces alone."""
     traces = {run.lane: run.trace for run in stored.runs}
     labels = dict(
@@ -96,20 +96,24 @@ def title_of(stored: StoredComparison) -> str:
     return shorten(stored.name or stored.prompt.text or "a comparison without a prompt", 80)
 
 
-def _partings(traces: Mapping[int, Trace]) -> dict[int, int]:
+def _positions(traces: Mapping[int, Trace]) -> dict[int, int]:
     """Lane → position at which it leaves the leftmost run; for that one, the first at which any
     other leaves it."""
     if 0 not in traces:
         return {}
-    found = {lane: divergence(traces[0], trace) for lane, trace in traces.items() if lane}
-    partings = {lane: parting.position for lane, parting in found.items() if parting}
-    return partings | ({0: min(partings.values())} if partings else {})
+    divergences = {lane: divergence(traces[0], trace) for lane, trace in traces.items() if lane}
+    positions = {
+        lane: difference.position for lane, difference in divergences.items() if difference
+    }
+    return positions | ({0: min(positions.values())} if positions else {})
 
 
-def _cause(traces: Mapping[int, Trace], lane: int, partings: Mapping[int, int]) -> str:
+def _cause(traces: Mapping[int, Trace], lane: int, positions: Mapping[int, int]) -> str:
     """Why a lane leaves the leftmost run; for that one, why the first other leaves it."""
-    other = lane or next((each for each in partings if each and partings[each] == partings[0]), 0)
-    return parting_words(traces[0], traces[other]) if other in partings else ""
+    other = lane or next(
+        (each for each in positions if each and positions[each] == positions[0]), 0
+    )
+    return divergence_text(traces[0], traces[other]) if other in positions else ""
 
 
 def _strip(

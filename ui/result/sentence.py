@@ -13,9 +13,18 @@ from dataclasses import replace
 from evaluation.format import count, displayable, number, plural, ratio, visible
 from evaluation.statistics import mean_ratio, paired_ratios
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Divergence, Given, Outcome, Status, StopReason, Token, Trace
+from mars_core.types import (
+    Cause,
+    Divergence,
+    Outcome,
+    PrefixToken,
+    Status,
+    StopReason,
+    Token,
+    Trace,
+)
 from ui.kit.labels import run_names
-from ui.kit.values import BREAK, Part, Sentence, plain
+from ui.kit.values import BREAK, Sentence, SentencePart, plain
 
 SAME_SPEED = 0.01  # two speeds closer than this share of each other are called equal
 
@@ -34,14 +43,14 @@ def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] = ()) -> 
     end); none: of the runs alone."""
     speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
     names = run_names([trace.config for trace in traces])
-    parts: list[Part] = []
+    parts: list[SentencePart] = []
     for lane, trace in enumerate(traces[1:], start=1):
         parts += [BREAK] if parts else []
         parts += _against((names[0], names[lane]), traces[0], trace, lane)
         rounds = paired_ratios(speeds[lane], speeds[0])
-        parts.append(Part(f" {_time(traces[0], trace, rounds)}"))
+        parts.append(SentencePart(f" {_time(traces[0], trace, rounds)}"))
     return tuple(parts) or (
-        Part(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),
+        SentencePart(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),
     )
 
 
@@ -50,7 +59,7 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     was never begun."""
     absent = [name for name, trace in runs if trace is None]
     not_started = (
-        f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+        f" {_joined(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
     )
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
@@ -59,12 +68,12 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
                 other for other, run in runs if run is not None and run.status is Status.COMPLETED
             ]
             others = (
-                f" {_listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept."
+                f" {_joined(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept."
                 if ended
                 else ""
             )
             return (
-                Part(
+                SentencePart(
                     f"{name} failed after {amount}: {displayable(trace.error)}{others}{not_started}"
                 ),
             )
@@ -76,15 +85,15 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     rest = f";{not_started}" if not_started else ". Completed text was saved."
     late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
     return (
-        Part("The time for one request is up. " if late else "Stopped. ", "strong"),
-        Part(ended_runs + rest),
+        SentencePart("The time for one request is up. " if late else "Stopped. ", "strong"),
+        SentencePart(ended_runs + rest),
     )
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
 
 
-def _listed(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -94,7 +103,7 @@ def _against(names: tuple[str, ...], left: Trace, right: Trace, lane: int) -> Se
     spoken = (
         *_passes(names, left, right),
         *_relaxed(names, left, right),
-        *_parting(names, left, right),
+        *_divergence_parts(names, left, right),
     )
     return tuple(replace(part, lane=lane) if part.lane == 1 else part for part in spoken)
 
@@ -104,9 +113,9 @@ def _passes(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     ours, base = right.summary, left.summary
     taus = f"(τ\N{NO-BREAK SPACE}{number(ours.tau)} against {number(base.tau)})"
     return (
-        Part(f"{names[1]} took "),
-        Part(f"{count(ours.steps)} target pass{'' if ours.steps == 1 else 'es'}", "strong"),
-        Part(
+        SentencePart(f"{names[1]} took "),
+        SentencePart(f"{count(ours.steps)} target pass{'' if ours.steps == 1 else 'es'}", "strong"),
+        SentencePart(
             f" for {plural(ours.new_tokens, 'token')}, {names[0]} {count(base.steps)} for {count(base.new_tokens)} {taus}"
         ),
     )
@@ -147,54 +156,59 @@ def _interval(factor: float, low: float, high: float, rounds: int) -> str:
 def _relaxed(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
     ours, base = right.summary.relaxed, left.summary.relaxed
     if not ours and not base:
-        return (Part(", relaxed no token"),)
+        return (SentencePart(", relaxed no token"),)
     first = next((token for token in right.tokens if token.outcome is Outcome.RELAXED), None)
-    place = first.position if first else None
-    link = Part(plural(ours, "token"), "strong", 1 if first else None, place)
-    against = (Part(f" ({names[0]}: {count(base)})"),) if base else ()
-    return (Part(", relaxed "), link, *against)
+    position = first.position if first else None
+    link = SentencePart(plural(ours, "token"), "strong", 1 if first else None, position)
+    against = (SentencePart(f" ({names[0]}: {count(base)})"),) if base else ()
+    return (SentencePart(", relaxed "), link, *against)
 
 
-def _parting(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
-    parting = divergence(left, right)
-    if parting is None:
+def _divergence_parts(names: tuple[str, ...], left: Trace, right: Trace) -> Sentence:
+    difference = divergence(left, right)
+    if difference is None:
         return (
-            Part(", and both texts are "),
-            Part("the same, token for token", "strong"),
-            Part("."),
+            SentencePart(", and both texts are "),
+            SentencePart("the same, token for token", "strong"),
+            SentencePart("."),
         )
-    link = Part(f"position {parting.position}", "strong", 1, parting.position)
-    if parting.cause is Cause.LENGTH:
+    link = SentencePart(f"position {difference.position}", "strong", 1, difference.position)
+    if difference.cause is Cause.LENGTH:
         longer, shorter = (1, 0) if right.summary.new_tokens > left.summary.new_tokens else (0, 1)
         words = f"; {names[longer]} continues where {names[shorter]} ends, at "
-        return Part(words), replace(link, lane=longer), Part(".")
-    if parting.cause is Cause.CHOSEN:
+        return SentencePart(words), replace(link, lane=longer), SentencePart(".")
+    if difference.cause is Cause.CHOSEN:
         return (
-            Part(", and differs from "),
+            SentencePart(", and differs from "),
             link,
-            Part(" on, where "),
-            *_chosen(parting.position, left, right),
+            SentencePart(" on, where "),
+            *_chosen(difference.position, left, right),
         )
-    here, theirs = _token(right, parting.position), _token(left, parting.position)
+    here, theirs = _token(right, difference.position), _token(left, difference.position)
     greedy = right.config.sampling.temperature == 0
-    if parting.cause is Cause.RELAXED and here.outcome is not Outcome.RELAXED:
-        kept, link = Part(f": {names[0]} "), replace(link, lane=0)
-        return (Part(", and first differs at "), link, kept, *_cause(parting, theirs, here, greedy))
+    if difference.cause is Cause.RELAXED and here.outcome is not Outcome.RELAXED:
+        subject, link = SentencePart(f": {names[0]} "), replace(link, lane=0)
+        return (
+            SentencePart(", and first differs at "),
+            link,
+            subject,
+            *_cause(difference, theirs, here, greedy),
+        )
     return (
-        Part(", and first differs at "),
+        SentencePart(", and first differs at "),
         link,
-        Part(": "),
-        *_cause(parting, here, theirs, greedy),
+        SentencePart(": "),
+        *_cause(difference, here, theirs, greedy),
     )
 
 
 def _chosen(position: int, left: Trace, right: Trace) -> Sentence:
     by_hand, other = (right, left) if position < len(right.given) else (left, right)
     here, theirs = (_piece(output(trace)[position].piece) for trace in (by_hand, other))
-    return here, Part(" was chosen instead of "), theirs, Part(".")
+    return here, SentencePart(" was chosen instead of "), theirs, SentencePart(".")
 
 
-def output(trace: Trace) -> tuple[Given | Token, ...]:
+def output(trace: Trace) -> tuple[PrefixToken | Token, ...]:
     """The token at every output position."""
     return (*trace.given, *trace.tokens)
 
@@ -203,50 +217,62 @@ def _token(trace: Trace, position: int) -> Token:
     return trace.tokens[position - len(trace.given)]
 
 
-def parting_words(left: Trace, right: Trace) -> str:
+def divergence_text(left: Trace, right: Trace) -> str:
     """Why the right run leaves the left one, in plain words; empty where it does not."""
     names = run_names([left.config, right.config])
     return (
-        plain(_parting(names, left, right)).lstrip(",; ").removeprefix("and ")
+        plain(_divergence_parts(names, left, right)).lstrip(",; ").removeprefix("and ")
         if divergence(left, right)
         else ""
     )
 
 
-def _cause(parting: Divergence, here: Token, theirs: Token, greedy: bool) -> Sentence:
+def _cause(difference: Divergence, here: Token, theirs: Token, greedy: bool) -> Sentence:
     ours, other = _piece(here.piece), _piece(theirs.piece)
     chances = _chances(here, theirs, greedy)
-    if parting.cause is Cause.RELAXED:
+    if difference.cause is Cause.RELAXED:
         drew = _piece(here.own_piece) if here.own != here.id else other
         return (
-            Part("kept "),
+            SentencePart("kept "),
             ours,
-            Part(" where the target drew "),
+            SentencePart(" where the target drew "),
             drew,
-            Part(f" (r = {number(here.r)}, {chances})."),
+            SentencePart(f" (r = {number(here.r)}, {chances})."),
         )
-    if parting.cause is Cause.NUMERIC:
-        why = f" (gap {number(parting.gap)}): rounding of the logits, not the rule."
-        return Part("a numeric tie, "), ours, Part(" for "), other, Part(why)
-    if parting.cause is Cause.UNKNOWN:
+    if difference.cause is Cause.NUMERIC:
+        why = f" (gap {number(difference.gap)}): rounding of the logits, not the rule."
+        return (
+            SentencePart("a numeric tie, "),
+            ours,
+            SentencePart(" for "),
+            other,
+            SentencePart(why),
+        )
+    if difference.cause is Cause.UNKNOWN:
         return (
             ours,
-            Part(" where the other has "),
+            SentencePart(" where the other has "),
             other,
-            Part("; the server did not report the reason."),
+            SentencePart("; the server did not report the reason."),
         )
-    tightened = parting.cause is Cause.TIGHTENED
+    tightened = difference.cause is Cause.TIGHTENED
     verb = (
         "rejected a token that strict keeps and wrote "
         if tightened
         else "corrected a rejection to "
     )
-    return Part(verb), ours, Part(" where the other has "), other, Part(f" ({chances}).")
+    return (
+        SentencePart(verb),
+        ours,
+        SentencePart(" where the other has "),
+        other,
+        SentencePart(f" ({chances})."),
+    )
 
 
-def _piece(text: str) -> Part:
+def _piece(text: str) -> SentencePart:
     """A token as a word: the one space that most words begin with is not shown."""
-    return Part(visible(text.removeprefix(" ") or text), "piece")
+    return SentencePart(visible(text.removeprefix(" ") or text), "piece")
 
 
 def _chances(here: Token, theirs: Token, greedy: bool) -> str:

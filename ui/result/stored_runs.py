@@ -21,7 +21,7 @@ from ui.public.latest import Latest
 MOST = 8  # traces in memory, of all pages together; one of 2,048 tokens takes a few MB
 
 
-class ShownRuns(NamedTuple):
+class DisplayedRuns(NamedTuple):
     """What a page keeps: column → id of its run, or key; ``share``: token of the link through which
     they are read."""
 
@@ -46,15 +46,15 @@ class StoredRuns:
             self._recent.put(keys[lane], traces[lane])
         return keys
 
-    def read(self, request: Any, shown: ShownRuns, lane: int) -> Trace | None:
+    def read(self, request: Any, displayed: DisplayedRuns, lane: int) -> Trace | None:
         """The run of a column, read with the rights of whoever sends ``request``; None where it is
         no longer there."""
-        key = shown.runs[lane]
-        found = self._always.get(key) or self._recent.get(key)
-        if found is None:
+        key = displayed.runs[lane]
+        trace = self._always.get(key) or self._recent.get(key)
+        if trace is None:
             with suppress(StorageError):
-                store = self._services.seen_by(request).store
-                store = store.through(shown.share) if shown.share else store
-                if found := store.traces([key]).get(key):
-                    self._recent.put(key, found)
-        return found
+                store = self._services.for_visitor(request).store
+                store = store.through(displayed.share) if displayed.share else store
+                if trace := store.traces([key]).get(key):
+                    self._recent.put(key, trace)
+        return trace

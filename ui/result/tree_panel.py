@@ -15,7 +15,7 @@ from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
-from ui.result.stored_runs import ShownRuns, StoredRuns
+from ui.result.stored_runs import DisplayedRuns, StoredRuns
 
 Traces = Mapping[int, Trace]  # lane → its run
 Updates = dict[Any, Any]
@@ -42,18 +42,18 @@ def step_of(traces: Traces, lane: int, index: int) -> int | None:
     """The step of the token at output position ``index`` of a lane; None where there is none, as
     for a given one."""
     tokens = traces[lane].tokens if lane in traces else ()
-    place = index - tokens[0].position if tokens else -1
-    return tokens[place].step if 0 <= place < len(tokens) else None
+    offset = index - tokens[0].position if tokens else -1
+    return tokens[offset].step if 0 <= offset < len(tokens) else None
 
 
 class TreePanel:
-    """The components and their events; ``shown`` holds which runs are shown, a ShownRuns or None,
+    """The components and their events; ``displayed`` holds which runs are shown, a DisplayedRuns or None,
     by visitor."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """``lanes``: a click on a token of one chooses its step."""
         self.stored = stored
-        self.empty, self.shown = text_panel("mars-footnote"), gr.State(None)
+        self.empty, self.displayed = text_panel("mars-footnote"), gr.State(None)
         with gr.Column(
             visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree"
         ) as self.box:
@@ -69,41 +69,47 @@ class TreePanel:
         self.outputs: list[Any] = [
             self.box,
             self.empty,
-            self.shown,
+            self.displayed,
             self.lane,
             self.step,
             self.plot,
         ]
-        chosen = [self.shown, self.lane, self.step]
+        chosen = [self.displayed, self.lane, self.step]
         moved = [self.lane.input, self.step.input]
         gr.on(moved, self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
         for button, by in ((previous, -1), (following, 1)):
             button.click(self._mover(by), chosen, self.outputs, **PRIVATE)
-        gr.on([each.select for each in lanes], self.choose, self.shown, self.outputs, **PRIVATE)
+        gr.on([each.select for each in lanes], self.choose, self.displayed, self.outputs, **PRIVATE)
 
     def _mover(self, by: int) -> Any:
-        def move(shown: ShownRuns | None, lane: Any, step: Any, request: gr.Request) -> Updates:
-            return self._read(request, shown, lane, lambda _: step + by)
+        def move(
+            displayed: DisplayedRuns | None, lane: Any, step: Any, request: gr.Request
+        ) -> Updates:
+            return self._read(request, displayed, lane, lambda _: step + by)
 
         return move
 
-    def choose(self, shown: ShownRuns | None, event: gr.EventData, request: gr.Request) -> Updates:
+    def choose(
+        self, displayed: DisplayedRuns | None, event: gr.EventData, request: gr.Request
+    ) -> Updates:
         lane, index = map(event_data(event).get, ("lane", "index"))
         if not isinstance(lane, int) or not isinstance(index, int):
             return {self.box: gr.update()}
-        return self._read(request, shown, lane, lambda trace: step_of({lane: trace}, lane, index))
+        return self._read(
+            request, displayed, lane, lambda trace: step_of({lane: trace}, lane, index)
+        )
 
     def _read(
         self,
         request: gr.Request,
-        shown: ShownRuns | None,
+        displayed: DisplayedRuns | None,
         lane: Any,
         step: Callable[[Trace], float | None],
     ) -> Updates:
         """A step of a lane that is shown; without such a lane nothing changes."""
-        if not shown or lane not in shown.runs:
+        if not displayed or lane not in displayed.runs:
             return {self.box: gr.update()}
-        trace = self.stored.read(request, shown, lane)
+        trace = self.stored.read(request, displayed, lane)
         return self.draw(trace, lane, step(trace)) if trace else {self.empty: GONE}
 
     def show(
@@ -113,16 +119,16 @@ class TreePanel:
         of those that were saved."""
         drafted = drafting(traces)
         if not drafted:
-            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.shown: None}
+            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.displayed: None}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
         choices = list(zip(names, drafted, strict=True))
-        shown = {
+        displayed = {
             self.box: gr.update(visible=True),
-            self.shown: ShownRuns(self.stored.keys(drafted, ids), share),
+            self.displayed: DisplayedRuns(self.stored.keys(drafted, ids), share),
         }
         return (
-            shown
+            displayed
             | self.draw(drafted[lane], lane, step)
             | {self.lane: gr.update(choices=choices, value=lane)}
         )

@@ -13,13 +13,13 @@ from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.panel import render, static_component
-from ui.result.details import FIGURES, MARGINS, TABS, Details, Figure
+from ui.result.details import FIGURES, MARGINS, TABS, DetailFigure, Details
 from ui.result.planner_panel import PlannerPanel
-from ui.result.result import Result
+from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
-from ui.token_view.view import GIVEN_MEANING, LaneView, lane_component, reader_component
+from ui.token_view.view import PREFIX_MEANING, LaneView, lane_component, reader_component
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
@@ -98,13 +98,13 @@ class ResultView:
         else:
             self._draw(scope, of)
 
-    def _draw(self, scope: str, figures: Sequence[Figure]) -> None:
+    def _draw(self, scope: str, figures: Sequence[DetailFigure]) -> None:
         for _, name, title, _, empty, wide in figures:
             self.figures[name] = figure_component(
                 scope=scope, name=name, label=title, empty=empty, wide=wide
             )
 
-    def begin_with(self, result: Result) -> None:
+    def begin_with(self, result: ComparisonResult) -> None:
         """What the page shows when it is opened; to be called while it is built."""
         for component, value in (
             self.update(result.strip, result.lanes) | self.show(result.details)
@@ -163,5 +163,5 @@ def legend_html() -> str:
     meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
     return render(
         "result/legend.html.jinja",
-        meanings=meanings | {"given": GIVEN_MEANING.removeprefix("given: ")},
+        meanings=meanings | {"given": PREFIX_MEANING.removeprefix("given: ")},
     )

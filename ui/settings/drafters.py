@@ -1,19 +1,16 @@
-"""Drafters: which a pair offers, which of a form's fields each takes. Plain values."""
+"""What a form asks of a drafter: which of its fields each takes, which a pair offers. Plain
+values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
+from mars_core.drafting import DRAFTERS
 from mars_core.models import PairSpec
 from mars_core.types import TreeShape
-from ui.settings.form import TREE
+from ui.kit.labels import drafter_title
 
-TITLES: Mapping[str, str] = {
-    "model": "Draft model",
-    "eagle3": "EAGLE-3 head",
-    "ngram": "N-gram lookup",
-    "none": "None",
-}
+TREE, CHAIN = "tree", "chain"  # what a drafter of trees may draft
 SMALL_TREE = TreeShape(
     12, 6, 2
 )  # for the bundled pair: its target is too small to check more at no cost
@@ -21,15 +18,9 @@ TREE_NUMBERS = ("tree_tokens", "tree_depth", "tree_top_k")
 FIELDS = ("k", "shape", *TREE_NUMBERS, "mode")  # those that not every drafter takes
 
 
-def offered(spec: PairSpec | None, *, none: bool = True) -> list[str]:
-    """The drafters that a pair has; None: one's own pair, which may have any. ``none``: whether
-    drafting nothing is one of them."""
-    missing = {
-        "model": spec and spec.draft is None,
-        "eagle3": spec and spec.head is None,
-        "none": not none,
-    }
-    return [kind for kind in TITLES if not missing.get(kind)]
+def choices(kinds: Iterable[str]) -> list[tuple[str, str]]:
+    """Titles and names."""
+    return [(drafter_title(kind), kind) for kind in kinds]
 
 
 def tree_shape(spec: PairSpec | None) -> TreeShape:
@@ -37,11 +28,11 @@ def tree_shape(spec: PairSpec | None) -> TreeShape:
     return SMALL_TREE if spec and spec.key == "bundled" else TreeShape()
 
 
-def taken(kind: str, shape: str) -> frozenset[str]:
+def taken(name: str, shape: str) -> frozenset[str]:
     """Which of ``FIELDS`` a drafter takes."""
-    by_kind = {
-        "model": ("k", "mode"),
-        "ngram": ("k",),
-        "eagle3": ("shape", "mode", *TREE_NUMBERS) if shape == TREE else ("shape", "mode", "k"),
-    }
-    return frozenset(by_kind.get(kind, ()))
+    kind = DRAFTERS.get(name)
+    if kind is None:
+        return frozenset()
+    tree = kind.trees and shape == TREE
+    fields = TREE_NUMBERS if tree else ("k",) * kind.chains
+    return frozenset((*fields, *("shape",) * kind.trees, *("mode",) * (len(kind.modes) > 1)))

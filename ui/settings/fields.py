@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter, Rule, Siblings
@@ -23,13 +24,14 @@ from mars_core.types import PROCESSORS, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
-from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
-from ui.settings.form import CHAIN, CUSTOM, TREE, DraftForm, Form, LaneForm
+from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
+from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 
 Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 MOST = sys.float_info.max
+STUDIED_THETAS = (0.84, 0.9, 0.96)
 SHARED = "above"  # a lane's drafts come from the form's drafter
 OWN = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
@@ -40,7 +42,7 @@ IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the n
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the
     panel drawn again, because other fields follow; a ``live`` one also while it is typed.
     ``width``: of the field, at least, in pixels."""
@@ -56,16 +58,16 @@ class Field:
     help: str = ""
     placeholder: str = ""
     width: int = 96
-    shown: bool = True
+    visible: bool = True
     redraws: bool = False
     live: bool = False
 
 
-class Lane(NamedTuple):
+class LaneFields(NamedTuple):
     """A rule with its parameters, and the drafter of a lane. ``note``: HTML on the rule."""
 
-    fields: dict[str, Field]
-    parameters: tuple[Field, ...]
+    fields: dict[str, FormField]
+    parameters: tuple[FormField, ...]
     note: Markup
 
     @property
@@ -79,30 +81,30 @@ class Fields:
 
     def __init__(
         self,
-        given: Values,
+        values: Values,
         scope: str = "",
         spec: PairSpec | None = None,
         pairs: Choices = (),
         limits: Limits = PRIVATE_LIMITS,
     ) -> None:
-        self.given, self.by_name = given, dict[str, Field]()
+        self.values, self.by_name = values, dict[str, FormField]()
         self.spec, self._pairs, self._limits = spec, pairs, limits
         self._scope = f"{scope}-" if scope else ""
 
     def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
         id_ = more.pop("id", IDS.get(name, name).replace("_", "-"))
-        self.by_name[name] = Field(f"{self._scope}{id_}", name, kind, label, value, **more)
+        self.by_name[name] = FormField(f"{self._scope}{id_}", name, kind, label, value, **more)
 
     def number(self, name: str, label: str, default: float, **more: Any) -> None:
         """``most``: the largest that may be asked for. What is beyond it is refused by the reader,
         which names the field."""
         most = more.get("most")
-        value = self.given.get(name, default if most is None else min(default, most))
+        value = self.values.get(name, default if most is None else min(default, most))
         self._add(name, "number", label, as_number(value), **more)
 
     def text(self, name: str, label: str, default: str = "", **more: Any) -> None:
         self._add(
-            name, more.pop("kind", "text"), label, as_text(self.given.get(name, default)), **more
+            name, more.pop("kind", "text"), label, as_text(self.values.get(name, default)), **more
         )
 
     def choice(
@@ -110,20 +112,20 @@ class Fields:
     ) -> None:
         """What is not among the choices becomes the default, else the first."""
         known = [value for _, value in choices]
-        value = self.given.get(name, default)
+        value = self.values.get(name, default)
         chosen = (
             value if value in known else default if default in known else known[0] if known else ""
         )
         self._add(name, more.pop("kind", "choice"), label, chosen, choices=tuple(choices), **more)
 
     def check(self, name: str, label: str, default: bool, **more: Any) -> None:
-        self._add(name, "check", label, bool(self.given.get(name, default)), **more)
+        self._add(name, "check", label, bool(self.values.get(name, default)), **more)
 
     def many(
         self, name: str, label: str, choices: Choices, default: Sequence[str], **more: Any
     ) -> None:
-        given = self.given.get(name, default)
-        chosen = [value for _, value in choices if isinstance(given, Sequence) and value in given]
+        values = self.values.get(name, default)
+        chosen = [value for _, value in choices if isinstance(values, Sequence) and value in values]
         self._add(name, "many", label, chosen, choices=tuple(choices), **more)
 
     # what several tabs ask for
@@ -132,17 +134,9 @@ class Fields:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter
         is needed."""
         self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds, temperature = (
-            offered(self.spec, none=not lists),
-            self.spec.temperature if self.spec else 1.0,
-        )
-        self.choice(
-            "drafter",
-            "Drafts from",
-            [(TITLES[kind], kind) for kind in kinds],
-            width=150,
-            redraws=True,
-        )
+        kinds, temperature = offered(self.spec), self.spec.temperature if self.spec else 1.0
+        known = choices(kinds[:-1] if lists else kinds)
+        self.choice("drafter", "Drafts from", known, width=150, redraws=True)
         if lists:
             self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
             self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
@@ -154,9 +148,9 @@ class Fields:
         )
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()
-        own = self.given.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
+        custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
         for name, (label, placeholder) in OWN.items():
-            self.text(name, label, placeholder=placeholder, width=200, shown=own, redraws=True)
+            self.text(name, label, placeholder=placeholder, width=200, visible=custom, redraws=True)
 
     def tree(self) -> None:
         """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that
@@ -173,7 +167,7 @@ class Fields:
         self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
         self.number("tree_top_k", "Tree top-k", default.top_k)
         drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
-        modes = [mode for mode in DraftMode if drafter == "model" or mode is not DraftMode.SAMPLED]
+        modes = described(drafter).modes
         self.choice(
             "mode",
             "Draft mode",
@@ -184,7 +178,9 @@ class Fields:
         )
         for name in FIELDS:
             field = "ks" if "ks" in self.by_name and name == "k" else name
-            self.by_name[field] = replace(self.by_name[field], shown=name in taken(drafter, shape))
+            self.by_name[field] = replace(
+                self.by_name[field], visible=name in taken(drafter, shape)
+            )
 
     def sampling(self) -> None:
         """Everything but the temperature."""
@@ -221,25 +217,23 @@ class Fields:
         )
 
 
-def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = False) -> Lane:
+def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = False) -> LaneFields:
     """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's
     drafter or one of its own."""
-    own, id_ = Fields(given, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
+    fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
     titles = [(rule_title(name), name) for name in RULES]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
-    own.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
-    rule = own.by_name["rule"].value
+    fields.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
+    rule = fields.by_name["rule"].value
     if not votes:
-        kinds = [
-            (TITLES[kind], kind) for kind in offered(spec, none=False)
-        ]  # the rule "Target alone" drafts nothing
-        own.choice(
+        kinds = choices(offered(spec)[:-1])  # the rule "Target alone" drafts nothing
+        fields.choice(
             "drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True
         )
-        own.number("k", "K, this lane", 5)
-        own.tree()
-    by_name = own.by_name | {"rule": replace(own.by_name["rule"], id=id_)}
-    numbers = Fields(given, f"{id_}-parameter")
+        fields.number("k", "K, this lane", 5)
+        fields.tree()
+    by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
+    numbers = Fields(values, f"{id_}-parameter")
     for parameter in RULES[rule].parameters:
         title, step = parameter_title(parameter.name), step_of(parameter)
         default = default_theta(spec).value if parameter.name == "theta" else parameter.default
@@ -247,7 +241,7 @@ def lane(index: int, spec: PairSpec | None, given: Values, *, votes: bool = Fals
         numbers.number(
             parameter.name, title, default, step=step, help=parameter.help, width=90, live=live
         )
-    return Lane(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
+    return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 
 def default_theta(spec: PairSpec | None) -> Theta:
@@ -255,8 +249,22 @@ def default_theta(spec: PairSpec | None) -> Theta:
     return spec.theta if spec else PAPER_THETA
 
 
+def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
+    """Values worth trying: around the paper's θ with the pair's own, else around the default."""
+    if parameter.name == "theta":
+        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
+    else:
+        wide = (parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2))
+        fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
+        found = [
+            float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
+            for value in fitting
+        ]
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
+
+
 def step_of(parameter: Parameter) -> float:
-    return 0.01 if parameter.high <= 1 else 1 if parameter.whole else 0.1
+    return 0.01 if parameter.high <= 1 else 1 if parameter.is_integer else 0.1
 
 
 def rule_html(name: str) -> str:
@@ -292,16 +300,16 @@ def as_text(value: object) -> str:
 def parse(value: object) -> dict[str, Any]:
     """The values of a panel, from the JSON that the browser sends; empty where it is none."""
     try:
-        given = json.loads(value)["values"] if isinstance(value, str) else {}
+        values = json.loads(value)["values"] if isinstance(value, str) else {}
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return given if isinstance(given, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
 def lanes_of(values: Values) -> list[dict[str, Any]]:
     """The values of every lane, the baseline first."""
-    given = values.get("lanes")
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    lanes = values.get("lanes")
+    return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
 def read(form: type[Any], values: Values) -> dict[str, Any]:
@@ -327,11 +335,11 @@ def read(form: type[Any], values: Values) -> dict[str, Any]:
 def lane_form(values: Values) -> LaneForm:
     rule = as_text(values.get("rule"))
     names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
-    own = values.get("drafter", SHARED) != SHARED
+    separate = values.get("drafter", SHARED) != SHARED
     return LaneForm(
         rule,
         {name: as_number(values.get(name)) for name in names},
-        DraftForm(**read(DraftForm, values)) if own else None,
+        DraftForm(**read(DraftForm, values)) if separate else None,
     )
 
 
@@ -355,9 +363,9 @@ def read_form(prompt: str | None, values: Values) -> Form:
 
 def form_values(form: Form) -> dict[str, Any]:
     """The values that ``read_form`` reads as this form, but for its prompt."""
-    own = {
+    values = {
         each.name: getattr(form, each.name)
         for each in fields(form)
         if each.name not in ("prompt", "lanes")
     }
-    return own | {"lanes": [lane_values(each) for each in form.lanes]}
+    return values | {"lanes": [lane_values(each) for each in form.lanes]}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mars_core.drafting import described, drafter_kind
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
@@ -22,13 +23,13 @@ from mars_core.types import (
     TreeShape,
 )
 from ui.kit.labels import parameter_title, parameters_text, rule_title
+from ui.settings.drafters import CHAIN, TREE, TREE_NUMBERS, taken
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
 CUSTOM = "custom"
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
-TREE, CHAIN = "tree", "chain"  # what an EAGLE-3 head drafts
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 MOST_REPEATS = 20
@@ -114,14 +115,14 @@ def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
         for lane in form.lanes
     ]
     lanes = " | ".join(
-        f"{rule_title(lane.rule)} {own}".strip()
-        for lane, own in zip(form.lanes, values, strict=True)
+        f"{rule_title(lane.rule)} {parameters}".strip()
+        for lane, parameters in zip(form.lanes, values, strict=True)
     )
-    k = f", K = {_words(form.k)}"
-    drafts = {"model": f"draft model{k}", "ngram": f"n-grams{k}", "none": "no drafts"}
-    shown = drafts.get(form.drafter, "EAGLE-3 tree" if form.shape == TREE else f"EAGLE-3 chain{k}")
+    kind, fields = described(form.drafter), taken(form.drafter, form.shape)
+    length = ["tree"] if TREE_NUMBERS[0] in fields else [f"K = {_words(form.k)}"] * ("k" in fields)
+    drafts = ", ".join([kind.title if kind.chains else kind.drafts, *length])
     numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
-    return f"Settings:  {lanes}  ·  {pair}  ·  {shown}  ·  {numbers}"
+    return f"Settings:  {lanes}  ·  {pair}  ·  {drafts}  ·  {numbers}"
 
 
 def _words(value: object) -> str:
@@ -130,7 +131,7 @@ def _words(value: object) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
-def own_pair(target: str, draft: str, head: str) -> PairSpec:
+def read_custom_pair(target: str, draft: str, head: str) -> PairSpec:
     """Raises ValueError."""
     if not target.strip():
         raise ValueError(
@@ -167,7 +168,7 @@ def read_prompt(form: Form) -> PromptConfig:
 
 def read_repeats(form: Form) -> int:
     """0: as many as are quick. Raises ValueError."""
-    repeats = read_whole(form.repeats, "runs per lane")
+    repeats = read_integer(form.repeats, "runs per lane")
     if not 0 <= repeats <= MOST_REPEATS:
         raise ValueError(f"runs per lane is {repeats}; it must be 0 (automatic) to {MOST_REPEATS}.")
     return repeats
@@ -181,7 +182,7 @@ def read_processors(form: RunForm) -> Processors:
     """Raises ValueError."""
     numbers: dict[str, Any] = {}
     for name in PROCESSORS:
-        reader = read_whole if isinstance(getattr(Processors(), name), int) else read_number
+        reader = read_integer if isinstance(getattr(Processors(), name), int) else read_number
         numbers[name] = reader(getattr(form, name), name)
     try:
         pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
@@ -223,12 +224,12 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         )
     sampling = Sampling(
         temperature=read_number(form.temperature, "temperature"),
-        top_k=read_whole(form.top_k, "top-k"),
+        top_k=read_integer(form.top_k, "top-k"),
         top_p=read_number(form.top_p, "top-p"),
         processors=read_processors(form),
     )
-    prompt, seed = read_prompt(form), read_whole(form.seed, "seed")
-    longest = read_whole(form.max_new_tokens, "max new tokens")
+    prompt, seed = read_prompt(form), read_integer(form.seed, "seed")
+    longest = read_integer(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
             pair,
@@ -246,25 +247,24 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
 def read_drafter(form: DraftForm) -> DrafterConfig:
     """The drafter with its own parameters; fields that it does not take are not read. Raises
     ValueError."""
-    if form.drafter == PLAIN:
+    kind, fields = drafter_kind(form.drafter), taken(form.drafter, form.shape)
+    if kind.name == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
-    mode = DraftMode.GREEDY if form.drafter == "ngram" else form.mode
+    mode = form.mode if "mode" in fields else kind.modes[0]
     if mode not in list(DraftMode):
         raise ValueError(f"The draft mode is {form.mode!r}; it must be {', '.join(DraftMode)}.")
     mode = DraftMode(mode)
-    if form.drafter != "eagle3":
-        return DrafterConfig(kind=form.drafter, k=read_whole(form.k, "K"), mode=mode)
-    if form.shape not in (TREE, CHAIN):
+    if kind.trees and form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
-    if form.shape == CHAIN:
-        return DrafterConfig(kind="eagle3", k=read_whole(form.k, "K"), mode=mode)
+    if "k" in fields:
+        return DrafterConfig(kind=kind.name, k=read_integer(form.k, "K"), mode=mode)
     return DrafterConfig(
-        kind="eagle3",
+        kind=kind.name,
         mode=mode,
         tree=TreeShape(
-            tokens=read_whole(form.tree_tokens, "the number of drafted tokens"),
-            depth=read_whole(form.tree_depth, "the depth of the tree"),
-            top_k=read_whole(form.tree_top_k, "the tree's top-k"),
+            tokens=read_integer(form.tree_tokens, "the number of drafted tokens"),
+            depth=read_integer(form.tree_depth, "the depth of the tree"),
+            top_k=read_integer(form.tree_top_k, "the tree's top-k"),
         ),
     )
 
@@ -293,7 +293,7 @@ def read_number(value: float | None, name: str) -> float:
     return float(value)
 
 
-def read_whole(value: float | None, name: str) -> int:
+def read_integer(value: float | None, name: str) -> int:
     """The whole number of a field, exact in the browser too. Raises ValueError with one
     sentence."""
     number = read_number(value, name)

@@ -10,12 +10,14 @@ lane's; ``input`` with what a button of the panel asks for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
 
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
+from mars_core.models.catalog import Theta
 from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
@@ -26,7 +28,7 @@ from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import (
     OWN,
     Fields,
-    Lane,
+    LaneFields,
     Values,
     as_number,
     as_text,
@@ -35,27 +37,25 @@ from ui.settings.fields import (
     lane_form,
     lanes_of,
     parse,
+    suggestion,
 )
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, own_pair, read_rule
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, read_custom_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
-    "rule": (
-        "parameter",
-        "values",
-        "others",
-        *{each.name for rule in RULES.values() for each in rule.parameters},
-    ),
+    "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
+    "rules": ("others",),
     "parameter": ("values", "others"),
 }
 
 
+THETA = next(each for each in RULES["mars"].parameters if each.name == "theta")
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
-    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, use n-gram drafts or none."
+    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, drafts come from the text itself."
 )
 
 
@@ -72,7 +72,7 @@ class SettingsPanel:
         describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
-        describe_lane: Callable[[int, PairSpec | None, Values], Lane] = lane,
+        describe_lane: Callable[[int, PairSpec | None, Values], LaneFields] = lane,
         label: Callable[[Values], str] = lambda _: "",
         thresholds: Callable[[Values], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
@@ -86,51 +86,51 @@ class SettingsPanel:
             elem_id=f"{scope}-settings",
         )
 
-    def value(self, given: Values, *, drawn: bool = True) -> str:
+    def value(self, values_in: Values, *, drawn: bool = True) -> str:
         """What shows these values; fields without one have their defaults. ``drawn``: the page is
         open, so that memory may be looked at."""
-        spec, services = self.spec(given), self.services
+        spec, services = self.spec(values_in), self.services
         pairs = [(each.title, each.key) for each in services.catalog]
-        pairs += [("Own folders or Hub ids", CUSTOM)] if services.own_models else []
-        own = Fields(
-            given, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
+        pairs += [("Own folders or Hub ids", CUSTOM)] if services.custom_models else []
+        fields = Fields(
+            values_in, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
         )
-        self._describe(own)
+        self._describe(fields)
         lanes = [
             self._describe_lane(index, spec, each)
-            for index, each in enumerate(lanes_of(given)[:MOST_LANES])
+            for index, each in enumerate(lanes_of(values_in)[:MOST_LANES])
         ]
-        values: dict[str, Any] = {name: field.value for name, field in own.by_name.items()}
+        values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
-        shown, wrong = (spec, "") if spec else self._own(given)
+        loaded_spec, wrong = (spec, "") if spec else self._custom_pair(values_in)
         html = render(
             f"settings/templates/{self._scope}.html.jinja",
-            fields=own.by_name,
+            fields=fields.by_name,
             lanes=lanes,
             least=LEAST_LANES,
             most=MOST_LANES,
-            note=self._note(shown, wrong, drawn=drawn),
-            thresholds=self._notes(values, shown),
-            limits=services.limits.sentence(sweep=not lanes),
+            note=self._note(loaded_spec, wrong, drawn=drawn),
+            thresholds=self._notes(values, loaded_spec),
+            limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
         )
-        return to_json({"html": html, "values": values, "at": as_number(given.get("at"))})
+        return to_json({"html": html, "values": values, "at": as_number(values_in.get("at"))})
 
     def spec(self, values: Values) -> PairSpec | None:
         """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
         key = values.get("pair")
-        if key == CUSTOM and self.services.own_models:
+        if key == CUSTOM and self.services.custom_models:
             return None
         return next(
             (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
         )
 
-    def _own(self, values: Values) -> tuple[PairSpec | None, str]:
+    def _custom_pair(self, values: Values) -> tuple[PairSpec | None, str]:
         """One's own pair; or why there is none, if anything is given."""
         if not any(values.get(name) for name in OWN):
             return None, ""
         try:
-            return own_pair(*(as_text(values.get(name)) for name in OWN)), ""
+            return read_custom_pair(*(as_text(values.get(name)) for name in OWN)), ""
         except ValueError as error:
             return None, str(error)
 
@@ -153,7 +153,7 @@ class SettingsPanel:
     def _notes(self, values: Values, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """On the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
-        theta = default_theta(spec if "lanes" in values or "thetas" in values else None)
+        theta = default_theta(spec)
         forms: list[LaneForm | None] = [*map(lane_form, lanes_of(values))]
         notes: list[ThresholdNote | None] = []
         for form in forms or [None]:
@@ -178,17 +178,27 @@ class SettingsPanel:
         if what == "other theta" and index is not None:
             where["theta"] = other_theta(as_number(where.get("theta")), theta).value
         elif what == "other theta":
-            where["thetas"] = f"{other_theta(values.get('thetas'), theta).value:g}"
+            where["values"] = f"{other_theta(self._chosen(values, theta), theta).value:g}"
         elif what == "pair":  # a default gives way to that of another pair
             known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
             for each in lanes:
                 if as_number(each.get("theta")) in known:
                     del each["theta"]
-            if as_text(values.get("thetas")) in {f"{each:g}" for each in known}:
-                del values["thetas"]
+            every = {suggestion(THETA, spec) for spec in (None, *self.services.catalog)}
+            if as_text(values.get("values")) in every:
+                del values["values"]
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
         return self.value(values), values
+
+    def _chosen(self, values: Values, theta: Theta) -> float | None:
+        """The pair's own θ, if it is among the thresholds."""
+        with suppress(ValueError):
+            if any(
+                each.parameters.get("theta") == theta.value for each in self._thresholds(values)
+            ):
+                return theta.value
+        return None
 
     def wire(
         self,
@@ -201,10 +211,10 @@ class SettingsPanel:
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
             changed = event_data(event)
-            shown, values = self.changed(value, changed)
+            loaded_spec, values = self.changed(value, changed)
             if not outputs:
-                return shown  # gradio takes a tuple for the value of a single output
-            return shown, *follow(str(changed.get("changed")), values, *given)
+                return loaded_spec  # gradio takes a tuple for the value of a single output
+            return loaded_spec, *follow(str(changed.get("changed")), values, *given)
 
         self.component.select(
             redraw,

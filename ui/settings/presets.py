@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
+from mars_core.drafting import offered
+from mars_core.drafting.eagle3 import EAGLE3
+from mars_core.drafting.model import MODEL
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import Processors, TreeShape
-from ui.settings.drafters import TREE_NUMBERS, offered
-from ui.settings.form import TREE, processor_values
+from ui.settings.drafters import TREE, TREE_NUMBERS
+from ui.settings.form import processor_values
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
 USUAL = {"k": 5, "mode": "coupled", "top_k": 0, "top_p": 1.0} | processor_values(Processors())
 GREEDY = {"mode": "greedy"}
-DRAFTED = USUAL | {"temperature": 1.0, "drafter": "model"}
+DRAFTED = USUAL | {"temperature": 1.0, "drafter": MODEL.name}
 PAPER_TREE = GREEDY | {
-    "drafter": "eagle3",
+    "drafter": EAGLE3.name,
     "shape": TREE,
     **dict(zip(TREE_NUMBERS, astuple(TreeShape()), strict=True)),
 }

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.commands import model_name, pair_key
+from mars_core.drafting import described
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
+from ui.settings.drafters import CHAIN, TREE
 from ui.settings.form import (
-    CHAIN,
     CUSTOM,
-    TREE,
     DraftForm,
     Form,
     LaneForm,
@@ -59,22 +59,22 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         **processor_values(sampling.processors),
         repeats=1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0,
         **asdict(draft),
-        **(_own([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
+        **(_custom_models([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
     )
 
 
 def richest(stored: StoredComparison) -> RunConfig | None:
     configs = sorted(
-        (run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == "none"
+        (run.trace.config for run in stored.runs), key=lambda config: config.drafter.kind == PLAIN
     )
     return configs[0] if configs else None
 
 
 def _draft(drafter: DrafterConfig) -> DraftForm:
     """The fields of a drafter; those that it does not take are as they come."""
-    tree = drafter.tree or TreeShape()
-    shape = CHAIN if drafter.kind == "eagle3" and drafter.tree is None else TREE
-    k = DraftForm().k if drafter.kind == "none" or drafter.tree else drafter.k
+    tree, kind = drafter.tree or TreeShape(), described(drafter.kind)
+    shape = CHAIN if kind.trees and drafter.tree is None else TREE
+    k = drafter.k if kind.chains and drafter.tree is None else DraftForm().k
     return DraftForm(
         drafter.kind, k, drafter.mode.value, shape, tree.tokens, tree.depth, tree.top_k
     )
@@ -82,14 +82,14 @@ def _draft(drafter: DrafterConfig) -> DraftForm:
 
 def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
     """A lane with its own drafter where that is not the one of the form."""
-    own = _draft(config.drafter)
-    shares = own == shared or config.rule.name == PLAIN
-    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else own)
+    values = _draft(config.drafter)
+    shares = values == shared or config.rule.name == PLAIN
+    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else values)
 
 
-def _own(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    own: dict[str, Any] = {"own_target": model_name(configs[0].target)}
+def _custom_models(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    values: dict[str, Any] = {"own_target": model_name(configs[0].target)}
     for drafter in (config.drafter for config in configs):
         if drafter.model is not None:
-            own["own_head" if drafter.kind == "eagle3" else "own_draft"] = model_name(drafter.model)
-    return own
+            values[f"own_{described(drafter.kind).part}"] = model_name(drafter.model)
+    return values

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import gradio as gr
 
 from mars_core import __version__
+from mars_core.drafting import DRAFTERS
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Outcome
 from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.glossary import TERMS
-from ui.kit.labels import rule_title
+from ui.kit.labels import drafter_title, rule_title
 from ui.kit.palette import OUTCOME_STYLES
 
 SHAPES = {
@@ -39,13 +40,22 @@ def about_text(catalog: Sequence[PairSpec]) -> str:
     terms = "\n".join(
         f"| **{term.symbol}** | *{term.title}.* {term.text} |" for term in TERMS.values()
     )
+    drafters = "\n".join(
+        f"| **{drafter_title(name)}** | {each.summary}<br>{each.source} |"
+        for name, each in DRAFTERS.items()
+    )
     pairs = "\n".join(f"* **{spec.title}**: {spec.note}" for spec in catalog)
     table = f"| mark | meaning |\n|---|---|\n{marks}"
     return asset("about.md").format(
-        rules=rules, marks=table, terms=terms, pairs=pairs, version=__version__
+        rules=rules,
+        drafters=drafters,
+        marks=table,
+        terms=terms,
+        pairs=pairs,
+        version=__version__,
     )
 
 
-def build_about_tab(services: Services) -> None:
+def build_about(services: Services) -> None:
     with gr.Column(elem_classes=["mars-panel"]):
         gr.Markdown(about_text(services.catalog), elem_classes=["mars-about"], container=False)

@@ -20,11 +20,11 @@ def read_trace(text: str | bytes) -> Trace:
     return TypeAdapter(Trace).validate_json(text)
 
 
-def token_view(shown: Trace | LaneView, *, number: int = 0) -> gr.HTML:
+def token_view(value: Trace | LaneView, *, number: int = 0) -> gr.HTML:
     """The component for any Gradio page. ``number`` sets apart several on one page. Its value is
     ``LaneView.json``, and its event ``select`` carries ``lane`` and ``index``, the output position
     of a chosen token. ``push_to_hub`` publishes it with the style sheet as ``head``."""
-    view = shown if isinstance(shown, LaneView) else ended_view(shown, f"trace-{number}")
+    view = value if isinstance(value, LaneView) else ended_view(value, f"trace-{number}")
     component = lane_component(view, scope="trace", lane=number)
     component.head = f"<style>{css_variables()}{asset('standalone.css', FOLDER)}{asset('tokens.css', FOLDER)}</style>"
     return component

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 
 from evaluation.format import MISSING, bounded, count, duration, number
 from evaluation.statistics import over, wilson
+from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, Outcome, RunConfig, ShiftKind, Step, Trace
-from ui.kit.labels import rule_title
 from ui.kit.values import UNCHECKED, Check
 
-LOSSLESS = ("none", "strict", "block")  # rules whose emitted distribution is p, whatever is drafted
 FLOAT_ERROR = 1e-6  # a larger total variation is not rounding
 Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class LaneCounts:
     """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the
     run. ``tau``: where a server reports it without the steps."""
 
@@ -31,7 +30,7 @@ class Counts:
     tv_max: float = 0.0
     tau: float = math.nan
 
-    def after(self, step: Step) -> Counts:
+    def after(self, step: Step) -> LaneCounts:
         emitted = step.emitted
         return replace(
             self,
@@ -57,14 +56,14 @@ def relaxed_bound(relaxed: int, tokens: int) -> str:
     return f"≤ {count(relaxed)} ({number(low * tokens)}–{number(high * tokens)})"
 
 
-def counts_of(trace: Trace) -> Counts:
+def counts_of(trace: Trace) -> LaneCounts:
     """The same numbers of a run that ended."""
     s = trace.summary
     tv_max, tau = s.tv_max if s.new_tokens else 0.0, s.tau if s.steps == UNKNOWN else math.nan
-    return Counts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
+    return LaneCounts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
 
 
-def stat_tiles(counts: Counts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
+def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
     """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of
     the TV."""
     began = counts.steps != 0
@@ -112,12 +111,12 @@ def _time(seconds: float) -> tuple[str, str]:
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
-    if config.rule.name not in LOSSLESS or not tokens or math.isnan(tv_max):
+    rule = RULES.get(config.rule.name)
+    if rule is None or not rule.lossless or not tokens or math.isnan(tv_max):
         return UNCHECKED
-    title = rule_title(config.rule.name)
     if tv_max > FLOAT_ERROR:
         return Check(
             "bad",
-            f"Self-check failed: {title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
+            f"Self-check failed: {rule.title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
         )
-    return Check("ok", f"Self-check: {title} shifted nothing (largest TV {number(tv_max)}).")
+    return Check("ok", f"Self-check: {rule.title} shifted nothing (largest TV {number(tv_max)}).")

@@ -18,7 +18,16 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import count, displayable, visible
-from mars_core.types import UNKNOWN, Given, Outcome, RunConfig, ShiftKind, Status, Token, Trace
+from mars_core.types import (
+    UNKNOWN,
+    Outcome,
+    PrefixToken,
+    RunConfig,
+    ShiftKind,
+    Status,
+    Token,
+    Trace,
+)
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
@@ -27,7 +36,7 @@ from ui.token_view.tiles import Tile, counts_of, lane_check, stat_tiles
 from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
-PLACES = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+PLACES = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 FIELDS: tuple[tuple[str, str], ...] = (
     ("r", "z₂/z₁ of the target's two best logits; above θ the margin is low"),
     ("z₁", "the target's best raw logit"),
@@ -56,8 +65,8 @@ NUMBERS = ",".join(
     ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
-GIVEN = len(OUTCOMES)  # after the outcomes: a token that was given to the run
-GIVEN_MEANING = "given: the beginning of the text, not written by this run"
+PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
+PREFIX_MEANING = "given: the beginning of the text, not written by this run"
 GREEDY, SAMPLED, BOUND = (
     1,
     2,
@@ -70,7 +79,7 @@ Row = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class TokenQuantity:
     """What tokens can be coloured by, with fixed ends, so that a colour means the same in every
     run. ``field`` is one of ``FIELDS``. ``pale`` is the end of the scale without colour, ``strong``
     the other."""
@@ -85,16 +94,16 @@ class Quantity:
     most: str = ""  # which value of a word decides
 
 
-QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("outcome", "outcome"),
-    Quantity("r", "r, margin ratio", "r", most="largest"),  # parts at θ; see the hues
-    Quantity("gap", "gap, z₁ − z₂", "gap", 8.0, 0.0, 8.0, most="smallest"),
-    Quantity("p", "p, target", "p", 1.0, 0.0, most="smallest"),
-    Quantity("q", "q, drafter", "q", 1.0, 0.0, most="smallest"),
-    Quantity("rank", "rank in p", "rank", 1.0, 100.0, 100.0, logarithmic=True, most="largest"),
-    Quantity("entropy", "entropy of p", "entropy", 0.0, 4.0, 4.0, most="largest"),
-    Quantity("tv", "TV, shift", "TV", 0.0, 1.0, most="largest"),
-    Quantity("whatif", "kept or rejected at θ"),
+QUANTITIES: tuple[TokenQuantity, ...] = (
+    TokenQuantity("outcome", "outcome"),
+    TokenQuantity("r", "r, margin ratio", "r", most="largest"),  # parts at θ; see the hues
+    TokenQuantity("gap", "gap, z₁ − z₂", "gap", 8.0, 0.0, 8.0, most="smallest"),
+    TokenQuantity("p", "p, target", "p", 1.0, 0.0, most="smallest"),
+    TokenQuantity("q", "q, drafter", "q", 1.0, 0.0, most="smallest"),
+    TokenQuantity("rank", "rank in p", "rank", 1.0, 100.0, 100.0, logarithmic=True, most="largest"),
+    TokenQuantity("entropy", "entropy of p", "entropy", 0.0, 4.0, 4.0, most="largest"),
+    TokenQuantity("tv", "TV, shift", "TV", 0.0, 1.0, most="largest"),
+    TokenQuantity("whatif", "kept or rejected at θ"),
 )
 HUES = {  # on either ground
     "near": NEAR_TIE[-1],  # r above θ
@@ -159,11 +168,20 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
     return rows
 
 
-def given_rows(given: Iterable[Given], text: str) -> list[Row]:
+def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[Row]:
     """The rows of given tokens: text without numbers."""
     return [
-        [displayable(text[g.start : g.end]), GIVEN, _visible(g.piece), "", [], [], [[], ""], 0]
-        for g in given
+        [
+            displayable(text[each.start : each.end]),
+            PREFIX,
+            _visible(each.piece),
+            "",
+            [],
+            [],
+            [[], ""],
+            0,
+        ]
+        for each in prefix
     ]
 
 
@@ -173,7 +191,7 @@ _visible = lru_cache(maxsize=1 << 15)(
 
 
 def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
-    own = (
+    drawn = (
         [_visible(token.own_piece), token.own]
         if token.own not in (token.id, UNKNOWN) and flags != SAMPLED
         else []
@@ -209,7 +227,7 @@ def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
         PLACES[token.outcome],
         _visible(token.piece),
         numbers,
-        own,
+        drawn,
         struck,
         top,
         flags,
@@ -225,7 +243,7 @@ def ended_view(
     rows: Sequence[Row] | None = None,
 ) -> LaneView:
     """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
-    were built while it ran; ``cause``: why it parts at ``diverges``, as ``sentence.parting_words``
+    were built while it ran; ``cause``: why it parts at ``diverges``, as ``sentence.divergence_text``
     says."""
     amount = count(trace.summary.new_tokens)
     chips = {
@@ -269,7 +287,7 @@ def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
     if not trace.text and "server" in trace.config.environment:  # a record of token ids
         for row, token in zip(built, trace.tokens, strict=True):
             row[0] = row[2] = f"#{token.id} "
-    first = given_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
+    first = prefix_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
     return (*first, *built)
 
 
@@ -296,10 +314,10 @@ def row_props() -> dict[str, Any]:
     outcomes = [
         {"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES
     ]
-    given = {"name": "given", "meaning": GIVEN_MEANING}
+    prefix = {"name": "given", "meaning": PREFIX_MEANING}
     quantities = [asdict(quantity) for quantity in QUANTITIES]
     return dict(
-        outcomes=[*outcomes, given],
+        outcomes=[*outcomes, prefix],
         fields=FIELDS,
         quantities=quantities,
         hues=HUES,

@@ -19,18 +19,14 @@ HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low m
 def samples_drafts(config: RunConfig) -> bool:
     """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy
     one."""
-    return (
-        config.drafter.mode is DraftMode.SAMPLED
-        and config.sampling.temperature > 0
-        and config.drafter.kind == "model"
-    )
+    return config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0
 
 
 def codes(trace: Trace) -> str:
     """For rows.js: the codes of the drafts judged at each emitted token, refused siblings in order;
     one entry a token."""
     entries, entry = list[str](), ""
-    judge = _by_coin if samples_drafts(trace.config) else _by_draw
+    judge = _by_uniform if samples_drafts(trace.config) else _by_draw
     for step in trace.steps:
         drafted = judge(step)
         for token in step.tokens:
@@ -41,7 +37,7 @@ def codes(trace: Trace) -> str:
     return ",".join(entries)
 
 
-def _by_coin(step: Step) -> Iterator[int]:
+def _by_uniform(step: Step) -> Iterator[int]:
     """Sampled drafts: at low margin the two best and no other, elsewhere min(1, p/q)."""
     for token in step.tokens:
         if token.node:
@@ -61,11 +57,11 @@ def _by_draw(step: Step) -> Iterator[int]:
         if token.node:
             drafted = children[token.parent] or {token.id: token.node}
             first = drafted[token.id] == token.node
-            own = first and token.id == token.own
-            low = own or (
+            as_drawn = first and token.id == token.own
+            low = as_drawn or (
                 first and token.own not in drafted and token.id == _runner_up(token, drafted)
             )
-            yield LOW * low + HIGH * own
+            yield LOW * low + HIGH * as_drawn
 
 
 def _runner_up(token: Token, drafted: Mapping[int, int]) -> int | None:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """``small`` is shown under the text: an interval, an amount. ``mark``: bad, good, open or
     empty."""
 
@@ -38,7 +38,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Bullets:
     """``kind``: plain, warnings, verdicts or facts."""
 
     items: tuple[str, ...]
@@ -46,12 +46,12 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """The first cell of a row is its name. ``label`` describes the table."""
 
     label: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
 
     @property
@@ -101,15 +101,14 @@ class Axis(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes, from ``left`` to ``right``. A line joins the marks of each series if they
-    are ``joined``."""
+    """One pair of axes, from ``left`` to ``right``. ``lines``: marks that are joined by a line."""
 
     left: float
     right: float
     x: Axis
     y: Axis
     series: tuple[tuple[Mark, ...], ...]
-    joined: bool = True
+    lines: tuple[tuple[Mark, ...], ...]
     level: tuple[str, float, str] = (
         "",
         0,
@@ -118,12 +117,11 @@ class Panel(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A chart in pixels; ``y``: top and bottom of the axes; ``legend``: marks without intervals."""
+    """A chart in pixels; ``legend``: marks without intervals."""
 
     title: str
     width: int
     height: int
-    y: tuple[int, int]
     panels: tuple[Panel, ...]
     legend: tuple[Mark, ...]
 
@@ -157,7 +155,7 @@ class Opened:
     note: str = ""
 
 
-Block = Paragraph | Listing | Table | Picture | Opened
+Block = Paragraph | Bullets | ReportTable | Picture | Opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReportDocument:
     """``facts`` are shown under the title."""
 
     title: str

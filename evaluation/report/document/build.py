@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from evaluation.commands import study_command
 from evaluation.format import count, plural
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Document, Listing, Paragraph, Picture, Section
+from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts, drawings
 from evaluation.report.document.prompts import Texts, prompt_section
@@ -15,18 +15,19 @@ from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
 from evaluation.suites.item import Suite
+from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
 CHARTS_LEAD = (
     "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. "
-    "In the second chart, upper right is better."
+    "A line joins the lanes of at least 5 runs that no other beats in both speed-up and the other axis."
 )
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
 def document(
     report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True
-) -> Document:
+) -> ReportDocument:
     """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
     leaves them out."""
     sections = (
@@ -43,7 +44,7 @@ def document(
         tables.vote_section(report),
         plan_section(report),
     )
-    return Document(
+    return ReportDocument(
         report.plan.name,
         facts(report),
         tuple(section for section in sections if section is not None),
@@ -60,7 +61,7 @@ def facts(report: Report) -> tuple[str, ...]:
     two = plan.served and plan.served.baseline_url
     baseline = f"; strict is {plan.served.baseline_model} of {two}" if plan.served and two else ""
     return (
-        *[unfinished] * (report.tasks_done < plan.tasks),
+        *([unfinished] if report.tasks_done < plan.tasks else []),
         f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
         f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
         f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
@@ -71,22 +72,16 @@ def facts(report: Report) -> tuple[str, ...]:
 
 def _drafters(plan: Plan) -> str:
     """The drafters used by a lane; the pair may have more."""
-    kinds = {lane.drafter.kind for lane in plan.lanes}
-    refs = [
-        ref
-        for kind, ref in (("model", plan.models.draft), ("eagle3", plan.models.head))
-        if kind in kinds
-    ]
-    names = [ref.name for ref in refs if ref] + (
-        ["n-grams of the text"] if "ngram" in kinds else []
-    )
+    used = {lane.drafter.kind for lane in plan.lanes if lane.drafts}
+    kinds = [kind for name, kind in DRAFTERS.items() if name in used]
+    names = [ref.name if (ref := kind.model(plan.models)) else kind.title for kind in kinds]
     return f", drafts by {' and '.join(names)}" if names else ""
 
 
 def warning_section(report: Report) -> Section | None:
     """None where there is no caveat."""
     return (
-        Section("warnings", "Caveats", (Listing(report.warnings, "warnings"),))
+        Section("warnings", "Caveats", (Bullets(report.warnings, "warnings"),))
         if report.warnings
         else None
     )
@@ -107,8 +102,8 @@ def plan_section(report: Report) -> Section:
     command = study_command(report.plan)
     blocks = (
         Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
-        Listing(tuple(map(_source, report.plan.suites)), "facts"),
-        Listing(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
+        Bullets(tuple(map(_source, report.plan.suites)), "facts"),
+        Bullets(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
     )
     lead = "The suites must be the same files; the environment of the runs is listed below."
     return Section("plan", "How to repeat it", blocks, lead)

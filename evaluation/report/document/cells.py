@@ -6,21 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evaluation.format import MINUS, MISSING, count, number
-from evaluation.report.document.blocks import Cell
-from evaluation.report.values import Interval, Measured, Outcome, Score, Verdict
+from evaluation.format import MINUS, MISSING, count, number, percent
+from evaluation.report.document.blocks import TableCell
+from evaluation.report.values import Interval, Measured, RecoveryOutcome, RecoveryVerdict, Score
 
 Write = Callable[[float], str]
 LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
-    Outcome.SUPPORTED: ("✓", "good"),
-    Outcome.NOT_SUPPORTED: ("✗", "bad"),
-    Outcome.TOO_FEW: ("?", "open"),
+    RecoveryOutcome.SUPPORTED: ("✓", "good"),
+    RecoveryOutcome.NOT_SUPPORTED: ("✗", "bad"),
+    RecoveryOutcome.TOO_FEW: ("?", "open"),
 }
-
-
-def percent(value: float) -> str:
-    """A share of one to a tenth of a percent, so that a column can be compared with the margin."""
-    return MISSING if math.isnan(value) else f"{100 * value:,.1f} %".replace("-", MINUS)
 
 
 def short_percent(value: float) -> str:
@@ -44,11 +39,6 @@ def points(value: float) -> str:
     return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} pp".replace("-", MINUS)
 
 
-def signed(value: float) -> str:
-    """A signed difference."""
-    return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
-
-
 def probability(p: float) -> str:
     """A p value; ``< 0.001`` below that."""
     return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -64,9 +54,9 @@ def between(interval: Interval, write: Write = number) -> str:
     return f"[{', '.join(ends)}]"
 
 
-def spread(interval: Interval, write: Write = number) -> Cell:
+def spread(interval: Interval, write: Write = number) -> TableCell:
     """A value over its interval."""
-    return Cell(write(interval.value), between(interval, write))
+    return TableCell(write(interval.value), between(interval, write))
 
 
 def beside(interval: Interval, write: Write = number) -> str:
@@ -74,7 +64,7 @@ def beside(interval: Interval, write: Write = number) -> str:
     return f"{write(interval.value)} {between(interval, write)}".rstrip()
 
 
-def amount(measured: Measured) -> Cell:
+def amount(measured: Measured) -> TableCell:
     """``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed runs."""
     runs = (
         [f"{count(measured.runs)} runs"]
@@ -83,46 +73,48 @@ def amount(measured: Measured) -> Cell:
     )
     failed = [f"{count(measured.failed)} failed"] if measured.failed else []
     small = ", ".join(runs + failed)
-    return Cell(
+    return TableCell(
         f"{count(measured.prompts)} × {count(measured.seeds)}", small, "bad" if failed else ""
     )
 
 
-def verdict_cell(verdict: Verdict | None) -> Cell:
+def verdict_cell(verdict: RecoveryVerdict | None) -> TableCell:
     """The verdict, with the number of prompts needed under it."""
     if verdict is None:
-        return Cell(MISSING)
+        return TableCell(MISSING)
     sign, mark = LOOKS[verdict.outcome]
-    needed = verdict.outcome is Outcome.TOO_FEW and verdict.needed is not None
-    return Cell(
+    needed = verdict.outcome is RecoveryOutcome.TOO_FEW and verdict.needed is not None
+    return TableCell(
         f"{sign} {verdict.outcome}",
         f"need about {count(verdict.needed or 0)}" if needed else "",
         mark,
     )
 
 
-def recovery_cell(score: Score | None) -> Cell:
+def recovery_cell(score: Score | None) -> TableCell:
     """Recovery with the symbol of its verdict, if any."""
     if score is None:
-        return Cell(MISSING)
+        return TableCell(MISSING)
     cell = spread(score.recovery, percent)
     if score.verdict is None:
         return cell
     sign, mark = LOOKS[score.verdict.outcome]
-    return Cell(f"{sign} {cell.text}", cell.small, mark)
+    return TableCell(f"{sign} {cell.text}", cell.small, mark)
 
 
-def lost_cell(score: Score) -> Cell:
+def lost_cell(score: Score) -> TableCell:
     """Number of answers lost and gained."""
     test = score.mcnemar
-    return Cell(MISSING if test is None else f"{MINUS}{count(test.lost)} / +{count(test.gained)}")
+    return TableCell(
+        MISSING if test is None else f"{MINUS}{count(test.lost)} / +{count(test.gained)}"
+    )
 
 
-def test_cell(score: Score) -> Cell:
+def test_cell(score: Score) -> TableCell:
     """McNemar's p; under it p by prompts, and that after Holm's correction."""
     test = score.mcnemar
     if test is None:
-        return Cell(MISSING)
+        return TableCell(MISSING)
     by_prompt = "" if math.isnan(test.p_by_prompt) else f"by prompt {probability(test.p_by_prompt)}"
     by_prompt += "" if math.isnan(test.p_holm) else f", Holm {probability(test.p_holm)}"
-    return Cell(probability(test.p), by_prompt)
+    return TableCell(probability(test.p), by_prompt)

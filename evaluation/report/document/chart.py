@@ -1,48 +1,63 @@
-"""The charts of a report: speed-up and recovery over the varied parameter, and one against the
-other; as values, and as drawings in pixels, which a template writes as SVG with colours for light
-and dark backgrounds."""
+"""The charts of a report: speed-up and other metrics over the varied parameter, and speed-up against
+what it costs; as values, and as drawings."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
-from evaluation.format import plural, ratio
-from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
-from evaluation.report.document.cells import Write, beside, margin, percent, short_percent, times
-from evaluation.report.values import ALL, Interval, Measured, Report
-from evaluation.study.plan import BASELINE, Plan
+from evaluation.format import bounded, percent, plural, ratio
+from evaluation.report.document.blocks import Drawing, Look, Mark, Panel
+from evaluation.report.document.cells import Write, beside, margin, short_percent, times
+from evaluation.report.document.drawing import (
+    FOOT,
+    GREY,
+    HEIGHT,
+    LEFT,
+    PANEL,
+    RIGHT,
+    TOP,
+    across,
+    corner,
+    scaled_axis,
+    upright,
+    with_legend,
+)
+from evaluation.report.values import ALL, BLANK, METRICS, Interval, Measured, Report
+from evaluation.study.plan import BASELINE, Lane, Plan
+from mars_core.types import ShiftKind
 
-PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 30, 46  # pixels
-KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
-BOTTOM = HEIGHT - FOOT
-GREY = "#7A7F88"
 # Of rules: strict, then the others in the order of the plan. The first four are those of the page's
 # lanes; no outcome's is among them.
 COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
-SHAPES = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle",
-)  # by drafter; hollow from the second temperature on
+# by drafter; hollow from the second temperature on
+SHAPES = ("circle", "square", "diamond", "triangle")
 DODGE = 6.0  # pixels between the bars of series that have the same x
-STRICT = 64  # width of the place for strict at the right of a panel
-HEADS = (
-    "group",
-    "rule",
-    "series",
-    "parameter",
-    "value",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "recovery",
-    "recovery_low",
-    "recovery_high",
-)
+STRICT = 64  # width of the area for strict at the right of a panel
+LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
+HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
+
+
+class ChartQuantity(NamedTuple):
+    """What a panel shows of a lane. ``tick``: format on its axis; ``cost``: 1 where more is worse
+    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV."""
+
+    name: str
+    title: str
+    write: Write
+    tick: Write
+    read: Callable[[Measured], Interval]
+    cost: int = 0
+    shift: bool = False
+
+    def text(self, point: Point) -> str:
+        """Its value at a point with its interval, marked where it is an upper bound."""
+        value = beside(self.read(point.measured), self.write)
+        return f"{self.title} {bounded(value, point.tv_kind) if self.shift else value}"
 
 
 class Point(NamedTuple):
@@ -50,8 +65,8 @@ class Point(NamedTuple):
 
     x: float
     label: str
-    speedup: Interval
-    recovery: Interval
+    measured: Measured
+    tv_kind: ShiftKind
 
 
 class Series(NamedTuple):
@@ -66,7 +81,7 @@ class Series(NamedTuple):
     shape: str
     hollow: bool
     points: tuple[Point, ...]
-    strict: Point | None  # with the same drafts; None for strict itself
+    strict: Point | None  # with the same drafts; None where strict is the series or varies too
 
     @property
     def name(self) -> str:
@@ -77,23 +92,23 @@ class Series(NamedTuple):
         """With strict."""
         return (*self.points, self.strict) if self.strict else self.points
 
-    def mark(self, point: Point, x: float, y: float, bars: str) -> Mark:
-        """Its text has both values with their intervals."""
-        values = (
-            f"speed-up {beside(point.speedup, ratio)}, recovery {beside(point.recovery, percent)}"
-        )
+    def mark(
+        self, point: Point, x: float, y: float, quantities: Sequence[ChartQuantity], bars: str = ""
+    ) -> Mark:
+        """Its text has these values with their intervals."""
+        values = (each.text(point) for each in quantities)
         look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
-        return Mark(look, x, y, f"{point.label}, {self.name}: {values}", bars)
+        return Mark(look, x, y, f"{point.label}, {self.name}: {', '.join(values)}", bars)
 
 
 class Chart(NamedTuple):
-    """``group``: what was measured. ``margin``: the recovery that is enough. ``speed``: the name of
-    the speed-up."""
+    """``group``: what was measured. ``margin``: the recovery that is enough. ``quantities``: those
+    that are known of any point, speed-up first."""
 
     group: str
     margin: float
-    speed: str
     amount: str  # prompts × seeds
+    quantities: tuple[ChartQuantity, ...]
     series: tuple[Series, ...]
 
     @property
@@ -104,13 +119,24 @@ class Chart(NamedTuple):
         return tuple(series for series in lines if series.parameter == most[0][0])
 
     @property
+    def costs(self) -> tuple[ChartQuantity, ...]:
+        return tuple(each for each in self.quantities if each.cost)
+
+    @property
     def title(self) -> str:
         group = "all suites" if self.group == ALL else self.group
-        return f"{group}: {self.amount}; bars are 95 % intervals, recovery is of strict’s score, the margin is {margin(self.margin)}"
+        scored = f", recovery is of strict’s score, the margin is {margin(self.margin)}"
+        recovery = any(each.name == "recovery" for each in self.quantities)
+        return f"{group}: {self.amount}; bars are 95 % intervals{scored if recovery else ''}"
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        columns = (f"{each.name}{end}" for each in self.quantities for end in ("", "_low", "_high"))
+        return (*HEADS, *columns)
 
     @property
     def rows(self) -> list[tuple[str | float, ...]]:
-        """Every point under HEADS; strict where it is drawn as a point of its own."""
+        """Every point under ``heads``; strict where it is drawn as a point of its own."""
         varied = self.varied
         return [
             (
@@ -119,8 +145,8 @@ class Chart(NamedTuple):
                 series.name,
                 series.parameter,
                 point.x,
-                *point.speedup,
-                *point.recovery,
+                point.tv_kind,
+                *(end for each in self.quantities for end in each.read(point.measured)),
             )
             for series in self.series
             for point in (series.every if series in varied else series.points)
@@ -128,212 +154,208 @@ class Chart(NamedTuple):
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
-    """Of every suite, and of all together, of which a lane has both a speed-up and a recovery."""
-    found = (_chart(report, group) for group in report.whole_groups)
-    return tuple(chart for chart in found if chart.series)
+    """Of every suite, and of all together, of which a lane has a speed-up."""
+    drawn = (_chart(report, group) for group in report.suite_groups)
+    return tuple(chart for chart in drawn if chart.series)
+
+
+def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
+    def recovery(row: Measured) -> Interval:
+        return row.main_score.recovery if row.main_score else BLANK
+
+    speed = f"Speed-up over {BASELINE if plan.none is None else 'none'}"
+    yield ChartQuantity("speedup", speed, ratio, times, lambda row: row.speedup_over(plan))
+    yield ChartQuantity("recovery", "Recovery", percent, short_percent, recovery, cost=-1)
+    for name, metric in METRICS.items():
+        if metric.panel:
+            tick = short_percent if metric.write is percent else "{:g}".format
+            cost = -metric.better if metric.likeness else 0
+            read = attrgetter(name)
+            yield ChartQuantity(name, metric.panel, metric.write, tick, read, cost, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:
     plan = report.plan
-    rows = [row for row in report.measured if row.group == group and plan.lanes[row.lane].drafts]
-    by_series: dict[tuple[str, str, float], list[Measured]] = {}
+    speed, *others = _quantities(plan)
+    rows = [
+        row
+        for row in report.measured
+        if row.group == group
+        and plan.lanes[row.lane].drafts
+        and not math.isnan(speed.read(row).value)
+    ]
+    by_series: dict[tuple[str, str, str, float], list[Measured]] = {}
     for row in rows:
-        lane = plan.lanes[row.lane]
-        by_series.setdefault((lane.rule.name, lane.drafts, row.temperature), []).append(row)
-    strict: dict[tuple[float, int | None], Point | None] = {}
-    strict |= {(row.temperature, row.lane): _point(plan, row, "") for row in rows}
+        key = _series(plan, plan.lanes[row.lane])
+        by_series.setdefault((*key, row.temperature), []).append(row)
+    at = {(row.temperature, row.lane): row for row in rows}
     rules, series = list(dict.fromkeys((BASELINE, *(rule for rule, *_ in by_series)))), []
-    for (rule, drafts, temperature), found in by_series.items():
-        parameter = _varied([plan.lanes[row.lane].rule.parameters for row in found])
-        points = [point for row in found if (point := _point(plan, row, parameter))]
-        one = Series(
-            rule=rule,
-            drafts=drafts,
-            temperature=f"T = {temperature:g}",
-            parameter=parameter,
-            colour=COLOURS[rules.index(rule) % len(COLOURS)],
-            shape=SHAPES[report.drafts.index(drafts) % len(SHAPES)],
-            hollow=plan.temperatures.index(temperature) > 0,
-            points=tuple(sorted(points, key=lambda point: point.x)),
-            strict=strict.get((temperature, plan.baseline(found[0].lane))),
+    for (rule, drafts, parameter, temperature), group_rows in by_series.items():
+        first = group_rows[0]
+        baselines = {plan.baseline(row.lane) for row in group_rows}
+        baseline = baselines.pop() if len(baselines) == 1 else None
+        strict = None if baseline is None else at.get((temperature, baseline))
+        points = [_point(plan, row, parameter) for row in group_rows]
+        series.append(
+            Series(
+                rule=rule,
+                drafts=drafts,
+                temperature=f"T = {temperature:g}",
+                parameter=parameter,
+                colour=COLOURS[rules.index(rule) % len(COLOURS)],
+                shape=SHAPES[report.drafts.index(plan.lanes[first.lane].drafts) % len(SHAPES)],
+                hollow=plan.temperatures.index(temperature) > 0,
+                points=tuple(sorted(points, key=lambda point: point.x)),
+                strict=_point(plan, strict, "") if strict else None,
+            )
         )
-        series += [one] if points else []
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
-    speed = f"Speed-up over {'strict' if plan.none is None else 'none'}"
-    return Chart(
-        group,
-        plan.margin,
-        speed,
-        f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}",
-        tuple(series),
-    )
+    amount = f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
+    known = [each for each in others if any(math.isfinite(each.read(row).value) for row in rows)]
+    return Chart(group, plan.margin, amount, (speed, *known), tuple(series))
 
 
-def _varied(parameters: Sequence[Mapping[str, float]]) -> str:
-    """The one parameter that differs between lanes of one rule; empty where none does or several
-    do."""
-    names = [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
-    return names[0] if len(names) == 1 else ""
+def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
+    """Rule, drafts and varied parameter of the lanes that make a series with this one: the one
+    parameter of the rule that has several values, else K where that has."""
+    same = [each for each in plan.lanes if each.rule.name == lane.rule.name]
+    varied = _several([each.rule.parameters for each in same])
+    if varied or lane.drafter.tree:
+        return lane.rule.name, lane.drafts, varied[0] if len(varied) == 1 else ""
+    alike = {
+        each.drafter.k for each in same if replace(each.drafter, k=lane.drafter.k) == lane.drafter
+    }
+    if len(alike) < 2:
+        return lane.rule.name, lane.drafts, ""
+    return lane.rule.name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
 
 
-def _point(plan: Plan, row: Measured, parameter: str) -> Point | None:
-    lane, score, speedup = plan.lanes[row.lane], row.main_score, row.speedup_over(plan)
-    if score is None or math.isnan(score.recovery.value) or math.isnan(speedup.value):
-        return None
-    return Point(
-        lane.rule.parameters[parameter] if parameter else math.nan,
-        lane.name,
-        speedup,
-        score.recovery,
-    )
+def _several(parameters: Sequence[Mapping[str, float]]) -> list[str]:
+    """The parameters that differ between lanes of one rule."""
+    return [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
+
+
+def _point(plan: Plan, row: Measured, parameter: str) -> Point:
+    lane = plan.lanes[row.lane]
+    values = {"": math.nan, "K": float(lane.drafter.k), **lane.rule.parameters}
+    label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
+    return Point(values[parameter], label, row, lane.tv_kind(row.temperature))
+
+
+def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
+    """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost
+    and more gain are better.
+
+    One option beats another that costs no less and gains no more, unless both are equal. Options
+    with a nan are ignored.
+    """
+    known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
+    best: list[int] = []
+    for index in sorted(known, key=lambda index: (options[index][0], -options[index][1])):
+        if (
+            not best
+            or options[index][1] > options[best[-1]][1]
+            or options[index] == options[best[-1]]
+        ):
+            best.append(index)
+    return tuple(best)
 
 
 def drawings(chart: Chart) -> dict[str, Drawing]:
-    """``tradeoff``, and where a parameter varies ``parameter`` before it."""
-    return ({"parameter": _parameter_drawing(chart)} if chart.varied else {}) | {
-        "tradeoff": _tradeoff_drawing(chart)
-    }
+    """``parameter`` where one varies, and ``tradeoff`` where a cost is known."""
+    varied = {"parameter": _parameter_drawing(chart)} if chart.varied else {}
+    return varied | ({"tradeoff": _tradeoff_drawing(chart)} if chart.costs else {})
 
 
 def _parameter_drawing(chart: Chart) -> Drawing:
-    """Two panels over the varied parameter, strict at the right: speed-up, and recovery with the
-    margin."""
-    panels = (
-        _over_parameter(chart, 0, chart.speed, lambda point: point.speedup, times),
-        _over_parameter(
-            chart, PANEL, "Recovery", lambda point: point.recovery, short_percent, chart.margin
-        ),
+    """Every quantity over the varied parameter, strict at the right."""
+    panels = tuple(
+        _over_parameter(chart, number, each) for number, each in enumerate(chart.quantities)
     )
-    title = f"{chart.speed} and recovery over {chart.varied[0].parameter}. {chart.title}"
+    names = ", ".join(each.title for each in chart.quantities)
+    title = f"{names} over {chart.varied[0].parameter}. {chart.title}"
     return with_legend(title, panels, _keys(chart.varied))
 
 
-def _over_parameter(
-    chart: Chart,
-    left: int,
-    title: str,
-    read: Callable[[Point], Interval],
-    write: Write,
-    margin: float | None = None,
-) -> Panel:
-    varied, right = chart.varied, left + PANEL - RIGHT
+def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
+    varied, (left, top) = chart.varied, corner(number)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    every = [quantity.read(point.measured) for series in varied for point in series.every]
+    level = chart.margin if quantity.name == "recovery" else None
     xs = sorted({point.x for series in varied for point in series.points})
-    every = [read(point) for series in varied for point in series.every]
     x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
-    y = scaled_axis(title, _ends(every, margin), 0.08, BOTTOM, TOP + 4, write)
+    y = scaled_axis(quantity.title, _ends(every, level), 0.08, bottom, top + TOP, quantity.tick)
     strict = right - STRICT / 2
     drawn = []
 
-    def mark(series: Series, point: Point, at: float) -> Mark:
-        return series.mark(point, at, y.at(read(point).value), upright(at, read(point), y))
+    def marks(series: Series, points: Iterable[tuple[Point, float]]) -> tuple[Mark, ...]:
+        known = ((point, at, quantity.read(point.measured)) for point, at in points)
+        return tuple(
+            series.mark(point, at, y.at(value.value), [quantity], upright(at, value, y))
+            for point, at, value in known
+            if math.isfinite(value.value)
+        )
 
-    for number, series in enumerate(varied):
-        shift = DODGE * (number - (len(varied) - 1) / 2)
-        drawn.append(tuple(mark(series, point, x.at(point.x) + shift) for point in series.points))
-        drawn += [(mark(series, series.strict, strict + shift),)] if series.strict else []
-    level = ("", 0.0, "") if margin is None else ("y", y.at(margin), f"margin {write(margin)}")
-    return Panel(
-        left, right, x._replace(ticks=(*x.ticks, (strict, "strict"))), y, tuple(drawn), level=level
-    )
+    for index, series in enumerate(varied):
+        shift = DODGE * (index - (len(varied) - 1) / 2)
+        drawn.append(marks(series, [(point, x.at(point.x) + shift) for point in series.points]))
+        drawn += [marks(series, [(series.strict, strict + shift)])] if series.strict else []
+    if any(series.strict for series in varied):
+        x = x._replace(ticks=(*x.ticks, (strict, "strict")))
+    line = ("", 0.0, "") if level is None else ("y", y.at(level), f"margin {quantity.tick(level)}")
+    return Panel(left, right, x, y, tuple(drawn), tuple(drawn), level=line)
 
 
 def _tradeoff_drawing(chart: Chart) -> Drawing:
-    """Speed-up against recovery, one mark a lane, with both intervals."""
-    points = [(point, series) for series in chart.series for point in series.points]
-    recoveries = _ends((point.recovery for point, _ in points), chart.margin)
-    x = scaled_axis("Recovery", recoveries, 0.05, LEFT, 2 * PANEL - RIGHT, short_percent)
-    y = scaled_axis(
-        chart.speed, _ends(point.speedup for point, _ in points), 0.08, BOTTOM, TOP, times
-    )
+    """Speed-up against every cost, one mark a lane, with both intervals."""
+    panels = tuple(_tradeoff(chart, number, each) for number, each in enumerate(chart.costs))
+    names = " and ".join(each.title for each in chart.costs)
+    title = f"{chart.quantities[0].title} against {names}. {chart.title}"
+    return with_legend(title, panels, _keys(chart.series))
+
+
+def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
+    speed, (left, top) = chart.quantities[0], corner(number)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    points = [
+        (series, point, cost.read(point.measured), speed.read(point.measured))
+        for series in chart.series
+        for point in series.points
+        if math.isfinite(cost.read(point.measured).value)
+    ]
+    level = chart.margin if cost.name == "recovery" else None
+    costs, speeds = [each[2] for each in points], [each[3] for each in points]
+    x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
+    y = scaled_axis(speed.title, _ends(speeds), 0.08, bottom, top + TOP, speed.tick)
     marks = []
-    for point, series in points:
-        at, height = x.at(point.recovery.value), y.at(point.speedup.value)
-        marks.append(
-            series.mark(
-                point,
-                at,
-                height,
-                upright(at, point.speedup, y) + _across(height, point.recovery, x),
-            )
-        )
-    level = ("x", x.at(chart.margin), f"margin {short_percent(chart.margin)}")
-    panel = Panel(0, 2 * PANEL - RIGHT, x, y, (tuple(marks),), joined=False, level=level)
-    return with_legend(
-        f"{chart.speed} against recovery. {chart.title}", (panel,), _keys(chart.series)
-    )
+    for series, point, price, gain in points:
+        at, height = x.at(price.value), y.at(gain.value)
+        bars = upright(at, gain, y) + across(height, price, x)
+        marks.append(series.mark(point, at, height, [speed, cost], bars))
+    enough = [
+        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, gain.value)
+        for _, point, price, gain in points
+    ]
+    best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
+    line = ("", 0.0, "") if level is None else ("x", x.at(level), f"margin {cost.tick(level)}")
+    return Panel(left, right, x, y, (tuple(marks),), (best,), level=line)
 
 
-def _keys(shown: Sequence[Series]) -> list[tuple[Look, str]]:
+def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
     """Colours of rules, then shapes, then what is filled; the latter two only where there are
     several."""
     colours = [
         (Look(colour), rule)
-        for rule, colour in {series.rule: series.colour for series in shown}.items()
+        for rule, colour in {series.rule: series.colour for series in drawn}.items()
     ]
-    shapes = {series.drafts: Look(GREY, series.shape) for series in shown}
-    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in shown}
+    shapes = {series.drafts: Look(GREY, series.shape) for series in drawn}
+    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in drawn}
     return colours + [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]
 
 
-def with_legend(
-    title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]
-) -> Drawing:
-    """With its legend, two panels wide."""
-    columns = COLUMNS if max((len(text) for _, text in entries), default=0) < 24 else COLUMNS // 2
-    width, first = 2 * PANEL / columns, HEIGHT + 14
-    places = [
-        (LEFT + width * (number % columns), first + KEY * (number // columns))
-        for number in range(len(entries))
-    ]
-    legend = tuple(
-        Mark(look, x, y, text) for (look, text), (x, y) in zip(entries, places, strict=True)
-    )
-    height = first + KEY * math.ceil(len(legend) / columns)
-    return Drawing(title, 2 * PANEL, height, (TOP, BOTTOM), panels, legend)
-
-
-def upright(x: float, interval: Interval, y: Axis) -> str:
-    """Path data of an interval; empty where there is none."""
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
-    )
-
-
-def _across(y: float, interval: Interval, x: Axis) -> str:
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
-    )
-
-
-def scaled_axis(
-    name: str,
-    values: Sequence[float],
-    share: float,
-    start: float,
-    end: float,
-    write: Write,
-    ticks: Sequence[float] = (),
-) -> Axis:
-    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round
-    ones."""
-    least, most = min(values), max(values)
-    margin_width = share * (most - least) or 0.05 * abs(most) or 0.5
-    axis = Axis(name, least - margin_width, most + margin_width, start, end)
-    rough = (axis.high - axis.low) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
-    steps = range(math.ceil(axis.low / step), math.floor(axis.high / step) + 1)
-    found = ticks or [round(step * number, 12) for number in steps]
-    return axis._replace(ticks=tuple((axis.at(tick), write(tick)) for tick in found))
-
-
 def _ends(intervals: Iterable[Interval], margin: float | None = None) -> list[float]:
     """All values and ends of intervals that there are, and the margin."""
-    found = [end for interval in intervals for end in interval if not math.isnan(end)]
-    return found if margin is None else [*found, margin]
+    ends = [end for interval in intervals for end in interval if not math.isnan(end)]
+    return ends if margin is None else [*ends, margin]

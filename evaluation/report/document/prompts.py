@@ -9,19 +9,19 @@ from typing import NamedTuple
 from evaluation.format import MISSING, bounded, count, number, plural, ratio, shorten
 from evaluation.report.document.blocks import (
     Block,
-    Cell,
     Head,
     Opened,
     Paragraph,
+    ReportTable,
     Section,
     Side,
-    Table,
+    TableCell,
 )
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
 
 NAME, TITLE = "prompts", "Prompts, worst first"
-LISTED = 50  # prompts in the table of a report; prompts.csv has all
+MOST_ROWS = 50  # prompts in the table of a report; prompts.csv has all
 OPENED = 20  # of them with their texts
 GONE = "The texts of these runs are no longer in the database."
 HEADS = (
@@ -51,19 +51,19 @@ class Texts(NamedTuple):
 def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> Section:
     """``texts``: by ``PromptRow.worst``, of the first prompts; missing where runs were deleted.
     None: no texts at all."""
-    rows, total = report.prompts[:LISTED], len(report.prompts)
+    rows, total = report.prompts[:MOST_ROWS], len(report.prompts)
     if not rows:
         return Section(
             NAME, TITLE, (Paragraph("No prompt was run by a rule and by strict yet.", "note"),)
         )
     lead = "One row per prompt and rule, with all its seeds at one temperature; the largest loss first."
     lead += (
-        f" The first {count(LISTED)} of {count(total)}; prompts.csv has all."
-        if total > LISTED
+        f" The first {count(MOST_ROWS)} of {count(total)}; prompts.csv has all."
+        if total > MOST_ROWS
         else ""
     )
     blocks: list[Block] = [
-        Table(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))
+        ReportTable(TITLE, HEADS, tuple(prompt_cells(report.plan, row) for row in rows))
     ]
     if texts is not None:
         lead += f" The first {min(OPENED, len(rows))} can be opened below: the run that lost most, beside strict's."
@@ -71,21 +71,21 @@ def prompt_section(report: Report, texts: Mapping[tuple[str, str], Texts] | None
     return Section(NAME, TITLE, tuple(blocks), lead)
 
 
-def prompt_cells(plan: Plan, row: PromptRow) -> tuple[Cell, ...]:
+def prompt_cells(plan: Plan, row: PromptRow) -> tuple[TableCell, ...]:
     lane = plan.lanes[row.lane]
     kind = lane.tv_kind(row.temperature)
     first = MISSING if row.divergence is None else count(row.divergence)
     return (
-        Cell(shorten(row.prompt, 90), shorten(row.item, 60)),
-        Cell(row.suite, row.category),
-        Cell(lane.name, lane.drafts),
-        Cell(f"{row.temperature:g}"),
-        Cell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
-        Cell(number(row.gained)),
-        Cell(f"{count(row.differ)} of {count(row.runs)}"),
-        Cell(first),
-        Cell(bounded(number(row.tv_sum), kind)),
-        Cell(ratio(row.length_ratio)),
+        TableCell(shorten(row.prompt, 90), shorten(row.item, 60)),
+        TableCell(row.suite, row.category),
+        TableCell(lane.name, lane.drafts),
+        TableCell(f"{row.temperature:g}"),
+        TableCell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
+        TableCell(number(row.gained)),
+        TableCell(f"{count(row.differ)} of {count(row.runs)}"),
+        TableCell(first),
+        TableCell(bounded(number(row.tv_sum), kind)),
+        TableCell(ratio(row.length_ratio)),
     )
 
 

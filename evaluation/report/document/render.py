@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evaluation.format import displayable
-from evaluation.report.document.blocks import Document, Drawing, Table
+from evaluation.report.document.blocks import Drawing, ReportDocument, ReportTable
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -25,8 +25,8 @@ class SafeMarkdown(str):
     """Markdown of ours, not to be escaped."""
 
 
-def html(document: Document) -> str:
-    """The whole file: no script, nothing fetched, light and dark; text that any UTF-8 file can
+def html(document: ReportDocument) -> str:
+    """The file: no script, nothing fetched, light and dark; text that any UTF-8 file can
     hold."""
     style = sheet("page.css") + sheet("report.css")
     page = pages().get_template("report.html.jinja")
@@ -37,8 +37,8 @@ def svg(drawing: Drawing) -> str:
     return pages().get_template("drawing.html.jinja").render(drawing=drawing)
 
 
-def markdown(document: Document, beside: str = "") -> str:
-    """The whole document (GitHub's Markdown). ``beside``: what the names of its pictures begin
+def markdown(document: ReportDocument, beside: str = "") -> str:
+    """The document (GitHub's Markdown). ``beside``: what the names of its pictures begin
     with, as a path relative to the file."""
     return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
 
@@ -57,7 +57,7 @@ def pages(*packages: tuple[str, str]) -> Environment:
     """Templates of HTML, autoescaped, without controls and without what turns the direction of
     text. ``packages``: package and folder of further templates, which may extend and import those
     of this folder."""
-    return _environment(*packages, autoescape=True, finalize=_shown)
+    return _environment(*packages, autoescape=True, finalize=_finalized)
 
 
 @cache
@@ -71,20 +71,19 @@ def _markdown() -> Environment:
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     loader = ChoiceLoader(
         [
-            PackageLoader(*place)
-            for place in (("evaluation", "report/document/templates"), *packages)
+            PackageLoader(*package)
+            for package in (("evaluation", "report/document/templates"), *packages)
         ]
     )
     environment = Environment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
     )
-    environment.filters["block"] = lambda block: type(
-        block
-    ).__name__.lower()  # paragraph, listing, table, …
+    # paragraph, bullets, table, …
+    environment.filters["block"] = lambda block: type(block).__name__.lower().removeprefix("report")
     return environment
 
 
-def _shown(value: object) -> object:
+def _finalized(value: object) -> object:
     return displayable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -105,12 +104,12 @@ def escaped(text: str) -> str:
 
 def fenced(text: str) -> SafeMarkdown:
     """``text`` as it is, in a fence that nothing in it can end."""
-    shown = displayable(text)
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
-    return SafeMarkdown(f"{fence}text\n{shown}\n{fence}")
+    visible = displayable(text)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", visible)), default=0))
+    return SafeMarkdown(f"{fence}text\n{visible}\n{fence}")
 
 
-def _rule(table: Table) -> SafeMarkdown:
+def _rule(table: ReportTable) -> SafeMarkdown:
     """The line under the heads of a Markdown table: columns with a number stand at the right."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
     numeric = (any(re.match(r"[−+<–]?\s*\d", cell.text) for cell in column) for column in columns)

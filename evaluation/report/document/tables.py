@@ -6,15 +6,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio
+from evaluation.format import (
+    MISSING,
+    bounded,
+    count,
+    duration,
+    number,
+    percent,
+    plural,
+    ratio,
+    signed,
+)
 from evaluation.report.document import cells
-from evaluation.report.document.blocks import Block, Cell, Head, Paragraph, Section, Table
-from evaluation.report.document.cells import Write, percent, signed, spread
-from evaluation.report.values import Interval, Measured, Report, Score, VoteRow
+from evaluation.report.document.blocks import (
+    Block,
+    Head,
+    Paragraph,
+    ReportTable,
+    Section,
+    TableCell,
+)
+from evaluation.report.document.cells import spread
+from evaluation.report.metrics import ReportMetric
+from evaluation.report.values import METRICS, Interval, Measured, Report, Score, VoteRow
 from evaluation.study.plan import Lane
 
 
-class Row(NamedTuple):
+class LaneRow(NamedTuple):
     """A measured lane, with one of its metrics in tables of metrics."""
 
     measured: Measured
@@ -22,42 +40,34 @@ class Row(NamedTuple):
     score: Score | None = None
 
 
-Column = tuple[Head, Callable[[Row], Cell]]
+Column = tuple[Head, Callable[[LaneRow], TableCell]]
 
 
-def make_table(label: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+def make_table(label: str, columns: Sequence[Column], rows: Iterable[LaneRow]) -> ReportTable:
     written = tuple(tuple(write(row) for _, write in columns) for row in rows)
-    return Table(label, tuple(head for head, _ in columns), written)
+    return ReportTable(label, tuple(head for head, _ in columns), written)
 
 
 def group_column(head: Head) -> Column:
-    return head, lambda row: Cell(row.measured.group)
+    return head, lambda row: TableCell(row.measured.group)
 
 
-def _field(name: str, text: str, help: str, write: Write = number, group: str = "") -> Column:
-    """A column for a field of ``Measured``, with its interval if it has one."""
+def _column(name: str, metric: ReportMetric) -> Column:
+    """A metric with its interval; a TV is marked where it is an upper bound."""
+    direction = {1: "; more is better", -1: "; less is better"}.get(metric.better, "")
 
-    def cell(row: Row) -> Cell:
-        value = getattr(row.measured, name)
-        return spread(value, write) if isinstance(value, Interval) else Cell(write(value))
+    def cell(row: LaneRow) -> TableCell:
+        value = spread(getattr(row.measured, name), metric.write)
+        if not metric.shift:
+            return value
+        return value._replace(text=bounded(value.text, row.lane.tv_kind(row.measured.temperature)))
 
-    return Head(text, help, group), cell
-
-
-def _shift(name: str, text: str, help: str) -> Column:
-    """A field that is a TV: marked where it is an upper bound."""
-    head, write = _field(name, text, help)
-
-    def cell(row: Row) -> Cell:
-        kind = row.lane.tv_kind(row.measured.temperature)
-        return (found := write(row))._replace(text=bounded(found.text, kind))
-
-    return head, cell
+    return Head(metric.title, metric.help + direction, metric.group), cell
 
 
-def _scored(text: str, help: str, cell: Callable[[Score], Cell]) -> Column:
+def _scored(text: str, help: str, cell: Callable[[Score], TableCell]) -> Column:
     """A column for a value of a metric."""
-    return Head(text, help), lambda row: cell(row.score) if row.score else Cell(MISSING)
+    return Head(text, help), lambda row: cell(row.score) if row.score else TableCell(MISSING)
 
 
 def _share(name: str, text: str, help: str) -> Column:
@@ -65,14 +75,17 @@ def _share(name: str, text: str, help: str) -> Column:
     return _scored(text, help, lambda score: spread(getattr(score, name), percent))
 
 
-def _mean(interval: Interval, score: Score) -> Cell:
+def _mean(interval: Interval, score: Score) -> TableCell:
     """A score: as a percentage if binary, else as 0 to 1."""
     return spread(interval, percent if score.binary else number)
 
 
-RULE: Column = Head("Rule"), lambda row: Cell(row.lane.name)
-DRAFTER: Column = Head("Drafter"), lambda row: Cell(row.lane.drafts or MISSING)
-TEMPERATURE: Column = Head("T", "temperature"), lambda row: Cell(f"{row.measured.temperature:g}")
+RULE: Column = Head("Rule"), lambda row: TableCell(row.lane.name)
+DRAFTER: Column = Head("Drafter"), lambda row: TableCell(row.lane.drafts or MISSING)
+TEMPERATURE: Column = (
+    Head("T", "temperature"),
+    lambda row: TableCell(f"{row.measured.temperature:g}"),
+)
 AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)
 SETTING = (
     RULE,
@@ -81,78 +94,12 @@ SETTING = (
     TEMPERATURE,
     AMOUNT,
 )
-OVER_NONE_HEAD, OVER_STRICT_HEAD = "Speed-up over none", "Speed-up over strict"
-TEXTS = "strict's text as reference, 0 to 1"
-SPEED = (
-    _field("tokens_per_s", "tokens/s", "all new tokens / all seconds"),
-    _field(
-        "speedup",
-        "ratio of means",
-        "all tokens / all seconds, over the same of none",
-        ratio,
-        OVER_NONE_HEAD,
-    ),
-    _field(
-        "speedup_mean",
-        "mean of ratios",
-        "mean over runs of tokens/s over none's",
-        ratio,
-        OVER_NONE_HEAD,
-    ),
-    _field(
-        "speedup_strict",
-        "ratio of means",
-        "over strict with the same drafts",
-        ratio,
-        OVER_STRICT_HEAD,
-    ),
-    _field(
-        "speedup_strict_mean",
-        "mean of ratios",
-        "over strict with the same drafts",
-        ratio,
-        OVER_STRICT_HEAD,
-    ),
-    _field("tau", "τ", "all new tokens / all steps"),
-    _field("tau_ratio", "τ ratio", "over strict's", ratio),
-    _field("acceptance_rate", "Accepted", "accepted and relaxed drafts / drafted", percent),
-    _field(
-        "relaxed_share",
-        "Relaxed",
-        "tokens accepted only because the rule is relaxed / new tokens",
-        percent,
-    ),
-    _field(
-        "length_ratio", "Length", "all new tokens over strict's: longer texts raise tokens/s", ratio
-    ),
-    _field("unended", "Cut", "share of runs that ended at the token limit", percent),
+COLUMNS = {name: _column(name, metric) for name, metric in METRICS.items()}
+SPEED, LIKENESS = (
+    tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.likeness is likeness)
+    for likeness in (False, True)
 )
-LIKENESS = (
-    _field("same", "Same as strict", "share of runs with the same tokens; Wilson", percent),
-    _field(
-        "same_as_none",
-        "Same as none",
-        "share of runs with the tokens of decoding without drafts; Wilson",
-        percent,
-    ),
-    _field(
-        "divergence",
-        "First difference",
-        "output position, from 0: median and quartiles over the runs that differ",
-    ),
-    _field("bleu", "BLEU", TEXTS),
-    _field("chrf", "chrF", TEXTS),
-    _field("rouge_l", "ROUGE-L", TEXTS),
-    _shift(
-        "tv",
-        "TV per run",
-        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
-    ),
-    _shift("tv_token", "TV per token", "the same / new tokens"),
-    _field("log_likelihood", "ln p per token", "log-likelihood under the target, nats"),
-    _field("log_likelihood_difference", "− strict's", "nats per token", signed),
-)
-METRIC = _scored("Metric", "", lambda score: Cell(score.metric))
+METRIC = _scored("Metric", "", lambda score: TableCell(score.metric))
 SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
 BASELINE_SCORE = _scored(
     "Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score)
@@ -189,14 +136,14 @@ NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
 def _section(
-    name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[Row]
+    name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[LaneRow]
 ) -> Section:
     block = make_table(label, (*SETTING, *columns), rows) if rows else NOTHING
     return Section(name, title, (block,), lead)
 
 
-def _rows(report: Report) -> list[Row]:
-    return [Row(measured, report.plan.lanes[measured.lane]) for measured in report.measured]
+def _rows(report: Report) -> list[LaneRow]:
+    return [LaneRow(measured, report.plan.lanes[measured.lane]) for measured in report.measured]
 
 
 def speed_section(report: Report) -> Section:
@@ -229,17 +176,17 @@ def position_section(report: Report) -> Section:
     rows = [row for row in _rows(report) if row.measured.acceptance_by_position]
     deepest = max((len(row.measured.acceptance_by_position) for row in rows), default=0)
     lead = "Share of the steps with a drafted token at a draft position in which it was kept."
-    columns = [_position(place) for place in range(deepest)]
+    columns = [_position(depth) for depth in range(deepest)]
     return _section(
         "positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows
     )
 
 
-def _position(place: int) -> Column:
-    def cell(row: Row) -> Cell:
-        return Cell(next(map(percent, row.measured.acceptance_by_position[place:]), MISSING))
+def _position(index: int) -> Column:
+    def cell(row: LaneRow) -> TableCell:
+        return TableCell(next(map(percent, row.measured.acceptance_by_position[index:]), MISSING))
 
-    return Head(str(place + 1), f"draft position {place + 1}"), cell
+    return Head(str(index + 1), f"draft position {index + 1}"), cell
 
 
 def vote_section(report: Report) -> Section | None:
@@ -248,19 +195,19 @@ def vote_section(report: Report) -> Section | None:
         ("People, blind, on the same models", report.votes),
         ("A language model, both orders", report.judged),
     )
-    found = tuple(_votes(label, rows) for label, rows in kinds if rows)
+    tables = tuple(_votes(label, rows) for label, rows in kinds if rows)
     lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
-    return Section("votes", "Votes", found, lead) if found else None
+    return Section("votes", "Votes", tables, lead) if tables else None
 
 
-def _votes(label: str, rows: Sequence[VoteRow]) -> Table:
+def _votes(label: str, rows: Sequence[VoteRow]) -> ReportTable:
     heads = tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share")))
     votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
     written = [
-        (Cell(row.rule), *(Cell(count(n)) for n in each), spread(row.share, percent))
+        (TableCell(row.rule), *(TableCell(count(n)) for n in each), spread(row.share, percent))
         for row, each in votes
     ]
-    return Table(label, heads, tuple(written))
+    return ReportTable(label, heads, tuple(written))
 
 
 LOAD_LEAD = (
@@ -296,22 +243,28 @@ def load_section(report: Report) -> Section | None:
             *rates,
             *times,
         )
-        rows.append(tuple(map(Cell, texts)))
+        rows.append(tuple(map(TableCell, texts)))
     heads = tuple(
         Head(name or "95 %", "median" if name in ("First token", "Answer") else "")
         for name in names
     )
-    table = Table("Throughput and latency by requests in flight", heads, tuple(rows))
+    table = ReportTable("Throughput and latency by requests in flight", heads, tuple(rows))
     return Section("load", "Throughput and latency", (table,), LOAD_LEAD) if rows else None
 
 
 OVERVIEW_LEAD = (
     "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. τ: all new tokens over all steps. "
     "Recovery: mean score of the suite's first metric over strict's with the same drafts; "
-    "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. 95 % intervals in brackets."
+    "at the stated margin ✓ supported, ✗ not supported, ? too few prompts. What is not scored has relaxed tokens, equal texts and TV in "
+    "its place. 95 % intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
-LISTED = 4  # lanes named in the note
+NAMED = 4  # lanes named in the note
+SCORED: tuple[Column, ...] = (
+    COLUMNS["tau"],
+    (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
+)
+UNSCORED = tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.panel)
 
 
 def overview_section(report: Report) -> Section:
@@ -323,39 +276,43 @@ def overview_section(report: Report) -> Section:
     return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
 
 
-def _overview(report: Report, temperature: float) -> Table:
+def _overview(report: Report, temperature: float) -> ReportTable:
     heads: list[Head] = [RULE[0], DRAFTER[0]]
-    by_lane: dict[int, list[Cell]] = {}
+    by_lane: dict[int, list[TableCell]] = {}
     notes: list[str] = []
     lanes, here = (
         report.plan.lanes,
         [row for row in report.measured if row.temperature == temperature],
     )
-    groups = [[row for row in here if row.group == group] for group in report.whole_groups]
+    speed_up: Column = (
+        Head("Speed-up"),
+        lambda row: spread(row.measured.speedup_over(report.plan), ratio),
+    )
+    groups = [[row for row in here if row.group == group] for group in report.suite_groups]
     for row in (row for rows in groups for row in rows):
-        by_lane[row.lane] = [column[1](Row(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
+        by_lane[row.lane] = [column[1](LaneRow(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
     for rows in filter(None, groups):
         most = max((row.prompts, row.seeds) for row in rows)
-        names = ("Speed-up", "τ", "Recovery")[: 3 if any(row.scores for row in rows) else 2]
+        columns = speed_up, *(SCORED if any(row.scores for row in rows) else UNSCORED)
         over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-        heads += [Head(name, "", over) for name in names]
-        found = {row.lane: row for row in rows}
+        heads += [Head(head.text, head.help, over) for head, _ in columns]
+        row_of = {row.lane: row for row in rows}
         for lane, written in by_lane.items():
-            one = found.get(lane)
-            own = one and [
-                spread(one.speedup_over(report.plan), ratio),
-                spread(one.tau),
-                cells.recovery_cell(one.main_score),
+            one = row_of.get(lane)
+            written += [
+                write(LaneRow(one, lanes[lane], one.main_score)) if one else TableCell(MISSING)
+                for _, write in columns
             ]
-            written += (own or [Cell(MISSING)] * 3)[: len(names)]
         notes += [
             _less(lanes[row.lane], row)
             for row in rows
             if row.failed or (row.prompts, row.seeds) != most
         ]
-    more = f"; and {count(len(notes) - LISTED)} more" if len(notes) > LISTED else ""
-    note = f"Measured on less: {'; '.join(notes[:LISTED])}{more}." if notes else ""
-    return Table(f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note)
+    more = f"; and {count(len(notes) - NAMED)} more" if len(notes) > NAMED else ""
+    note = f"Measured on less: {'; '.join(notes[:NAMED])}{more}." if notes else ""
+    return ReportTable(
+        f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note
+    )
 
 
 def _less(lane: Lane, row: Measured) -> str:

@@ -6,18 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from evaluation.format import count, plural
+from evaluation.format import count, percent, plural
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
-from evaluation.report.document.cells import beside, margin, percent
-from evaluation.report.document.tables import Row, group_column, make_table
-from evaluation.report.values import ALL, Outcome, Report
+from evaluation.report.document.cells import beside, margin
+from evaluation.report.document.tables import LaneRow, group_column, make_table
+from evaluation.report.values import ALL, RecoveryOutcome, Report
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
 )
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
-ORDER = (Outcome.NOT_SUPPORTED, Outcome.TOO_FEW, Outcome.SUPPORTED)
+ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -56,17 +56,17 @@ def verdict_section(report: Report) -> Section:
     return Section("verdict", "Verdict", blocks, lead)
 
 
-def _judged(report: Report) -> list[Row]:
+def _judged(report: Report) -> list[LaneRow]:
     """Every setting of whole suites that has a verdict by its main metric, worst first."""
-    found: list[tuple[int, bool, float, Row]] = []
+    judged: list[tuple[int, bool, float, LaneRow]] = []
     for one in report.measured:
-        if one.group in report.whole_groups and (score := one.main_score) and score.verdict:
-            recovery, row = score.recovery.value, Row(one, report.plan.lanes[one.lane], score)
-            found.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
-    return [row for *_, row in sorted(found, key=lambda each: each[:3])]
+        if one.group in report.suite_groups and (score := one.main_score) and score.verdict:
+            recovery, row = score.recovery.value, LaneRow(one, report.plan.lanes[one.lane], score)
+            judged.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
+    return [row for *_, row in sorted(judged, key=lambda each: each[:3])]
 
 
-def _summary(judged: Sequence[Row], least: float) -> Paragraph:
+def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
     amounts = Counter(
         row.score.verdict.outcome for row in judged if row.score and row.score.verdict

@@ -23,11 +23,11 @@ import pytest
 import torch
 
 from bench.common.command import machine
-from bench.common.report import Report, Table, save
-from evaluation.cli import main
+from bench.common.report import BenchReport, ResultTable, save
 from evaluation.served.client import Client, Server
 from evaluation.served.trace import answer_trace
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_playground.__main__ import main
 
 pytestmark = pytest.mark.skipif(
     "LLAMA_PYTHON" not in os.environ, reason="needs a llama.cpp server: make llama"
@@ -78,10 +78,10 @@ def serving(kind: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def tables() -> Iterator[list[Table]]:
+def tables() -> Iterator[list[ResultTable]]:
     """Measurements, written at the end as JSON and Markdown."""
-    found: list[Table] = []
-    yield found
+    rows: list[ResultTable] = []
+    yield rows
     if path := os.environ.get("MARS_LLAMA_RESULT"):
         version = "import importlib.metadata as m; print(m.version('xllamacpp'), 'with SmolLM2-135M-Instruct Q4_1')"
         server = subprocess.run(
@@ -94,17 +94,17 @@ def tables() -> Iterator[list[Table]]:
         }
         data = {
             table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in found
+            for table in rows
         }
         save(
-            Report("Verdicts on a llama.cpp server", tables=found, data=data, facts=facts),
+            BenchReport("Verdicts on a llama.cpp server", tables=rows, data=data, facts=facts),
             Path(path),
         )
 
 
 @pytest.mark.parametrize("kind", VERDICTS)
 def test_the_verdict_is_right_and_left_out_prompts_are_named(
-    kind: str, tmp_path: Path, tables: list[Table], capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, tables: list[ResultTable], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "prompts").write_text(
         "\n".join(prompt for each in PROMPTS.values() for prompt in each), encoding="utf-8"
@@ -120,11 +120,11 @@ def test_the_verdict_is_right_and_left_out_prompts_are_named(
     started = time.perf_counter()
     with serving(kind) as url:
         main(["check", "--server", url, *arguments])
-    found = json.loads((tmp_path / "found.json").read_text())
-    rows = [[each["check"], each["verdict"], each["reason"]] for each in found["findings"]]
-    title = f"{kind}: {found['verdict']} ({time.perf_counter() - started:.0f} s)"
-    tables.append(Table(["check", "result", "note"], rows, title))
-    assert found["verdict"] == VERDICTS[kind], capsys.readouterr().out
+    result = json.loads((tmp_path / "found.json").read_text())
+    rows = [[each["check"], each["verdict"], each["reason"]] for each in result["findings"]]
+    title = f"{kind}: {result['verdict']} ({time.perf_counter() - started:.0f} s)"
+    tables.append(ResultTable(["check", "result", "note"], rows, title))
+    assert result["verdict"] == VERDICTS[kind], capsys.readouterr().out
     (reason,) = (
         row[2] for row in rows if row[0].startswith("Temperature 1, against the log probabilities")
     )
@@ -138,7 +138,7 @@ def test_the_verdict_is_right_and_left_out_prompts_are_named(
 
 
 @pytest.mark.parametrize("kind", ["none", "ngram"])
-def test_a_run_claims_only_what_the_server_reports(kind: str, tables: list[Table]) -> None:
+def test_a_run_claims_only_what_the_server_reports(kind: str, tables: list[ResultTable]) -> None:
     """Chats with a stop string, as a study asks them: tokens are counted, and those without a log
     probability make no likelihood."""
     rows = []
@@ -180,7 +180,7 @@ def test_a_run_claims_only_what_the_server_reports(kind: str, tables: list[Table
             )
             rows.append([language, trace.summary.new_tokens, accepted, likely, trace.stop_reason])
     tables.append(
-        Table(
+        ResultTable(
             ["prompt", "new tokens", "accepted drafts", "ln p", "result"],
             rows,
             f"Answers of the server {kind}",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from mars_core.rules import RULES, Rule
 
 # Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of
-# ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a coin, or replace the token that
-# vLLM draws.
+# ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a random number, or replace the
+# token that vLLM draws.
 OFFERED = (
     "strict",
     "mars",
@@ -42,7 +42,7 @@ _ALTERING = {
 }
 
 
-class Group(NamedTuple):
+class RuleGroup(NamedTuple):
     """Requests whose rows are judged in one call of a rule."""
 
     rule: str
@@ -65,27 +65,27 @@ class RequestRule:
     trace: bool
 
     @property
-    def group(self) -> Group:
-        return Group(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
+    def group(self) -> RuleGroup:
+        return RuleGroup(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
     """``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA, MARS_GAP …
     Raises ValueError."""
     names = sorted({parameter.name for rule in OFFERED for parameter in RULES[rule].parameters})
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in names:
         if text := environment.get(f"MARS_{name.upper()}"):
             try:
-                given[f"mars_{name}"] = float(text)
+                fields[f"mars_{name}"] = float(text)
             except ValueError:
                 raise ValueError(
-                    f"MARS_{name.upper()} must be a number, not {_shown(text)}."
+                    f"MARS_{name.upper()} must be a number, not {_quoted(text)}."
                 ) from None
     if rule := environment.get("MARS_RULE"):
-        given["mars_rule"] = rule
-    resolve(given, 0.0, {}, True)
-    return given
+        fields["mars_rule"] = rule
+    resolve(fields, 0.0, {}, True)
+    return fields
 
 
 def default_rule(default: Mapping[str, Any]) -> str:
@@ -101,24 +101,24 @@ def resolve(
     The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is
     configured. Raises ValueError: one sentence with field, value and range.
     """
-    given = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
-    trace = given.pop("mars_trace", 0)
+    fields = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
+    trace = fields.pop("mars_trace", 0)
     if type(trace) is not int or trace not in (0, 1):
-        raise ValueError(f"mars_trace must be 0 or 1, not {_shown(trace)}.")
+        raise ValueError(f"mars_trace must be 0 or 1, not {_quoted(trace)}.")
     if trace and not traced:
         raise ValueError(
             "mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file."
         )
-    if not given and not trace and not default:
+    if not fields and not trace and not default:
         return None
-    usual = default.get("mars_rule", "mars" if given or default else "strict")
-    name = given.pop("mars_rule", usual)
+    usual = default.get("mars_rule", "mars" if fields or default else "strict")
+    name = fields.pop("mars_rule", usual)
     if not isinstance(name, str) or name not in OFFERED:
-        raise ValueError(f"mars_rule must be one of {', '.join(OFFERED)}, not {_shown(name)}.")
-    rule, greedy = RULES[name], temperature < 1e-5  # vLLM's own limit of greedy sampling
+        raise ValueError(f"mars_rule must be one of {', '.join(OFFERED)}, not {_quoted(name)}.")
+    rule, greedy = RULES[name], temperature < 1e-5  # vLLM's limit of greedy sampling
     if name == usual:
-        given = {key: value for key, value in default.items() if key != "mars_rule"} | given
-    values = _values(rule, given)
+        fields = {key: value for key, value in default.items() if key != "mars_rule"} | fields
+    values = _values(rule, fields)
     if not greedy and name in GREEDY_ONLY:
         raise ValueError(f"temperature must be 0 with mars_rule {name}, not {temperature:g}.")
     if not greedy and values.get("accumulated", 1) != 1:
@@ -128,12 +128,12 @@ def resolve(
     return RequestRule(rule, values, greedy, bool(trace))
 
 
-def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
+def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
     known = {f"mars_{parameter.name}": parameter for parameter in rule.parameters}
-    for field, value in given.items():
+    for field, value in fields.items():
         if field not in known:
             raise ValueError(
-                f"{_shown(field)} is not a parameter of rule {rule.name}; its parameters: {', '.join(known) or 'none'}."
+                f"{_quoted(field)} is not a parameter of rule {rule.name}; its parameters: {', '.join(known) or 'none'}."
             )
         low, high = known[field].low, known[field].high
         # Comparisons with nan are false. An int may exceed the range of a float.
@@ -143,9 +143,9 @@ def _values(rule: Rule, given: Mapping[str, Any]) -> dict[str, float]:
             or not low <= value <= high
         ):
             raise ValueError(
-                f"{field} must be a number from {low:g} to {high:g}, not {_shown(value)}."
+                f"{field} must be a number from {low:g} to {high:g}, not {_quoted(value)}."
             )
-    return rule.values({known[field].name: value for field, value in given.items()})
+    return rule.values({known[field].name: value for field, value in fields.items()})
 
 
 def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:
@@ -160,7 +160,7 @@ def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | No
         value = getattr(params, field, unused)
         if value and value != unused and not (field == "top_k" and value < 0):
             return (
-                f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_shown(value)}."
+                f"{field} must be {unused} with mars_rule {wanted.rule.name}, not {_quoted(value)}."
             )
     return None
 
@@ -171,7 +171,7 @@ def needs_p(rule: str) -> bool:
     return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap")
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     """The value as an escaped literal of at most 40 characters."""
     text = repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
     return text if len(text) <= 40 else text[:37] + "..."

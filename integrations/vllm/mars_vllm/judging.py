@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Evidence
-from mars_vllm.arguments import COUNT, Group, RequestRule, needs_p
+from mars_vllm.arguments import COUNT, RequestRule, RuleGroup, needs_p
 
 WIDTH = 3  # columns of a request in a table: the index of its group, and at most two parameters
 NOBODY = (-1.0, 0.0, 0.0)
@@ -34,7 +34,7 @@ def two_best(logits: Tensor) -> Best:
     return Best(z, torch.where(z[:, :1] == z[:, 1:], ids.sort(dim=-1).values, ids))
 
 
-def entry(wanted: RequestRule | None, groups: Sequence[Group]) -> tuple[float, ...]:
+def entry(wanted: RequestRule | None, groups: Sequence[RuleGroup]) -> tuple[float, ...]:
     """The row of a request in a table, ``WIDTH`` numbers."""
     if wanted is None:
         return NOBODY
@@ -43,7 +43,7 @@ def entry(wanted: RequestRule | None, groups: Sequence[Group]) -> tuple[float, .
 
 
 def relaxed(
-    groups: Sequence[Group | None],
+    groups: Sequence[RuleGroup | None],
     tempered: bool,
     table: Tensor,
     logits: Tensor,
@@ -64,7 +64,9 @@ def relaxed(
     return chosen & (drafted >= 0)
 
 
-def _relaxed(group: Group, table: Tensor, logits: Tensor, best: Best, drafted: Tensor) -> Tensor:
+def _relaxed(
+    group: RuleGroup, table: Tensor, logits: Tensor, best: Best, drafted: Tensor
+) -> Tensor:
     rule = RULES[group.rule]
     nothing = logits.new_zeros(()).expand_as(logits)
     p = logits.softmax(-1) if needs_p(group.rule) else nothing

@@ -18,7 +18,7 @@ from torch import Tensor
 from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
-from mars_vllm.tracing import Engine, Judged
+from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
 class _Step:
@@ -33,9 +33,9 @@ class _Step:
         width = metadata.max_spec_len + 1
         entries = [entry(wanted, self.groups) for wanted in rules]
         rows = [
-            (*entries[i], i * width + place)
+            (*entries[i], i * width + position)
             for i, count in enumerate(self.counts)
-            for place in range(count)
+            for position in range(count)
         ]
         self.table = async_tensor_h2d(
             rows, self.drafted.device, torch.float64
@@ -56,7 +56,7 @@ class _Step:
             )
         return force(processed, self.drafted, self.relaxed)
 
-    def kept(self, sampled: Tensor) -> Tensor:
+    def accepted(self, sampled: Tensor) -> Tensor:
         """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection
         it has −1."""
         return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
@@ -82,7 +82,7 @@ def install() -> None:
     @functools.wraps(init)
     def wrapped_init(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        self.mars = Engine(get_current_vllm_config(), "V1")
+        self.mars = TracedEngine(get_current_vllm_config(), "V1")
         _install_runner(sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner)
 
     @functools.wraps(processors)
@@ -135,12 +135,12 @@ def _install_runner(runner: Any) -> None:
     runner._update_states, runner._sample = wrapped_update, wrapped_sample
 
 
-def _engine(runner: Any) -> Engine | None:
+def _engine(runner: Any) -> TracedEngine | None:
     """None without speculative decoding."""
     return getattr(getattr(runner, "rejection_sampler", None), "mars", None)
 
 
-def _rules_of(engine: Engine, runner: Any) -> list[RequestRule | None]:
+def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
     """What the requests of the batch ask for, in its order."""
     known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
     for request in runner.input_batch.req_ids:
@@ -155,7 +155,7 @@ def _rules_of(engine: Engine, runner: Any) -> list[RequestRule | None]:
 
 
 def _record(
-    engine: Engine,
+    engine: TracedEngine,
     runner: Any,
     rules: Sequence[RequestRule | None],
     step: _Step | None,
@@ -166,11 +166,11 @@ def _record(
     if step:
         engine.count(
             sum(count for wanted, count in zip(rules, counts, strict=True) if wanted),
-            step.kept(sampled),
+            step.accepted(sampled),
         )
     if not any(wanted.trace for wanted in rules if wanted):
         return
-    judged = Judged(step.drafted, step.relaxed, step.best) if step else None
+    judged = JudgedStep(step.drafted, step.relaxed, step.best) if step else None
     start = 0
     for i, (request, count) in enumerate(zip(runner.input_batch.req_ids, counts, strict=True)):
         record = engine.records.get(request)

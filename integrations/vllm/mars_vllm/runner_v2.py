@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
-from mars_vllm.arguments import Group, RequestRule
+from mars_vllm.arguments import RequestRule, RuleGroup
 from mars_vllm.judging import NOBODY, Best, entry, force, relaxed, two_best
 from mars_vllm.signatures import check
-from mars_vllm.tracing import Engine, Judged
+from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
@@ -26,11 +26,11 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
     in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
-        self.engine = Engine(vllm_config, "V2")
+        self.engine = TracedEngine(vllm_config, "V2")
         self.states = req_states
         self.rules: list[RequestRule | None] = [None] * req_states.max_num_reqs  # by slot
         self.params: list[Any] = [None] * req_states.max_num_reqs
-        self.groups: list[Group] = []
+        self.groups: list[RuleGroup] = []
         self.table = torch.tensor(
             [NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device
         )
@@ -77,16 +77,16 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         drafted, chosen, z, ids, slots, places = (
             torch.cat(parts) for parts in zip(*judged, strict=True)
         )
-        rows = Judged(drafted, chosen, Best(z, ids))
-        kept = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
-        kept[input_batch.idx_mapping.long()] = num_sampled - 1
+        rows = JudgedStep(drafted, chosen, Best(z, ids))
+        accepted = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
+        accepted[input_batch.idx_mapping.long()] = num_sampled - 1
         ends, rules = (
             input_batch.cu_num_logits_np,
             [self.rules[slot] for slot in input_batch.idx_mapping_np],
         )
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
-        self.engine.count(total, chosen & (places < kept[slots]))
+        self.engine.count(total, chosen & (places < accepted[slots]))
         traced = [i for i, wanted in enumerate(rules) if wanted and wanted.trace]
         lengths, tokens = (num_sampled.tolist(), sampled.tolist()) if traced else ([], [])
         for i in traced:

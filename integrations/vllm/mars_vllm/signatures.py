@@ -42,10 +42,10 @@ def check(module: str) -> None:
     """Raises RuntimeError where a function or method of ``module`` has other parameters than
     expected."""
     for name, expected in _EXPECTED[module].items():
-        found: object = import_module(module)
+        signature_of: object = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        names = list(inspect.signature(found).parameters) if callable(found) else None
+            signature_of = getattr(signature_of, part, None)
+        names = list(inspect.signature(signature_of).parameters) if callable(signature_of) else None
         if names != expected.split():
             raise RuntimeError(
                 f"mars-vllm expects {module}.{name}({', '.join(expected.split())}); this vLLM has {names}."

@@ -49,7 +49,7 @@ def _metrics() -> tuple[Counter, Counter, Gauge]:
     )
 
 
-class Judged(NamedTuple):
+class JudgedStep(NamedTuple):
     """The rows of one step that have a drafted token, and what was decided on them."""
 
     drafted: Tensor  # int64 [P]
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
 
 
 @dataclass
-class Record:
+class TraceRecord:
     """A request that is being recorded. ``head``: the fields of the line that do not change."""
 
     head: dict[str, Any]
@@ -67,7 +67,7 @@ class Record:
     steps: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
 
-    def step(self, emitted: Sequence[int], judged: Judged | None, rows: slice) -> None:
+    def step(self, emitted: Sequence[int], judged: JudgedStep | None, rows: slice) -> None:
         """Adds one step: the emitted tokens, and the rows of this request. Synchronises with the
         device."""
         if self.ended or not emitted:
@@ -75,12 +75,12 @@ class Record:
         columns = (judged.drafted, judged.relaxed, judged.best.z, judged.best.ids) if judged else ()
         drafted, chosen, z, ids = [column[rows].tolist() for column in columns] or ([], [], [], [])
         inside = self._until_stop(emitted)
-        kept = min(len(emitted) - 1, len(inside))
+        accepted = min(len(emitted) - 1, len(inside))
         self.steps.append(
             {
                 "drafted": drafted,
-                "kept": kept,
-                "relaxed": [on and i < kept for i, on in enumerate(chosen)],
+                "kept": accepted,
+                "relaxed": [on and i < accepted for i, on in enumerate(chosen)],
                 "z1": [_finite(row[0]) for row in z],
                 "z2": [_finite(row[1]) for row in z],
                 "id1": [row[0] for row in ids],
@@ -98,7 +98,7 @@ class Record:
         return list(emitted[: int(min(end, left))])
 
 
-class Engine:
+class TracedEngine:
     """The plugin in one worker process: defaults, the sign that it is active, counters, and the
     requests that are being recorded.
 
@@ -128,15 +128,15 @@ class Engine:
             drafts.method if drafts.model is None else f"{drafts.method}:{drafts.model}"
         )
         self.about = {"model": model, "drafter": drafter, "vllm": vllm.__version__}
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, TraceRecord] = {}
         atexit.register(lambda: self.finish(list(self.records)))
-        judged, kept, enabled = _metrics()
+        judged, relaxed, enabled = _metrics()
         self._judged, self._relaxed = (
-            each.labels(config.model_config.served_model_name) for each in (judged, kept)
+            each.labels(config.model_config.served_model_name) for each in (judged, relaxed)
         )
         enabled.labels(__version__, runner, rule).set(1)
         self._total: Tensor | None = None  # int64 [1] on the device
-        self._copy, self._seen = torch.zeros(1, dtype=torch.int64), 0
+        self._copy, self._counted = torch.zeros(1, dtype=torch.int64), 0
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
@@ -167,7 +167,7 @@ class Engine:
             if params.ignore_eos
             else frozenset(params.all_stop_token_ids)
         )
-        self.records[request] = Record(head, params.max_tokens, stops)
+        self.records[request] = TraceRecord(head, params.max_tokens, stops)
 
     def finish(self, requests: Iterable[str]) -> None:
         """Appends the lines of requests that were finished or aborted, one write each. A failure is
@@ -207,8 +207,8 @@ class Engine:
             self._event.record()
 
     def _advance(self, total: int) -> None:
-        self._relaxed.inc(total - self._seen)
-        self._seen = total
+        self._relaxed.inc(total - self._counted)
+        self._counted = total
 
 
 def _append(path: str, data: bytes) -> None:

@@ -20,7 +20,7 @@ import torch
 
 from bench.common.command import machine
 from bench.common.decoding import bundled, mixed_prompts
-from bench.common.report import Report, Table, save
+from bench.common.report import BenchReport, ResultTable, save
 from mars_core.text.prompting import encode
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ collect_ignore = (
 )
 
 
-def environment(folder: Path, **given: str) -> dict[str, str]:
+def environment(folder: Path, **variables: str) -> dict[str, str]:
     """For a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is given."""
     python = Path(os.environ["VLLM_PYTHON"])
     usual = {
@@ -51,11 +51,11 @@ def environment(folder: Path, **given: str) -> dict[str, str]:
         "MARS_TRACE": str(folder / "trace.jsonl"),
     }
     openmp = python.parents[1] / "lib" / "libiomp5.so"
-    return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | given
+    return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | variables
 
 
 @dataclass(frozen=True)
-class Lane:
+class VllmLane:
     """A batch: the sampling of all prompts, and what each asks of the plugin."""
 
     temperature: float
@@ -64,7 +64,7 @@ class Lane:
     prompts: int = len(PROMPTS)
 
 
-class Run:
+class VllmRun:
     """The batches that one process with vLLM decoded, by the names of their lanes, and its trace
     file."""
 
@@ -73,8 +73,8 @@ class Run:
         folder: Path,
         prompts: Sequence[Sequence[int]],
         job: dict[str, Any],
-        lanes: dict[str, Lane],
-        **given: str,
+        lanes: dict[str, VllmLane],
+        **variables: str,
     ) -> None:
         batches = [
             [
@@ -112,7 +112,7 @@ class Run:
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=environment(folder, **given),
+                env=environment(folder, **variables),
                 stdout=log,
                 stderr=log,
                 timeout=900,
@@ -130,7 +130,7 @@ class Run:
         return [each["ids"] for each in self.batches[lane]["outputs"]]
 
     def length(self, lane: str) -> float:
-        """Mean acceptance length, of vLLM's own counters."""
+        """Mean acceptance length, of vLLM's counters."""
         counters = self.batches[lane]["counters"]
         return (
             1
@@ -143,8 +143,8 @@ class Run:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from integrations.vllm.tests.serving import serving
 
-    with serving(tmp_path_factory.mktemp("server")) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -159,10 +159,10 @@ def prompts(pair: Any) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture(scope="session")
-def tables() -> Iterator[list[Table]]:
+def tables() -> Iterator[list[ResultTable]]:
     """Measurements, written at the end as JSON and Markdown."""
-    found: list[Table] = []
-    yield found
+    rows: list[ResultTable] = []
+    yield rows
     if path := os.environ.get("MARS_VLLM_RESULT"):
         facts = {
             "command": "make vllm",
@@ -171,9 +171,11 @@ def tables() -> Iterator[list[Table]]:
         }
         data = {
             table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in found
+            for table in rows
         }
         save(
-            Report("The plugin in vLLM, on the bundled pair", tables=found, data=data, facts=facts),
+            BenchReport(
+                "The plugin in vLLM, on the bundled pair", tables=rows, data=data, facts=facts
+            ),
             Path(path),
         )

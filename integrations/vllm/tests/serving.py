@@ -22,26 +22,26 @@ from integrations.vllm.tests.conftest import FOLDERS, TOKENS, WEIGHTS, environme
 MODEL = "pair"
 
 
-class Server:
+class VllmServer:
     """A running server and the folder with its trace file."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.folder = url, folder
 
-    def complete(self, prompt: Any, **given: Any) -> httpx.Response:
+    def complete(self, prompt: Any, **fields: Any) -> httpx.Response:
         return httpx.post(
-            f"{self.url}/v1/completions", json=self.body(prompt, **given), timeout=120
+            f"{self.url}/v1/completions", json=self.body(prompt, **fields), timeout=120
         )
 
     @staticmethod
-    def body(prompt: Any, **given: Any) -> dict[str, Any]:
+    def body(prompt: Any, **fields: Any) -> dict[str, Any]:
         return {
             "model": MODEL,
             "prompt": list(prompt),
             "max_tokens": TOKENS,
             "temperature": 0,
             "return_token_ids": True,
-        } | given
+        } | fields
 
     def counter(self, name: str) -> float:
         text = httpx.get(f"{self.url}/metrics").text
@@ -61,7 +61,7 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, **environ: str) -> Iterator[Server]:
+def serving(folder: Path, **environ: str) -> Iterator[VllmServer]:
     """vLLM's server on the bundled pair with drafts of K = 5. ``environ``: variables of its
     environment beside the usual ones."""
     (folder / "prometheus").mkdir()
@@ -95,10 +95,10 @@ def serving(folder: Path, **environ: str) -> Iterator[Server]:
         json.dumps(drafts),
         *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
     ]
-    given = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"), **environ)
+    variables = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"), **environ)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=given, stdout=log, stderr=log, start_new_session=True
+            command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
         )
     try:
         for _ in range(600):
@@ -108,7 +108,7 @@ def serving(folder: Path, **environ: str) -> Iterator[Server]:
                     break
             except httpx.TransportError:
                 time.sleep(0.5)
-        yield Server(f"http://127.0.0.1:{port}", folder)
+        yield VllmServer(f"http://127.0.0.1:{port}", folder)
     finally:
         process.terminate()
         try:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from bench.common.report import Table
-from integrations.vllm.tests.conftest import PROMPTS, TOKENS, Lane, Run
+from bench.common.report import ResultTable
+from integrations.vllm.tests.conftest import PROMPTS, TOKENS, VllmLane, VllmRun
 from mars_core.rules import RULES, Evidence
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, RuleConfig, Sampling
@@ -34,31 +34,31 @@ MIXED: list[dict[str, Any] | None] = [
 MIXED = [None if extra is None else extra | {"mars_trace": 1} for extra in MIXED]
 REFUSED = {
     "theta is 2": (
-        Lane(0.0, {"mars_theta": 2}, prompts=1),
+        VllmLane(0.0, {"mars_theta": 2}, prompts=1),
         "mars_theta must be a number from 0 to 1, not 2.",
     ),
     "theta is text": (
-        Lane(0.0, {"mars_theta": "0.9"}, prompts=1),
+        VllmLane(0.0, {"mars_theta": "0.9"}, prompts=1),
         "mars_theta must be a number from 0 to 1, not '0.9'.",
     ),
     "theta is null": (
-        Lane(0.0, {"mars_theta": None}, prompts=1),
+        VllmLane(0.0, {"mars_theta": None}, prompts=1),
         "mars_theta must be a number from 0 to 1, not None.",
     ),
     "theta is nan": (
-        Lane(0.0, {"mars_theta": float("nan")}, prompts=1),
+        VllmLane(0.0, {"mars_theta": float("nan")}, prompts=1),
         "mars_theta must be a number from 0 to 1, not nan.",
     ),
     "theta is true": (
-        Lane(0.0, {"mars_theta": True}, prompts=1),
+        VllmLane(0.0, {"mars_theta": True}, prompts=1),
         "mars_theta must be a number from 0 to 1, not True.",
     ),
     "penalty": (
-        Lane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1),
+        VllmLane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1),
         "repetition_penalty must be 1 with mars_rule mars, not 1.1.",
     ),
     "warm": (
-        Lane(1.0, {"mars_rule": "topk-ratio"}, prompts=1),
+        VllmLane(1.0, {"mars_rule": "topk-ratio"}, prompts=1),
         "temperature must be 0 with mars_rule topk-ratio, not 1.",
     ),
 }
@@ -68,62 +68,62 @@ def traced(theta: float) -> dict[str, Any]:
     return {"mars_theta": theta, "mars_trace": 1}
 
 
-def lanes(*temperatures: float) -> dict[str, Lane]:
+def lanes(*temperatures: float) -> dict[str, VllmLane]:
     """At each temperature: nothing asked, θ = 1, and θ below it."""
     return {
-        f"{name} {t:g}": Lane(t, extra)
+        f"{name} {t:g}": VllmLane(t, extra)
         for t in temperatures
         for name, extra in (("none", None), ("1", traced(1.0)), ("low", traced(THETA)))
     }
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
+def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> VllmRun:
     """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs
     does wrong above temperature 0."""
-    wanted, given = (
-        {"0": Lane(0.0), "1": Lane(1.0)},
+    wanted, options = (
+        {"0": VllmLane(0.0), "1": VllmLane(1.0)},
         {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
     )
-    return Run(
+    return VllmRun(
         tmp_path_factory.mktemp("stock"),
         prompts,
         {"method": "draft_model", "expand": True},
         wanted,
-        **given,
+        **options,
     )
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, VllmRun]:
     more = {
-        "mixed": Lane(0.0, MIXED),
-        "typical": Lane(1.0, {"mars_rule": "typical", "mars_trace": 1}, (("top_p", 0.9),)),
+        "mixed": VllmLane(0.0, MIXED),
+        "typical": VllmLane(1.0, {"mars_rule": "typical", "mars_trace": 1}, (("top_p", 0.9),)),
     }
     refused = {name: lane for name, (lane, _) in REFUSED.items()}
     return {
-        "draft_model": Run(
+        "draft_model": VllmRun(
             tmp_path_factory.mktemp("draft"),
             prompts,
             {"method": "draft_model"},
             lanes(0, 1) | more | refused,
         ),
-        "eagle3": Run(
+        "eagle3": VllmRun(
             tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)
         ),
-        "ngram": Run(tmp_path_factory.mktemp("ngram"), prompts, {"method": "ngram"}, lanes(0)),
+        "ngram": VllmRun(tmp_path_factory.mktemp("ngram"), prompts, {"method": "ngram"}, lanes(0)),
     }
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
+def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> VllmRun:
     """Runner V2 under Triton's interpreter, in one process."""
     job = {
         "method": "draft_model",
         "runner": "V2",
         "logits_processors": ["mars_vllm.runner_v2:MarsProcessor"],
     }
-    given = {
+    options = {
         "TRITON_INTERPRET": "1",
         "VLLM_USE_V2_MODEL_RUNNER": "1",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -132,13 +132,13 @@ def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> Run:
         name: replace(lane, sampling=(("max_tokens", 24),)) for name, lane in lanes(0, 1).items()
     }
     late = {
-        "mixed": Lane(0.0, MIXED),
-        "filtered": Lane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1),
+        "mixed": VllmLane(0.0, MIXED),
+        "filtered": VllmLane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1),
     }
-    return Run(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **given)
+    return VllmRun(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **options)
 
 
-def test_theta_1_is_vllm_without_the_plugin(stock: Run, runs: dict[str, Run]) -> None:
+def test_theta_1_is_vllm_without_the_plugin(stock: VllmRun, runs: dict[str, VllmRun]) -> None:
     for temperature in ("0", "1"):
         assert runs["draft_model"].ids(f"none {temperature}") == stock.ids(temperature)
         assert runs["draft_model"].ids(f"1 {temperature}") == stock.ids(temperature)
@@ -146,7 +146,7 @@ def test_theta_1_is_vllm_without_the_plugin(stock: Run, runs: dict[str, Run]) ->
         assert runs[name].ids(f"1 {temperature}") == runs[name].ids(f"none {temperature}")
 
 
-def test_runner_v2_does_the_same(runs: dict[str, Run], second: Run) -> None:
+def test_runner_v2_does_the_same(runs: dict[str, VllmRun], second: VllmRun) -> None:
     assert "runner V2" in second.log and "runner V1" in runs["draft_model"].log
     for temperature in ("0", "1"):
         assert second.ids(f"1 {temperature}") == second.ids(f"none {temperature}")
@@ -188,24 +188,24 @@ def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
     return [bool(on) and i < step["kept"] for i, on in enumerate(keeps & ~top)]
 
 
-def check_traces(run: Run) -> tuple[int, int]:
-    """Compares every line with the outputs and with vLLM's own logits; judged and relaxed tokens of
+def check_traces(run: VllmRun) -> tuple[int, int]:
+    """Compares every line with the outputs and with vLLM's logits; judged and relaxed tokens of
     rules on two logits."""
     outputs = [each for batch in run.batches.values() for each in batch.get("outputs", ())]
     by_ids = {tuple(each["ids"]): each for each in outputs}
     judged = relaxed = 0
     for trace in run.traces:
         emitted = [token for step in trace["steps"] for token in step["emitted"]]
-        best, place = by_ids[tuple(emitted)]["best"], 0
+        best, position = by_ids[tuple(emitted)]["best"], 0
         for step in trace["steps"]:
             for i, _ in enumerate(step["emitted"]):
                 if i < len(step["drafted"]):
-                    (z1, id1), (z2, id2) = best[place][:2]
+                    (z1, id1), (z2, id2) = best[position][:2]
                     assert (step["z1"][i], step["z2"][i]) == pytest.approx((z1, z2), abs=1e-4)
                     assert (step["id1"][i], step["id2"][i]) == (id1, id2) or z1 == pytest.approx(
                         z2, abs=1e-4
                     )
-                place += 1
+                position += 1
             assert step["drafted"][: step["kept"]] == step["emitted"][: step["kept"]]
             if trace["rule"] in ("strict", "mars", "mars-gap") and step["drafted"]:
                 assert step["relaxed"] == expected(trace, step)
@@ -214,19 +214,19 @@ def check_traces(run: Run) -> tuple[int, int]:
 
 
 def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
-    runs: dict[str, Run], second: Run, tables: list[Table]
+    runs: dict[str, VllmRun], second: VllmRun, tables: list[ResultTable]
 ) -> None:
-    found = {name: check_traces(run) for name, run in {**runs, "draft_model, V2": second}.items()}
-    rows = [(name, *counts) for name, counts in found.items()]
+    checked = {name: check_traces(run) for name, run in {**runs, "draft_model, V2": second}.items()}
+    rows = [(name, *counts) for name, counts in checked.items()]
     tables.append(
-        Table(
+        ResultTable(
             ("run", "drafted tokens judged", "relaxed"),
             rows,
             "Decisions equal to those of mars_core on the recorded rows",
         )
     )
     assert all(
-        relaxed for name, (_, relaxed) in found.items() if name != "ngram"
+        relaxed for name, (_, relaxed) in checked.items() if name != "ngram"
     )  # n-grams rarely propose the second best
     assert [len(run.traces) for run in (*runs.values(), second)] == [
         4 * 16 + 14 + 16,
@@ -236,7 +236,7 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
     ]
 
 
-def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, Run]) -> None:
+def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, VllmRun]) -> None:
     run = runs["draft_model"]
     together, strict, low = run.ids("mixed"), run.ids("none 0"), run.ids("low 0")
     for i, extra in enumerate(MIXED):
@@ -262,17 +262,19 @@ def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, Run]) -> 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_done_is_refused_in_one_sentence(runs: dict[str, Run], name: str) -> None:
+def test_what_cannot_be_done_is_refused_in_one_sentence(
+    runs: dict[str, VllmRun], name: str
+) -> None:
     assert runs["draft_model"].batches[name]["refused"].endswith(REFUSED[name][1])
 
 
 def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
-    tmp_path: Path, prompts: Any, stock: Run
+    tmp_path: Path, prompts: Any, stock: VllmRun
 ) -> None:
     """Stock vLLM draws other tokens there, which is the defect; a rule is refused unless the repair
     is asked for."""
-    wanted = {"none": Lane(1.0), "low": Lane(1.0, {"mars_theta": THETA}, prompts=1)}
-    run = Run(tmp_path, prompts, {"method": "draft_model"}, wanted, MARS_MEND_CPU="")
+    wanted = {"none": VllmLane(1.0), "low": VllmLane(1.0, {"mars_theta": THETA}, prompts=1)}
+    run = VllmRun(tmp_path, prompts, {"method": "draft_model"}, wanted, MARS_MEND_CPU="")
     assert (
         "loses the temperature of speculative decoding. Start it with MARS_MEND_CPU=1"
         in run.batches["low"]["refused"]
@@ -293,17 +295,17 @@ def test_a_verifier_that_would_not_be_the_rule_stops_vllm(
     tmp_path: Path, prompts: Any, drafting: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(AssertionError, match=message):
-        Run(
+        VllmRun(
             tmp_path,
             prompts,
             {"method": "draft_model", "drafting": drafting},
-            {"none": Lane(0.0)},
+            {"none": VllmLane(0.0)},
             MARS_THETA="0.9",
         )
 
 
 def test_texts_and_acceptance_lengths_are_those_of_our_engine(
-    runs: dict[str, Run], pair: Any, tables: list[Table]
+    runs: dict[str, VllmRun], pair: Any, tables: list[ResultTable]
 ) -> None:
     """At temperature 0. Our engine is given vLLM's first token, which comes from the prefill there,
     so that drafts begin alike."""
@@ -348,7 +350,7 @@ def test_texts_and_acceptance_lengths_are_those_of_our_engine(
     heads = ("drafter", "θ", "ours", "vLLM", "equal texts")
     title = "Tokens of the text per step with a draft, and texts, beside our engine; temperature 0, the same first token"
     tables.append(
-        Table(
+        ResultTable(
             heads,
             rows,
             title,
@@ -359,8 +361,10 @@ def test_texts_and_acceptance_lengths_are_those_of_our_engine(
     assert all(row[-1] >= len(PROMPTS) - 2 for row in rows), rows
 
 
-def test_lanes_are_measured(runs: dict[str, Run], second: Run, tables: list[Table]) -> None:
-    """Mean acceptance lengths of vLLM's own counters; θ below 1 keeps at least as many tokens at
+def test_lanes_are_measured(
+    runs: dict[str, VllmRun], second: VllmRun, tables: list[ResultTable]
+) -> None:
+    """Mean acceptance lengths of vLLM's counters; θ below 1 keeps at least as many tokens at
     temperature 0."""
     rows = []
     for name, run in {**runs, "draft_model, V2": second}.items():
@@ -382,4 +386,4 @@ def test_lanes_are_measured(runs: dict[str, Run], second: Run, tables: list[Tabl
             )
         assert run.length("low 0") >= run.length("none 0")
     heads = ("run", "temperature", "θ", "mean acceptance length", "tokens", "texts changed")
-    tables.append(Table(heads, rows, "vLLM's mean acceptance length"))
+    tables.append(ResultTable(heads, rows, "vLLM's mean acceptance length"))

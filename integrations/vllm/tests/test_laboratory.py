@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.cli import main
 from evaluation.report.measure import measure
-from integrations.vllm.tests.serving import Server, serving
+from integrations.vllm.tests.serving import VllmServer, serving
 from mars_core.types import Outcome, Status
+from mars_playground.__main__ import main
 from storage import RunStore, Search, Source
 
 pytestmark = pytest.mark.vllm
@@ -27,7 +27,7 @@ STUDY = (
 
 
 def test_a_study_over_the_server_is_the_study_in_this_process(
-    server: Server, tmp_path: Path
+    server: VllmServer, tmp_path: Path
 ) -> None:
     """At temperature 0, strict: the same answers and scores. The rule on the same server relaxes
     tokens."""
@@ -51,7 +51,19 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
     )
     assert server.counter("vllm:mars_judged_tokens_total") > judged
     assert (
-        main(["run", "--rules", "strict,mars", "--theta", "0.5", *STUDY[:-3], *database, "--quiet"])
+        main(
+            [
+                "eval",
+                "run",
+                "--rules",
+                "strict,mars",
+                "--theta",
+                "0.5",
+                *STUDY[:-3],
+                *database,
+                "--quiet",
+            ]
+        )
         == 0
     )
     with RunStore(database[1]) as store:
@@ -61,10 +73,10 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         ]
         assert results[0].keys() == results[1].keys() and len(results[0]) == 16
         texts = [
-            {key: [run.text for run in store.records(one.run_ids)] for key, one in found.items()}
-            for found in results
+            {key: [run.text for run in store.records(one.run_ids)] for key, one in by_key.items()}
+            for by_key in results
         ]
-        scores = [{key: one.data["scores"] for key, one in found.items()} for found in results]
+        scores = [{key: one.data["scores"] for key, one in by_key.items()} for by_key in results]
         strict = [key for key in results[0] if key[1] == 0]
         assert [texts[0][key] for key in strict] == [texts[1][key] for key in strict]
         assert [scores[0][key] for key in strict] == [scores[1][key] for key in strict]
@@ -76,7 +88,7 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         )
 
 
-def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: Path) -> None:
+def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_path: Path) -> None:
     before = len(server.traces(0))
     server.complete([4, 650], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
     trace = server.traces(before + 1)[-1]
@@ -84,14 +96,14 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: P
     for _ in range(2):  # importing again adds nothing
         assert main(["import", str(server.folder / "trace.jsonl"), "--database", database]) == 0
     with RunStore(database) as store:
-        found = [
+        imported = [
             store.load(each).runs[0].trace
             for each in store.find(Search(source=Source.SERVER, limit=1000)).frame["id"]
         ]
-    assert len(found) == before + 1
+    assert len(imported) == before + 1
     (run,) = (
         each
-        for each in found
+        for each in imported
         if each.token_ids == tuple(id_ for step in trace["steps"] for id_ in step["emitted"])
     )
     relaxed = sum(sum(step["relaxed"]) for step in trace["steps"])
@@ -104,7 +116,7 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: Server, tmp_path: P
 
 
 def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(
-    server: Server, tmp_path: Path
+    server: VllmServer, tmp_path: Path
 ) -> None:
     """The server of the other tests is mended; as vLLM for CPUs is installed it draws other tokens
     above temperature 0."""

@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from integrations.vllm.tests.serving import Server
+from integrations.vllm.tests.serving import VllmServer
 
 pytestmark = pytest.mark.vllm
 
 
-def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
+def test_every_request_has_its_own_rule(server: VllmServer, prompts: Any) -> None:
     """Sixteen requests at once with different θ; θ = 1 is the answer to a request that asks for
     nothing."""
     thetas = [0.5 + i / 30 for i in range(15)] + [1.0]
@@ -25,10 +25,10 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
                 server.body(prompts[0], vllm_xargs={"mars_theta": theta, "mars_trace": 1})
                 for theta in thetas
             ]
-            found = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(client.post(f"{server.url}/v1/completions", json=body) for body in bodies)
             )
-        return [response.json() for response in found]
+        return [response.json() for response in responses]
 
     plain = server.complete(prompts[0]).json()
     before = len(server.traces(0))
@@ -52,7 +52,7 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"mars_theta": 2}, "mars_theta must be a number from 0 to 1, not 2."),
         ({"mars_theta": "0.9"}, "mars_theta must be a number from 0 to 1, not '0.9'."),
@@ -61,17 +61,17 @@ def test_every_request_has_its_own_rule(server: Server, prompts: Any) -> None:
     ],
 )
 def test_bad_values_are_answered_with_400_and_one_sentence(
-    server: Server, prompts: Any, given: dict[str, Any], message: str
+    server: VllmServer, prompts: Any, arguments: dict[str, Any], message: str
 ) -> None:
-    answer = server.complete(prompts[0], vllm_xargs=given)
+    answer = server.complete(prompts[0], vllm_xargs=arguments)
     assert answer.status_code == 400 and message in answer.json()["error"]["message"]
 
 
-def test_null_is_refused_by_vllm_itself(server: Server, prompts: Any) -> None:
+def test_null_is_refused_by_vllm_itself(server: VllmServer, prompts: Any) -> None:
     assert server.complete(prompts[0], vllm_xargs={"mars_theta": None}).status_code in (400, 422)
 
 
-def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) -> None:
+def test_counters_reach_the_metrics_of_the_server(server: VllmServer, prompts: Any) -> None:
     names = "vllm:mars_judged_tokens_total", "vllm:mars_relaxed_tokens_total"
     before, lines = [server.counter(name) for name in names], len(server.traces(0))
     server.complete(prompts[0], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
@@ -87,16 +87,16 @@ def test_counters_reach_the_metrics_of_the_server(server: Server, prompts: Any) 
     assert server.counter("vllm:mars_enabled") >= 1
 
 
-def test_an_aborted_request_leaves_its_line(server: Server, prompts: Any) -> None:
+def test_an_aborted_request_leaves_its_line(server: VllmServer, prompts: Any) -> None:
     before = len(server.traces(0))
-    given = {
+    fields = {
         "stream": True,
         "max_tokens": 400,
         "ignore_eos": True,
         "vllm_xargs": {"mars_theta": 0.9, "mars_trace": 1},
     }
     with httpx.stream(
-        "POST", f"{server.url}/v1/completions", json=server.body(prompts[2], **given), timeout=120
+        "POST", f"{server.url}/v1/completions", json=server.body(prompts[2], **fields), timeout=120
     ) as stream:
         next(stream.iter_lines())
     trace = server.traces(before + 1)[before]

@@ -11,18 +11,18 @@ import pytest
 import torch
 
 from bench import __main__ as bench_main
-from bench.common.measure import Sample
+from bench.common.measure import TimedSample
 from mars_core.types import PromptConfig
 
 NONE, STRICT, LLAMA = "none", "strict, n-grams", "llama.cpp"
 SECONDS = {bench_main.GENERATE: 4.0, NONE: 1.6, STRICT: 0.8, LLAMA: 1.0}
 
 
-def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[Sample]]:
+def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[TimedSample]]:
     """Two prompts, the second at half the speed; the method ``odd`` writes another text."""
     return {
         name: [
-            Sample(
+            TimedSample(
                 prompt,
                 0,
                 SECONDS[name] * (prompt + 1),
@@ -40,23 +40,23 @@ def _samples(odd: str, names: tuple[str, ...]) -> dict[str, list[Sample]]:
 def test_ratios_goals_and_exit_status(
     odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    given = iter([tuple(SECONDS), (NONE, STRICT)])
+    batches = iter([tuple(SECONDS), (NONE, STRICT)])
     pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32)
     monkeypatch.setattr(bench_main, "real", lambda: pair)
     monkeypatch.setattr(bench_main, "REAL_PROMPTS", (PromptConfig("a"), PromptConfig("b")))
     for name in ("ours", "peers"):
         monkeypatch.setattr(bench_main, name, lambda *_: {})
     monkeypatch.setattr(bench_main, "LLAMA", tmp_path / "none")
-    monkeypatch.setattr(bench_main, "timed", lambda *_: _samples(odd, next(given)))
+    monkeypatch.setattr(bench_main, "interleaved", lambda *_: _samples(odd, next(batches)))
     assert bench_main.main(["--prompts", "2", "--out", str(tmp_path)]) == status
-    (found,) = tmp_path.glob("*-real-cpu.json")
-    stored = json.loads(found.read_text(encoding="utf-8"))
+    (file,) = tmp_path.glob("*-real-cpu.json")
+    stored = json.loads(file.read_text(encoding="utf-8"))
     reached = {figure["name"]: (figure["value"], figure["reached"]) for figure in stored["figures"]}
     assert reached == {
         f"none / {bench_main.GENERATE}": (2.5, True),
         "strict, n-grams / llama.cpp": (1.25, True),
         "strict, n-grams / none": (2.0, True),
     }
-    lines = found.with_suffix(".md").read_text(encoding="utf-8").splitlines()
+    lines = file.with_suffix(".md").read_text(encoding="utf-8").splitlines()
     same = "0 of 2" if odd == STRICT else "2 of 2"
     assert f"| strict, n-grams | 11.25 | 5 (5–5)× | 2 | {same} |" in lines

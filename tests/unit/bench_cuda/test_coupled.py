@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from bench.common.peers import assisted, greedy, looped
-from bench.common.shapes import PUBLIC, Shape, tiny
+from bench.common.shapes import PUBLIC, ModelShape, tiny
 from bench.coupled import coupled_models, coupled_pair, prompts
 from mars_core.models import CATALOG
 from mars_core.types import DrafterConfig, Sampling
@@ -26,14 +26,14 @@ def tau(key: str, kind: str, noise: float, temperature: float) -> float:
         coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32),
         Sampling(temperature),
     )
-    found = [
+    traces = [
         decoded(
             pair,
             config_for(pair, DrafterConfig(kind, k=5), sampling, prompt=prompt, new=60, seed=seed),
         )
         for seed, prompt in enumerate(prompts(3))
     ]
-    return sum(len(trace.tokens) for trace in found) / sum(len(trace.steps) for trace in found)
+    return sum(len(trace.tokens) for trace in traces) / sum(len(trace.steps) for trace in traces)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_peers_copy_computes_what_the_prepared_target_computes() -> None:
 @pytest.mark.parametrize(
     "shape", [*PUBLIC["llama"][:2], *PUBLIC["qwen"][:2]], ids=lambda shape: shape.source
 )
-def test_sizes_are_the_public_ones(shape: Shape) -> None:
+def test_sizes_are_the_public_ones(shape: ModelShape) -> None:
     counts = {
         ref.name: count
         for spec in CATALOG

@@ -19,15 +19,15 @@ import torch
 
 from bench.common.bounds import weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, Timed
-from bench.common.measure import Sample
-from bench.common.report import Figure
+from bench.common.measure import TimedSample
+from bench.common.report import MeasuredFigure
 from bench.common.shapes import PUBLIC, tiny
 from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
-from bench.cuda.__main__ import Outcome
+from bench.cuda.__main__ import PartOutcome
 from bench.cuda.parts import PARTS, outcomes
 from bench.cuda.speed import LOOP, STRICT, bounds, goals
-from bench.cuda.trial import Called, Trial
+from bench.cuda.trial import Called, CudaTrial
 from mars_core.types import RuleConfig
 
 CPU = torch.device("cpu")
@@ -35,43 +35,43 @@ CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 
 
 @pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Trial:
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> CudaTrial:
     monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
     monkeypatch.setattr("bench.cuda.parts.SETTLED", 1)
     monkeypatch.setattr("bench.cuda.parts.RUNS", 2)
     monkeypatch.setattr("bench.cuda.speed.REPEATS", 2)
-    return Trial(CPU, tiny=True, until=time.perf_counter())
+    return CudaTrial(CPU, tiny=True, until=time.perf_counter())
 
 
-def measured(trial: Trial, name: str) -> dict[str, Figure]:
-    found = list(PARTS[name].measure(trial))
-    assert all(math.isfinite(figure.value) for figure in found)
-    assert len({figure.name for figure in found}) == len(found)
-    return {figure.name: figure for figure in found}
+def measured(trial: CudaTrial, name: str) -> dict[str, MeasuredFigure]:
+    figures = list(PARTS[name].measure(trial))
+    assert all(math.isfinite(figure.value) for figure in figures)
+    assert len({figure.name for figure in figures}) == len(figures)
+    return {figure.name: figure for figure in figures}
 
 
-def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: Trial) -> None:
-    found = measured(rehearsed, "qwen")
+def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial) -> None:
+    figures = measured(rehearsed, "qwen")
     methods = ["none", *(f"{rule}, {name}" for name in CHAINS[1:3] for rule in ("strict", "mars"))]
-    assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(found)
-    assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(found)
-    assert {name for name, figure in found.items() if figure.goal} == {
+    assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(figures)
+    assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(figures)
+    assert {name for name, figure in figures.items() if figure.goal} == {
         f"{STRICT}: verify / its lower bound",
         f"{STRICT}: step / its lower bound",
         f"{STRICT} / assisted",
         f"{STRICT} / {LOOP}",
     }
-    assert "CUDA graphs" in found[f"{STRICT}: verify / its lower bound"].note
-    assert "τ" in found["strict, EAGLE-3 tree, T = 0"].note
+    assert "CUDA graphs" in figures[f"{STRICT}: verify / its lower bound"].note
+    assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 
 
 def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
-    rehearsed: Trial,
+    rehearsed: CudaTrial,
 ) -> None:
-    found = measured(rehearsed, "texts")
-    assert len(found) == 4 * (2 * len(DRAFTERS) - 1)
-    assert all(figure.value == 0 for figure in found.values())
-    bound = [name for name, figure in found.items() if figure.goal]
+    figures = measured(rehearsed, "texts")
+    assert len(figures) == 4 * (2 * len(DRAFTERS) - 1)
+    assert all(figure.value == 0 for figure in figures.values())
+    bound = [name for name, figure in figures.items() if figure.goal]
     assert len(bound) == 2 * (2 * len(CHAINS) - 1) and all(
         "exact" in name and "tree" not in name for name in bound
     )
@@ -89,36 +89,36 @@ def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
     ],
 )
 def test_a_part_names_its_figures_and_their_goals(
-    rehearsed: Trial, part: str, name: str, goal: str
+    rehearsed: CudaTrial, part: str, name: str, goal: str
 ) -> None:
-    found = measured(rehearsed, part)
-    assert found[name].goal == goal
-    assert part != "graphs" or {f"captures, {each}" for each in CHAINS[:3]} <= set(found)
+    figures = measured(rehearsed, part)
+    assert figures[name].goal == goal
+    assert part != "graphs" or {f"captures, {each}" for each in CHAINS[:3]} <= set(figures)
 
 
 def test_tests_are_counted_line_by_line() -> None:
-    said = (
+    output = (
         "tests/unit/a.py::test_x[head, chain] PASSED [ 25%]\ntests/unit/a.py::test_y FAILED [ 50%]\n"
         "tests/unit/a.py::test_z SKIPPED (no CUDA device) [ 75%]\nERROR tests/unit/b.py\nFAILED tests/unit/a.py::test_y - x\n"
     )
-    found = {figure.name: figure for figure in outcomes(said)}
-    assert [figure.value for figure in found.values()] == [1, 1, 1, 1]
-    assert found["tests failed"].note == "test_y" and found["tests failed"].reached is False
-    assert found["files of tests that cannot be read"].note == "tests/unit/b.py"
+    figures = {figure.name: figure for figure in outcomes(output)}
+    assert [figure.value for figure in figures.values()] == [1, 1, 1, 1]
+    assert figures["tests failed"].note == "test_y" and figures["tests failed"].reached is False
+    assert figures["files of tests that cannot be read"].note == "tests/unit/b.py"
 
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_failed_test_is_a_failed_part(
-    status: int, rehearsed: Trial, monkeypatch: pytest.MonkeyPatch
+    status: int, rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
-    monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", said))
-    found = []
+    code = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
+    monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", code))
+    figures = []
     with suppress(SystemExit) if status else nullcontext():
         for figure in PARTS["tests"].measure(replace(rehearsed, until=time.perf_counter() + 30)):
-            found.append(figure)
+            figures.append(figure)
         assert not status
-    assert [figure.value for figure in found] == [0, 1, 0, 0]
+    assert [figure.value for figure in figures] == [0, 1, 0, 0]
 
 
 LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True)"
@@ -146,23 +146,23 @@ def test_what_was_measured_before_an_end_is_kept(
     monkeypatch.setattr(subprocess, "Popen", Begun)
     seconds = 0.1 if "sleep" in ends else 600.0
     code = f"{LATE}; pathlib.Path({str(tmp_path / 'written')!r}).touch(); {ends}"
-    found = command.attempted("part", "A part", [sys.executable, "-c", code], seconds)
-    assert (found.status, found.figures) == (status, (Figure("one", 2),))
-    assert found.seconds < 600, "what sleeps was ended"
+    outcome = command.attempted("part", "A part", [sys.executable, "-c", code], seconds)
+    assert (outcome.status, outcome.figures) == (status, (MeasuredFigure("one", 2),))
+    assert outcome.seconds < 600, "what sleeps was ended"
 
 
 def test_results_are_written_after_every_part(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def attempted(name: str, title: str, command: list[str], seconds: float) -> Outcome:
+    def attempted(name: str, title: str, command: list[str], seconds: float) -> PartOutcome:
         assert command[3:5] == ["--part", name] and command[-1] == "--tiny" and seconds > 0
         assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
         figures = [
-            Figure("speed", 2.0, "×", least=1.5),
-            Figure("cost", 4.5, "%", "a note", most=3),
-            Figure("plain", 1234.5),
+            MeasuredFigure("speed", 2.0, "×", least=1.5),
+            MeasuredFigure("cost", 4.5, "%", "a note", most=3),
+            MeasuredFigure("plain", 1234.5),
         ]
-        return Outcome(
+        return PartOutcome(
             name,
             title,
             "done" if name == "tests" else "failed: it ended with 1",
@@ -190,9 +190,9 @@ def test_without_a_device_one_sentence_and_status_two(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert command.main(["--out", str(tmp_path)]) == 2
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert found.err.count("\n") == 1 and "No CUDA device" in found.err
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.count("\n") == 1 and "No CUDA device" in streams.err
     assert not list(tmp_path.iterdir())
 
 
@@ -224,7 +224,7 @@ def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
     assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
     assert step.value == pytest.approx(2.5 / (1 + drafted))
     samples = {
-        name: [Sample(0, 0, s, 10, 3, "")]
+        name: [TimedSample(0, 0, s, 10, 3, "")]
         for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))
     }
     assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [

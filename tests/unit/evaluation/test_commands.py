@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.commands import OTHER_SAMPLER, PROGRAM, comparison_commands
-from mars_core.arguments import parser, read_configs, read_spec
+from mars_core.arguments import read_configs, read_spec
 from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.session import run_config
 from mars_core.types import (
@@ -26,6 +26,7 @@ from mars_core.types import (
     Sampling,
     TreeShape,
 )
+from mars_playground.__main__ import parser
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 
@@ -61,11 +62,11 @@ def config(
     )
 
 
-def asked(command: str, pair: Pair) -> list[RunConfig]:
+def configs_of(command: str, pair: Pair) -> list[RunConfig]:
     """What the command line makes of the command; its models must be those of the pair."""
     words = shlex.split(command)
-    assert words[:3] == PROGRAM.split()
-    options = parser("mars eval").parse_args(words[3:])
+    assert words[0] == PROGRAM
+    options = parser().parse_args(words[1:])
     spec = read_spec(options)
     assert spec.target.name == pair.target_ref.name and (options.device, options.dtype) == (
         "cpu",
@@ -74,8 +75,8 @@ def asked(command: str, pair: Pair) -> list[RunConfig]:
     return read_configs(options, pair)
 
 
-def same(found: Sequence[RunConfig], wanted: Sequence[RunConfig]) -> bool:
-    return sorted(map(repr, found)) == sorted(map(repr, wanted))
+def same(actual: Sequence[RunConfig], wanted: Sequence[RunConfig]) -> bool:
+    return sorted(map(repr, actual)) == sorted(map(repr, wanted))
 
 
 def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
@@ -85,7 +86,7 @@ def test_one_command_repeats_runs_that_differ_in_their_rule(pair: Pair) -> None:
         config(pair, "lenience", lenience=0.1),
     ]
     command = comparison_commands(configs)
-    assert command.startswith(f"{PROGRAM} compare ") and same(asked(command, pair), configs)
+    assert command.startswith(f"{PROGRAM} compare ") and same(configs_of(command, pair), configs)
 
 
 def test_of_runs_that_an_earlier_sampler_drew_the_commands_say_that_the_text_will_be_another(
@@ -100,18 +101,18 @@ def test_of_runs_that_an_earlier_sampler_drew_the_commands_say_that_the_text_wil
         } | sampler
         earlier = replace(now, environment=others)
         cold = replace(earlier, sampling=Sampling(0.0))
-        told, command = comparison_commands([now, earlier]).split("\n", 1)
-        assert told == f"# {OTHER_SAMPLER}" and command.startswith(PROGRAM)
+        note, command = comparison_commands([now, earlier]).split("\n", 1)
+        assert note == f"# {OTHER_SAMPLER}" and command.startswith(PROGRAM)
         assert comparison_commands([cold]).startswith(PROGRAM)
         assert not replace(earlier, environment={"server": "http://host"}).draws_otherwise
 
 
 def test_the_target_alone_is_a_rule_of_the_command(pair: Pair) -> None:
     configs = [config(pair, "none", DrafterConfig("none", k=0)), config(pair, "strict")]
-    found = asked(comparison_commands(configs), pair)
-    assert [each.drafter.kind for each in found] == ["model", "none"]
-    target = replace(found[1], drafter=configs[0].drafter)
-    assert same([found[0], target], configs)
+    repeated = configs_of(comparison_commands(configs), pair)
+    assert [each.drafter.kind for each in repeated] == ["model", "none"]
+    target = replace(repeated[1], drafter=configs[0].drafter)
+    assert same([repeated[0], target], configs)
 
 
 def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> None:
@@ -121,7 +122,7 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
         [config(pair, "strict"), config(pair, "block", replace(MODEL, k=7))],
     ):
         commands = _commands(comparison_commands(configs))
-        assert [asked(command, pair) for command in commands] == [[each] for each in configs]
+        assert [configs_of(command, pair) for command in commands] == [[each] for each in configs]
 
 
 @pytest.mark.parametrize(
@@ -134,11 +135,13 @@ def test_runs_that_one_command_cannot_tell_apart_have_one_each(pair: Pair) -> No
 )
 def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
     wanted = config(eagle, "mars", drafter, theta=0.9)
-    found = asked(comparison_commands([wanted]), eagle)[0]
+    repeated = configs_of(comparison_commands([wanted]), eagle)[0]
     assert (
         replace(
-            found,
-            drafter=replace(found.drafter, k=wanted.drafter.k if drafter.tree else found.drafter.k),
+            repeated,
+            drafter=replace(
+                repeated.drafter, k=wanted.drafter.k if drafter.tree else repeated.drafter.k
+            ),
         )
         == wanted
     )
@@ -151,15 +154,15 @@ def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> 
 
 
 @pytest.mark.parametrize(
-    ("thinking", "said"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)]
+    ("thinking", "option"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)]
 )
 def test_thinking_is_asked_for_as_it_was(
-    pair: Pair, thinking: bool | None, said: str | None
+    pair: Pair, thinking: bool | None, option: str | None
 ) -> None:
     wanted = replace(config(pair), prompt=PromptConfig("hi", thinking=thinking))
     command = comparison_commands([wanted])
-    assert asked(command, pair) == [wanted]
-    assert ("--thinking" in command) is (said is not None) and (said or "") in command
+    assert configs_of(command, pair) == [wanted]
+    assert ("--thinking" in command) is (option is not None) and (option or "") in command
 
 
 def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:
@@ -181,7 +184,7 @@ def test_further_processors_come_back(pair: Pair) -> None:
     processors = Processors(0.1, 0.9, 1.2, 0.3, -0.2, 3, ((" a=b\n'", -1.5), ("[4, 5]", -math.inf)))
     wanted = replace(config(pair), sampling=Sampling(1.0, processors=processors))
     command = comparison_commands([wanted])
-    assert same(asked(command, pair), [wanted]) and "--no-repeat-ngram-size=3" in command
+    assert same(configs_of(command, pair), [wanted]) and "--no-repeat-ngram-size=3" in command
 
 
 def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
@@ -191,6 +194,6 @@ def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
 
 def test_of_a_pair_with_a_theta_of_its_own_the_command_names_that_of_the_run(pair: Pair) -> None:
     spec = CATALOG[0]
-    assert spec.theta.own not in (None, 0.9)
+    assert spec.theta.pair_value not in (None, 0.9)
     asked_for = replace(config(pair, drafter=DrafterConfig("ngram")), target=spec.target)
     assert "--set=theta=0.9 " in comparison_commands([asked_for])

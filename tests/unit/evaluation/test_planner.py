@@ -65,11 +65,11 @@ def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, 
 
 def test_a_draft_in_which_the_text_ends_is_not_a_rejection() -> None:
     trace = make_trace(new_tokens=300, k=4)
-    kept = next(step for step in trace.steps if step.kept == 4)
+    full = next(step for step in trace.steps if step.kept == 4)
     cut = replace(
-        kept, tokens=tuple(t for t in kept.emitted if t.outcome is not Outcome.BONUS)[:2], kept=2
+        full, tokens=tuple(t for t in full.emitted if t.outcome is not Outcome.BONUS)[:2], kept=2
     )
-    run = acceptance_of(replace(trace, steps=(kept, cut)))
+    run = acceptance_of(replace(trace, steps=(full, cut)))
     assert run is not None and run.rates == (1.0, 1.0, 1.0, 1.0)
 
 
@@ -107,30 +107,30 @@ def test_a_full_batch_never_pays() -> None:
     assert (
         best(planned(CHAIN, Costs(1.0))) is None and best(()) is None
     )  # nor does an expensive drafter
-    roomy, tight = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
-    speedups = ([each.speedup for each in plan[:3]] for plan in (tight, roomy))  # 64 · 4 are free
+    roomy, full = (planned(CHAIN, Costs(0.1, batch=batch, budget=256)) for batch in (1, 64))
+    speedups = ([each.speedup for each in plan[:3]] for plan in (full, roomy))  # 64 · 4 are free
     assert next(speedups) == pytest.approx(next(speedups))
-    assert tight[3].speedup == pytest.approx(tight[3].tokens / (0.4 + 64 * 5 / 256))
-    winner, narrow = best(roomy), best(tight)
+    assert full[3].speedup == pytest.approx(full[3].tokens / (0.4 + 64 * 5 / 256))
+    winner, narrow = best(roomy), best(full)
     assert winner is not None and narrow is not None and narrow.size == 3 <= winner.size
 
 
 def test_costs_follow_from_times() -> None:
-    times = Times(0.002, 0.012, 6.0)
+    run_times = Times(0.002, 0.012, 6.0)
     # no slope below the time of one token
-    assert costs_of(times) == costs_of(times, 0.02)._replace(draft=0.002 / 0.012)
-    costs = costs_of(times, 0.01)
+    assert costs_of(run_times) == costs_of(run_times, 0.02)._replace(draft=0.002 / 0.012)
+    costs = costs_of(run_times, 0.01)
     assert (
         costs.draft == pytest.approx(0.2)
         and costs.target(6) == pytest.approx(1.2)
         and costs.target(1) == 1
     )
-    found = times_of(make_trace(new_tokens=100, k=4))
+    measured = times_of(make_trace(new_tokens=100, k=4))
     assert (
-        found is not None
-        and found.width == 5
-        and found.draft_s == pytest.approx(0.0015)
-        and found.pass_s >= 0.009
+        measured is not None
+        and measured.width == 5
+        and measured.draft_s == pytest.approx(0.0015)
+        and measured.pass_s >= 0.009
     )
 
 
@@ -157,13 +157,13 @@ def test_a_smaller_tree_keeps_what_the_planner_expects_of_it(
 ) -> None:
     """On the bundled head, from ten beginnings of a text."""
     ids = _with_tree(bundled_session, 32, (), mode, 48).token_ids
-    kept = set()
+    accepted = set()
     for at in range(0, 40, 4):
         large, small = (_with_tree(bundled_session, size, ids[:at], mode) for size in (32, 12))
         expected = acceptance_of(replace(large, steps=large.steps[:1]))
         assert expected is not None and dict(expected.sizes)[12] == small.steps[0].kept
-        kept.add((large.steps[0].kept, small.steps[0].kept))
-    assert len(kept) > 2 and any(less < more for more, less in kept)
+        accepted.add((large.steps[0].kept, small.steps[0].kept))
+    assert len(accepted) > 2 and any(less < more for more, less in accepted)
 
 
 def _with_tree(

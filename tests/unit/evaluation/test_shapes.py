@@ -21,7 +21,7 @@ from lm_eval.utils import (
 
 from evaluation.report.shapes import write_answers, write_lm_eval
 from evaluation.study.plan import Lane, Models, Plan, Task
-from evaluation.study.result import Result
+from evaluation.study.result import LaneResult
 from evaluation.suites.item import Item, Suite
 from mars_core.types import (
     DrafterConfig,
@@ -65,7 +65,7 @@ def traces_of(number: int, lane: int) -> list[Trace]:
     string."""
     task, rule = PLAN.task(number), "none" if lane == 0 else LANES[lane].rule.name
     history: tuple[Exchange, ...] = ()
-    found = []
+    traces = []
     for turn, text in enumerate(PLAN.item(task).turns):
         prompt = PromptConfig(text, stop=("##",), history=history)
         tokens = 11 + 3 * turn + task.item
@@ -74,12 +74,12 @@ def traces_of(number: int, lane: int) -> list[Trace]:
         )
         if not turn:
             trace = replace(trace, text=f"{trace.text}##", stop_reason=StopReason.STOP_STRING)
-        found.append(trace)
+        traces.append(trace)
         history = (*history, Exchange(text, trace.text))
-    return found
+    return traces
 
 
-def result(number: int, lane: int, traces: list[Trace]) -> Result:
+def result(number: int, lane: int, traces: list[Trace]) -> LaneResult:
     task = PLAN.task(number)
     scores = {EXACT: right(task, lane), FLEXIBLE: 1.0} if task.suite == 0 else {}
     sums = {
@@ -89,7 +89,7 @@ def result(number: int, lane: int, traces: list[Trace]) -> Result:
     status, error = (
         (Status.FAILED, "Out of memory.") if (number, lane) == (0, 2) else (Status.COMPLETED, "")
     )
-    return Result(status, error, len(traces), True, scores=scores, **sums)
+    return LaneResult(status, error, len(traces), True, scores=scores, **sums)
 
 
 @pytest.fixture(scope="module")
@@ -152,19 +152,19 @@ def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path,
 def test_scores_are_means_over_documents_of_means_over_seeds(
     lm_eval_files: tuple[Path, ...],
 ) -> None:
-    found = json.loads(of(lm_eval_files, "results_", *MARS).read_text(encoding="utf-8"))
+    file = json.loads(of(lm_eval_files, "results_", *MARS).read_text(encoding="utf-8"))
     of_documents = [
         fmean(right(Task(0, item, repeat, 1.0), 2) for repeat in (0, 1)) for item in range(3)
     ]
-    task = found["results"]["gsm8k"]
+    task = file["results"]["gsm8k"]
     assert task[EXACT] == pytest.approx(fmean(of_documents))
     assert task["exact_match_stderr,strict-match"] == pytest.approx(
         stdev(of_documents) / math.sqrt(3)
     )
-    assert task[FLEXIBLE] == 1.0 and found["n-samples"]["gsm8k"] == {"original": 3, "effective": 3}
-    own = found["config"]["mars"]
-    assert own["tau"] == pytest.approx(own["new_tokens"] / own["steps"]) and own["failed"] == 0
-    assert found["config"]["model_args"] == {
+    assert task[FLEXIBLE] == 1.0 and file["n-samples"]["gsm8k"] == {"original": 3, "effective": 3}
+    mars = file["config"]["mars"]
+    assert mars["tau"] == pytest.approx(mars["new_tokens"] / mars["steps"]) and mars["failed"] == 0
+    assert file["config"]["model_args"] == {
         "target": "some/where/target",
         "rule": "mars",
         "theta": 0.9,

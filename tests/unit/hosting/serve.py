@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from hosting.health import health_routes
 from hosting.logs import set_up
-from hosting.metrics import Metrics
+from hosting.metrics import ServerMetrics
 from hosting.middleware import OWN, Guard
 from ui.kit.errors import ErrorPages
 
@@ -36,7 +36,7 @@ async def broken_route(_request: Request) -> Response:
 
 def main(port: int) -> None:
     set_up(json=True, public=True)
-    metrics = Metrics({}, ())
+    metrics = ServerMetrics({}, ())
     logging.getLogger("mars.faults").addHandler(metrics)
     routes = [
         *health_routes({"pair": lambda: ""}),
@@ -44,10 +44,10 @@ def main(port: int) -> None:
         Route("/broken/{secret}", broken_route),
     ]
     with gr.Blocks(analytics_enabled=False) as blocks:
-        typed, said = gr.Textbox(), gr.Textbox()
-        typed.submit(breaks, typed, said, api_name="breaks")
-        typed.change(breaks_later, typed, said, api_name="breaks_later")
-        typed.blur(breaks, typed, said, api_name="unqueued", queue=False)
+        typed, output = gr.Textbox(), gr.Textbox()
+        typed.submit(breaks, typed, output, api_name="breaks")
+        typed.change(breaks_later, typed, output, api_name="breaks_later")
+        typed.blur(breaks, typed, output, api_name="unqueued", queue=False)
     layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(ErrorPages)]
     blocks.launch(
         server_name="127.0.0.1",

@@ -1,4 +1,4 @@
-"""/health and /ready: what a load balancer is told, by probes that break, hang and recover."""
+"""/health and /ready: what a load balancer gets, by probes that break, hang and recover."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_what_a_probe_raises_is_for_the_log_alone(
 def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_go, asked = threading.Event(), []
+    let_go, calls = threading.Event(), []
     monkeypatch.setattr(health, "PATIENCE_S", 0.1)
 
     def hangs() -> str:
-        asked.append(1)
+        calls.append(1)
         let_go.wait(240)
         return ""
 
@@ -80,19 +80,19 @@ def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(
         answer = client.get("/ready")
         assert answer.json()["reasons"] == ["The database did not respond within 0.1 s."]
         assert client.get("/health").json() == {"alive": True}
-    assert len(asked) == 1
+    assert len(calls) == 1
     monkeypatch.setattr(health, "FRESH_S", 240.0)  # an answer is given again for a while
     let_go.set()
     next(thread for thread in threading.enumerate() if thread.name == "probe database").join()
-    assert [client.get("/ready").status_code for _ in range(2)] == [200, 200] and len(asked) == 1
+    assert [client.get("/ready").status_code for _ in range(2)] == [200, 200] and len(calls) == 1
 
 
 def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    said = [""]
-    client = serve({"a": lambda: said[0]})
+    reason = [""]
+    client = serve({"a": lambda: reason[0]})
     caplog.set_level(logging.INFO, "mars.health")
     for text in ("", "", "No a.", "No a.", "", ""):
-        said[0] = text
+        reason[0] = text
         client.get("/ready")
     assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready."]
 

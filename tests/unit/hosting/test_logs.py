@@ -28,8 +28,12 @@ Begin = Callable[..., io.StringIO]
 @contextmanager
 def restored() -> Iterator[None]:
     """What ``set_up`` changes in this process is afterwards as it was."""
-    root, own, streams = logging.getLogger(), logging.getLogger("mars"), (sys.stdout, sys.stderr)
-    factory, held = logging.getLogRecordFactory(), (root.handlers[:], root.level, own.level)
+    root, mars_logger, streams = (
+        logging.getLogger(),
+        logging.getLogger("mars"),
+        (sys.stdout, sys.stderr),
+    )
+    factory, held = logging.getLogRecordFactory(), (root.handlers[:], root.level, mars_logger.level)
     with pytest.MonkeyPatch.context() as patch:
         for owner, name in (
             (logging, "raiseExceptions"),
@@ -52,9 +56,9 @@ def restored() -> Iterator[None]:
             if stream in now and stream not in streams:
                 handler.setStream(streams[now.index(stream)])
     logging.setLogRecordFactory(factory)
-    root.handlers[:], level, own_level = held
+    root.handlers[:], level, mars_level = held
     root.setLevel(level)
-    own.setLevel(own_level)
+    mars_logger.setLevel(mars_level)
 
 
 @pytest.fixture
@@ -84,9 +88,9 @@ def broken() -> BaseException:
 
 def test_the_id_that_a_visitor_is_told_finds_the_line(begin: Begin) -> None:
     stream = begin()
-    said = fault(broken(), "compare")
+    message = fault(broken(), "compare")
     (line,) = lines(stream)
-    assert line["fault"] in said
+    assert line["fault"] in message
     assert line["where"] == "compare"
     assert [link["type"] for link in line["error"]] == ["ValueError", "KeyError"]
     raised = broken.__code__.co_firstlineno + 5
@@ -238,10 +242,10 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
     sys.stderr.write(" and more\n")
     sys.stdout.write("\r 50 %\r100 %\n")
     sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
-    found = lines(stream)
-    assert {line["logger"] for line in found} == {"printed"}
-    assert public or "KeyboardInterrupt" in found[-1]["message"]
-    texts = [line["message"] for line in found[:5]]
+    records = lines(stream)
+    assert {line["logger"] for line in records} == {"printed"}
+    assert public or "KeyboardInterrupt" in records[-1]["message"]
+    texts = [line["message"] for line in records[:5]]
     assert (
         texts == [WITHHELD] * 5
         if public

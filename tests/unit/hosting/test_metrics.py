@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from hosting.metrics import OTHER, POSITIONS, Metrics, labels_of
+from hosting.metrics import OTHER, POSITIONS, ServerMetrics, labels_of
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
@@ -22,37 +22,37 @@ from ui.kit.errors import fault
 Labels = dict[str, str]
 
 
-def observed(*traces: Trace) -> Metrics:
-    metrics = Metrics({make_trace().config.target.name: "the/model"}, RULES)
+def observed(*traces: Trace) -> ServerMetrics:
+    metrics = ServerMetrics({make_trace().config.target.name: "the/model"}, RULES)
     for trace in traces:
         metrics.observe(trace)
     return metrics
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+def value(metrics: ServerMetrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
 @pytest.mark.parametrize("tree", [False, True])
 def test_counts_are_those_of_the_summary(tree: bool) -> None:
     trace = make_tree_trace() if tree else make_trace(rule="mars", theta=0.6)
-    metrics, said = observed(trace, trace), trace.summary
+    metrics, summary = observed(trace, trace), trace.summary
     by = {"model_name": "the/model", "rule": trace.config.rule.name}
-    assert said.relaxed and said.recovered and said.bonus and said.tv_sum
+    assert summary.relaxed and summary.recovered and summary.bonus and summary.tv_sum
     expected = {
-        "vllm:prompt_tokens_total": said.prompt_tokens,
-        "vllm:generation_tokens_total": said.new_tokens,
+        "vllm:prompt_tokens_total": summary.prompt_tokens,
+        "vllm:generation_tokens_total": summary.new_tokens,
         "vllm:spec_decode_num_drafts_total": sum(step.drafted > 0 for step in trace.steps),
-        "vllm:spec_decode_num_draft_tokens_total": said.drafted,
-        "vllm:spec_decode_num_accepted_tokens_total": said.accepted + said.relaxed,
-        "mars:spec_decode_num_relaxed_tokens_total": said.relaxed,
-        "mars:spec_decode_num_recovered_tokens_total": said.recovered,
-        "mars:spec_decode_num_bonus_tokens_total": said.bonus,
-        "mars:total_variation_total": said.tv_sum,
-        "vllm:time_to_first_token_seconds_sum": said.ttft_s,
-        "vllm:e2e_request_latency_seconds_sum": said.wall_s,
-        "vllm:request_prefill_time_seconds_sum": said.prefill_s,
-        "vllm:request_decode_time_seconds_sum": said.wall_s - said.prefill_s,
+        "vllm:spec_decode_num_draft_tokens_total": summary.drafted,
+        "vllm:spec_decode_num_accepted_tokens_total": summary.accepted + summary.relaxed,
+        "mars:spec_decode_num_relaxed_tokens_total": summary.relaxed,
+        "mars:spec_decode_num_recovered_tokens_total": summary.recovered,
+        "mars:spec_decode_num_bonus_tokens_total": summary.bonus,
+        "mars:total_variation_total": summary.tv_sum,
+        "vllm:time_to_first_token_seconds_sum": summary.ttft_s,
+        "vllm:e2e_request_latency_seconds_sum": summary.wall_s,
+        "vllm:request_prefill_time_seconds_sum": summary.prefill_s,
+        "vllm:request_decode_time_seconds_sum": summary.wall_s - summary.prefill_s,
     }
     for name, of_one in expected.items():
         assert value(metrics, name, **by) == pytest.approx(2 * of_one), name
@@ -65,23 +65,25 @@ def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
     trace = make_trace(rule="mars", theta=0.6)
     metrics = observed(trace)
     by, name = {"model_name": "the/model", "rule": "mars"}, "vllm:spec_decode_num_accepted_tokens"
-    kept = [
-        value(metrics, f"{name}_per_pos_total", **by, position=str(place)) or 0.0
-        for place in range(POSITIONS)
+    per_position = [
+        value(metrics, f"{name}_per_pos_total", **by, position=str(at)) or 0.0
+        for at in range(POSITIONS)
     ]
     depths = [max((node.depth for node in step.nodes), default=0) for step in trace.steps]
     tried = [
         sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)
     ]
     rates = trace.summary.acceptance_by_position
-    assert kept[: len(rates)] == pytest.approx(
+    assert per_position[: len(rates)] == pytest.approx(
         [rate * count for rate, count in zip(rates, tried, strict=True)]
     )
     accepted, drafts = (
         value(metrics, f"{name}_total", **by),
         value(metrics, "vllm:spec_decode_num_drafts_total", **by),
     )
-    assert sum(kept) == accepted == trace.summary.accepted + trace.summary.relaxed and drafts
+    assert (
+        sum(per_position) == accepted == trace.summary.accepted + trace.summary.relaxed and drafts
+    )
     drafted = [step for step in trace.steps if step.drafted]
     assert 0 < len(drafted) < len(trace.steps)
     assert 1 + accepted / drafts == pytest.approx(
@@ -133,7 +135,7 @@ def test_positions_are_bounded() -> None:
 
 
 def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
-    metrics = Metrics({}, RULES, lambda: (1, 7))
+    metrics = ServerMetrics({}, RULES, lambda: (1, 7))
     metrics.observe(make_trace())
     log = logging.getLogger("mars.faults")
     log.addHandler(metrics)

@@ -1,4 +1,4 @@
-"""On a server of Gradio's own: handlers that break, strange requests, and what the log and the
+"""On a Gradio server: handlers that break, strange requests, and what the log and the
 routes then say."""
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def test_a_handler_that_breaks_is_one_record_without_the_prompt(
     page: Serving, client: Client, name: str
 ) -> None:
     before = len(lines(page))
-    with pytest.raises(Exception, match=r"error|Error|wrong") as told:
+    with pytest.raises(Exception, match=r"error|Error|wrong") as raised:
         client.predict("zebra", api_name=name)
-    assert "zebra" not in str(told.value)
+    assert "zebra" not in str(raised.value)
     (line,) = [line for line in lines(page)[before:] if line["level"] == "error"]
     assert (line["logger"], line["where"]) == ("mars.uncaught", "printed")
     assert line["error"][0]["type"] == "RuntimeError"

@@ -43,7 +43,7 @@ def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on
     store: RunStore,
 ) -> None:
     """At the start nothing is old enough: that it goes all the same is the daily work."""
-    deleted, kept = (save(store, make_trace(prompt=text)) for text in ("deleted", "kept"))
+    deleted, remaining = (save(store, make_trace(prompt=text)) for text in ("deleted", "kept"))
     store.delete(deleted)
     counts = list[int]()
 
@@ -57,7 +57,7 @@ def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on
     Retention(store, None, clock.now, clock.wait).run()
     assert clock.waited == [DAY_S] * 32
     assert counts == [2] * 30 + [1] * 2
-    assert store.load(kept).runs
+    assert store.load(remaining).runs
     with pytest.raises(StorageError):
         store.restore(deleted)
 
@@ -99,11 +99,11 @@ def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
 def test_after_a_failure_it_is_tried_again_sooner(
     store: RunStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = list[datetime]()
+    calls = list[datetime]()
 
     def purge(_store: RunStore, before: datetime) -> int:
-        asked.append(before)
-        if len(asked) <= 2:
+        calls.append(before)
+        if len(calls) <= 2:
             raise OSError("the disk is full")
         return 4
 

@@ -100,14 +100,14 @@ def every_kind(tmp_path: Path) -> Path:
 
 
 def rows(store: RunStore) -> dict[str, list[str]]:
-    """Every row of every table, as the database has it, but for what is each database's own."""
-    found = {}
+    """Every row of every table, as the database has it, except what is specific to a database."""
+    by_table = {}
     with store.read() as connection:
         for name in Base.metadata.tables:
             every = [
                 dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
             ]
-            found[name] = sorted(
+            by_table[name] = sorted(
                 repr(sorted(row.items() - {("number", row.get("number"))})) for row in every
             )
-    return found
+    return by_table

@@ -1,7 +1,7 @@
 """A stand-in of the Hub over HTTP: what huggingface_hub itself asks of a dataset repository, with
 faults to be injected.
 
-Written from huggingface_hub's own requests: information, creation, preupload, LFS upload, commit,
+Written from huggingface_hub's requests: information, creation, preupload, LFS upload, commit,
 download, squash, LFS list.
 """
 
@@ -147,10 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
         hub = self.hub()
         if path == "/api/repos/create":
-            said = json.loads(body)
-            name = f"{said['organization']}/{said['name']}"
+            request = json.loads(body)
+            name = f"{request['organization']}/{request['name']}"
             status = 409 if name in hub.repos else 200
-            hub.repos.setdefault(name, Repo(private=said.get("visibility") == "private"))
+            hub.repos.setdefault(name, Repo(private=request.get("visibility") == "private"))
             return status, {"url": f"{hub.url}/datasets/{name}"}
         if path.startswith("/lfs/"):
             repo_name, oid, name = (
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
                 ]
             }
         if what == "info/lfs/objects/batch":
-            objects = [self._upload(name, said) for said in json.loads(body)["objects"]]
+            objects = [self._upload(name, item) for item in json.loads(body)["objects"]]
             return 200, {"transfer": "basic", "objects": objects}
         if what.startswith("commit/"):
             return self._commit(name, repo, [json.loads(line) for line in body.splitlines()])
@@ -237,9 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {}
         return 404, {"error": f"unknown request {what}"}
 
-    def _upload(self, repo: str, said: dict[str, Any]) -> dict[str, Any]:
-        address = base64.urlsafe_b64encode(f"{repo}\n{said['oid']}\n".encode()).decode()
-        return {**said, "actions": {"upload": {"href": f"{self.hub().url}/lfs/{address}"}}}
+    def _upload(self, repo: str, item: dict[str, Any]) -> dict[str, Any]:
+        address = base64.urlsafe_b64encode(f"{repo}\n{item['oid']}\n".encode()).decode()
+        return {**item, "actions": {"upload": {"href": f"{self.hub().url}/lfs/{address}"}}}
 
     def _commit(self, name: str, repo: Repo, lines: list[dict[str, Any]]) -> tuple[int, Any]:
         parent = lines[0]["value"].get("parentCommit")
@@ -264,8 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
         }
         return 200, answer | {"commitOid": repo.head}
 
-    def _answer(self, status: int, said: Any, headers: Mapping[str, str] | None = None) -> None:
-        body = said if isinstance(said, bytes) else json.dumps(said).encode()
+    def _answer(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -80,8 +80,8 @@ def test_everything_comes_back_as_it_was(
     assert rows(second.store) == before
     assert said(second.store) == said(first.store)
     for text in ("STRASSE", "task", "name"):
-        found = [store.find(Search(text=text)).total for store in (first.store, second.store)]
-        assert found[0] == found[1] > 0
+        totals = [store.find(Search(text=text)).total for store in (first.store, second.store)]
+        assert totals[0] == totals[1] > 0
     assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
@@ -238,12 +238,12 @@ def test_two_pages_that_push_lose_nothing(
     monkeypatch.setattr(repository.Repository, "commit", late)
     assert one.push() == ""
     third = page(tmp_path / "third" / "runs.db")
-    found = {
+    by_prompt = {
         third.store.load(id_).prompt.text: third.store.load(id_)
         for id_ in third.store.comparisons()["id"]
     }
-    assert sorted(found) == ["of both", "of one", "of the other"]
-    assert found["of both"].comment == "by the other"
+    assert sorted(by_prompt) == ["of both", "of one", "of the other"]
+    assert by_prompt["of both"].comment == "by the other"
     numbers = [
         path.split("/")[-1][:8]
         for path in hub.repos[REPO].files
@@ -345,16 +345,16 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(
 ) -> None:
     repo = hub.repos[REPO]
     (path,) = [path for path in repo.files if path.startswith("data/runs/")]
-    whole = repo.files[path]
+    original = repo.files[path]
     newer = io.BytesIO()
     pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
     for content, sentence in (
-        (whole[:-50], "of runs is damaged"),
+        (original[:-50], "of runs is damaged"),
         (newer.getvalue(), "update the app"),
     ):
         repo.commit({**repo.files, path: content})
         assert sentence in page(tmp_path / f"{len(content)}" / "runs.db").backup.problem
-    repo.commit({**repo.files, path: whole})
+    repo.commit({**repo.files, path: original})
     assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
 
 

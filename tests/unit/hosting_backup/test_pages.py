@@ -101,14 +101,14 @@ def test_a_page_whose_database_is_another_one_pushes_nothing(
     tmp_path: Path, hub: Hub, backup: Backup
 ) -> None:
     backup.restore()
-    asked = len(hub.asked)
+    requests = len(hub.asked)
     backup.hold("the database is temporary.")
     with begun(tmp_path, backup):
         assert (
             backup.stop(1.0)
             == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
         )
-    assert len(hub.asked) == asked
+    assert len(hub.asked) == requests
 
 
 @pytest.mark.parametrize(

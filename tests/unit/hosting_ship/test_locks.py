@@ -1,4 +1,4 @@
-"""Requirements, locks and what is installed agree; every locked package has hashes and is in one
+"""Locks and what is installed agree; every locked package has hashes and is in one
 file."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,10 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "locks"
-FILES = sorted(path.stem for path in LOCKS.glob("*.txt") if path.stem != "constraints")
-REQUIREMENTS = sorted(
-    path.name for path in ROOT.glob("requirements*.txt") if path.stem != "requirements-tools"
-)
+FILES = sorted(path.stem for path in LOCKS.glob("*.txt"))
 
 
 @pytest.fixture(scope="module")
@@ -31,47 +29,24 @@ def make() -> SimpleNamespace:
 
 def locked(name: str) -> dict[str, set[str]]:
     """Package → versions of one lock file."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for line in (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)", line):
-            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
-    return found
+            versions.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return versions
 
 
 ALL = {name: locked(name) for name in FILES}
-CONSTRAINTS = locked("constraints")
-
-
-def required(name: str) -> list[Requirement]:
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    return [Requirement(line) for line in lines if line and not line.startswith(("-", "#"))]
-
-
-@pytest.mark.parametrize("name", REQUIREMENTS)
-def test_every_requirement_is_pinned_and_locked(name: str) -> None:
-    for requirement in required(name):
-        (pin,) = requirement.specifier
-        assert pin.operator == "==" and "*" not in pin.version, (
-            f"{name}: {requirement} is no exact pin"
-        )
-        there = [
-            versions
-            for lock in ALL.values()
-            if (versions := lock.get(canonicalize_name(requirement.name)))
-        ]
-        assert there and all(versions == {pin.version} for versions in there), (
-            f"{requirement}: run `make lock`"
-        )
 
 
 def test_every_import_of_the_program_is_a_requirement() -> None:
     """What comes along with another package today may be gone or another version tomorrow."""
     installed = importlib.metadata.packages_distributions()
     folders = ("mars_core", "storage", "ui", "hosting", "evaluation")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {
-        canonicalize_name(each.name)
-        for name in ("requirements.txt", "requirements-eval.txt")
-        for each in required(name)
+        canonicalize_name(Requirement(line).name)
+        for line in project["dependencies"] + project["optional-dependencies"]["eval"]
     }
     beside = {"spaces"}  # a Space alone has it
     for path in (
@@ -92,26 +67,20 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_locked_package_has_hashes(name: str, make: SimpleNamespace) -> None:
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
-    found = make.entries(text)
-    assert {canonicalize_name(package) for package in found} == set(ALL[name])
-    for package, lines in found.items():
+    entries = make.entries(text)
+    assert {canonicalize_name(package) for package in entries} == set(ALL[name])
+    for package, lines in entries.items():
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), package
     assert not re.search(r"https?://|--index|--find|git\+|file:|@", text.partition("\n")[2]), (
         "nothing but names, versions and hashes"
     )
 
 
-def test_a_package_is_in_one_file_and_the_constraints_have_them_all() -> None:
+def test_a_package_is_in_one_file() -> None:
     twice = [name for name in ALL["torch-cpu"] if name in ALL["torch-cuda"]]
-    assert twice == ["torch"]
+    assert twice == ["torch"] and ALL["torch-cpu"]["torch"] == ALL["torch-cuda"]["torch"]
     names = [name for file, lock in ALL.items() if file != "torch-cpu" for name in lock]
     assert len(names) == len(set(names))
-    assert {
-        name: versions
-        for file, lock in ALL.items()
-        if file != "torch-cpu"
-        for name, versions in lock.items()
-    } == CONSTRAINTS
 
 
 def test_torch_without_cuda_has_the_wheels_that_are_named(make: SimpleNamespace) -> None:
@@ -126,8 +95,9 @@ def test_torch_without_cuda_has_the_wheels_that_are_named(make: SimpleNamespace)
 def test_what_is_tested_here_is_what_is_locked() -> None:
     """Else the tests would tell nothing about what others install. Other builds of a version
     (2.13.0+cpu) are the same version."""
+    pins = {name: versions for lock in ALL.values() for name, versions in lock.items()}
     for distribution in importlib.metadata.distributions():
-        versions = CONSTRAINTS.get(canonicalize_name(distribution.metadata["Name"]))
+        versions = pins.get(canonicalize_name(distribution.metadata["Name"]))
         if versions is not None:
             version = distribution.version.partition("+")[0]
             assert version in versions, (
@@ -135,17 +105,17 @@ def test_what_is_tested_here_is_what_is_locked() -> None:
             )
 
 
-def make_run(folder: Path, *said: str) -> subprocess.CompletedProcess[str]:
+def make_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``make .venv/.requirements`` over ``folder``/.venv, with a pip and a maker of environments
     that do nothing."""
     return subprocess.run(
-        ["make", ".venv/.requirements", *said], cwd=folder, capture_output=True, text=True
+        ["make", ".venv/.requirements", *arguments], cwd=folder, capture_output=True, text=True
     )
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for name in ("Makefile", "requirements.txt", "locks/constraints.txt"):
+    for name in ("Makefile", *(f"locks/{each}.txt" for each in FILES)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     script = '#!/bin/sh\nmkdir -p "$2/bin"; printf "#!/bin/sh\\n" > "$2/bin/python"; chmod +x "$2/bin/python"; touch "$2/bin/pip"\n'
@@ -162,6 +132,6 @@ def test_a_locked_installation_refuses_what_was_installed_without_hashes(checkou
     shutil.rmtree(checkout / ".venv")
     assert make_run(checkout, "LOCKED=1").returncode == 0
     assert make_run(checkout, "LOCKED=1").returncode == 0
-    (checkout / "requirements.txt").touch()
+    (checkout / "locks/run.txt").touch()
     assert make_run(checkout).returncode == 0  # installs without hashes
     assert make_run(checkout, "LOCKED=1").returncode != 0

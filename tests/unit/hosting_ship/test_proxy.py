@@ -46,8 +46,8 @@ def example(folder: Path, pages: str, port: int = 1) -> list[str]:
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 @pytest.mark.parametrize("pages", ["http://127.0.0.1:7860/", "http://mars_pages/"])
 def test_nginx_takes_the_examples(pages: str, tmp_path: Path) -> None:
-    said = subprocess.run([*example(tmp_path, pages), "-t"], capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr
+    result = subprocess.run([*example(tmp_path, pages), "-t"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 class Holding(BaseHTTPRequestHandler):

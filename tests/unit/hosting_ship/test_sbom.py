@@ -43,10 +43,10 @@ def test_the_bill_of_materials_is_that_of_the_lock(variant: str, make: SimpleNam
         "CycloneDX",
         "mars-playground",
     )
-    listed = {
+    named = {
         make.canonical(each["name"]): make.base(each["version"]) for each in bill["components"]
     }
-    assert listed == make.deployed(variant), "run `make sbom`"
+    assert named == make.deployed(variant), "run `make sbom`"
     unsaid = {
         each["name"] for each in bill["components"] if not each.get("licenses")
     }  # licences.md has them

@@ -1,4 +1,4 @@
-"""What a request to vLLM may ask for, and what it is told where it may not."""
+"""What a request to vLLM may ask for, and what it gets where it may not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mars_core.rules import RULES
 from mars_vllm.arguments import GREEDY_ONLY, RequestRule, conflict, defaults, resolve
 
 
-def ask(
+def resolved(
     extra: dict[str, Any] | None, temperature: float = 0.0, default: dict[str, Any] | None = None
 ) -> RequestRule | None:
     return resolve(extra, temperature, default or {}, True)
@@ -19,17 +19,17 @@ def ask(
 
 @pytest.mark.parametrize("extra", [None, {}, {"other": 1, 3: 4}])
 def test_a_request_that_asks_for_nothing_gets_nothing(extra: dict[str, Any] | None) -> None:
-    assert ask(extra) is None
+    assert resolved(extra) is None
 
 
 def test_a_parameter_alone_means_mars_and_a_trace_alone_strict() -> None:
-    asked = ask({"mars_theta": 0.85})
-    assert asked is not None and (asked.rule.name, asked.values, asked.trace) == (
+    request = resolved({"mars_theta": 0.85})
+    assert request is not None and (request.rule.name, request.values, request.trace) == (
         "mars",
         {"theta": 0.85},
         False,
     )
-    traced = ask({"mars_trace": 1})
+    traced = resolved({"mars_trace": 1})
     assert traced is not None and (traced.rule.name, traced.trace) == ("strict", True)
 
 
@@ -40,7 +40,7 @@ def test_a_theta_outside_its_range_or_no_number_is_one_sentence(value: Any) -> N
     with pytest.raises(
         ValueError, match=r"^mars_theta must be a number from 0 to 1, not .{1,40}\.$"
     ):
-        ask({"mars_theta": value})
+        resolved({"mars_theta": value})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_theta_outside_its_range_or_no_number_is_one_sentence(value: Any) -> N
 )
 def test_what_is_not_known_is_named(extra: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        ask(extra)
+        resolved(extra)
 
 
 def test_a_trace_without_a_file_is_refused() -> None:
@@ -78,28 +78,28 @@ def test_a_trace_without_a_file_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(GREEDY_ONLY))
 def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str) -> None:
-    assert ask({"mars_rule": name}) is not None
+    assert resolved({"mars_rule": name}) is not None
     with pytest.raises(
         ValueError, match=rf"^temperature must be 0 with mars_rule {name}, not 0\.7\.$"
     ):
-        ask({"mars_rule": name}, 0.7)
+        resolved({"mars_rule": name}, 0.7)
 
 
 def test_a_threshold_that_draws_coins_is_refused() -> None:
-    asked = {"mars_rule": "threshold", "mars_accumulated": 0.5}
-    assert ask(asked) is not None
+    request = {"mars_rule": "threshold", "mars_accumulated": 0.5}
+    assert resolved(request) is not None
     with pytest.raises(
         ValueError, match=r"^mars_accumulated must be 1 above temperature 0, not 0\.5\.$"
     ):
-        ask(asked, 1.0)
+        resolved(request, 1.0)
 
 
 def test_the_environment_gives_defaults_of_its_rule() -> None:
     default = defaults({"MARS_THETA": "0.8", "MARS_BROWSER": "x"})
     assert default == {"mars_theta": 0.8}
     extras = (None, {"mars_theta": 0.7}, {"mars_rule": "mars-gap"}, {"mars_trace": 1})
-    asked = [ask(each, default=default) for each in extras]
-    values = [each and (each.rule.name, each.values) for each in asked]
+    request = [resolved(each, default=default) for each in extras]
+    values = [each and (each.rule.name, each.values) for each in request]
     gap = ("mars-gap", RULES["mars-gap"].values({}))
     assert values == [
         ("mars", {"theta": 0.8}),
@@ -137,8 +137,8 @@ def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
     ],
 )
 def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: Any) -> None:
-    asked = ask({"mars_theta": 0.9})
-    assert asked is not None
+    request = resolved({"mars_theta": 0.9})
+    assert request is not None
     usual = {
         "presence_penalty": 0.0,
         "repetition_penalty": 1.0,
@@ -147,8 +147,8 @@ def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: An
         "top_p": 0.9,
         "top_k": 20,
     }
-    assert conflict(asked, SimpleNamespace(**usual), True) is None
-    problem = conflict(asked, SimpleNamespace(**usual | {field: value}), False)
+    assert conflict(request, SimpleNamespace(**usual), True) is None
+    problem = conflict(request, SimpleNamespace(**usual | {field: value}), False)
     assert problem is not None and problem.startswith(f"{field} must be ")
 
 
@@ -159,8 +159,8 @@ def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: An
 def test_rules_that_read_p_need_it_unfiltered_where_filters_come_later(
     field: str, value: float, refused: bool
 ) -> None:
-    asked = ask({"mars_rule": "typical"}, 1.0)
-    assert asked is not None
+    request = resolved({"mars_rule": "typical"}, 1.0)
+    assert request is not None
     params = SimpleNamespace(**{field: value})
-    assert (conflict(asked, params, True) is not None) is refused
-    assert conflict(asked, params, False) is None
+    assert (conflict(request, params, True) is not None) is refused
+    assert conflict(request, params, False) is None

@@ -39,13 +39,13 @@ def config(
     )
 
 
-def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
-    asked = resolve({"mars_rule": rule}, temperature, {}, False)
-    return refusal(given, asked, SimpleNamespace(temperature=temperature))
+def refused(settings: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
+    request = resolve({"mars_rule": rule}, temperature, {}, False)
+    return refusal(settings, request, SimpleNamespace(temperature=temperature))
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         (
             config(rejection_sample_method="block"),
@@ -68,18 +68,18 @@ def refused(given: SimpleNamespace, temperature: float = 0.0, rule: str = "mars"
     ],
 )
 def test_a_configuration_that_would_not_be_the_rule_is_refused(
-    given: SimpleNamespace, message: str
+    settings: SimpleNamespace, message: str
 ) -> None:
-    problem = refused(given)
+    problem = refused(settings)
     assert problem is not None and problem.startswith(message)
-    assert refusal(given, None, None) is None, "a request that asks for nothing"
+    assert refusal(settings, None, None) is None, "a request that asks for nothing"
 
 
 @pytest.mark.parametrize(
-    "given", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
+    "settings", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
 )
-def test_other_configurations_are_not(given: SimpleNamespace) -> None:
-    assert refused(given) is None
+def test_other_configurations_are_not(settings: SimpleNamespace) -> None:
+    assert refused(settings) is None
 
 
 def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def test_the_repair_expands_values_of_any_type() -> None:
 
 @pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
 def test_versions_that_were_not_tried_are_refused(version: str) -> None:
-    said = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
-    with pytest.raises(RuntimeError, match=said):
+    message = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
+    with pytest.raises(RuntimeError, match=message):
         signatures.check_version(version)
     signatures.check_version("0.32.0+cpu")
 
@@ -128,7 +128,7 @@ def function(parameters: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("sample", "message"),
     [
         (
             function("self, logits, spec_decode_metadata, more"),
@@ -138,11 +138,11 @@ def function(parameters: str) -> Any:
     ],
 )
 def test_other_signatures_are_refused(
-    monkeypatch: pytest.MonkeyPatch, found: Any, message: str
+    monkeypatch: pytest.MonkeyPatch, sample: Any, message: str
 ) -> None:
     name = "vllm.v1.worker.gpu_model_runner"
     module: Any = ModuleType(name)
-    methods = {"_sample": found, "_update_states": function("self, scheduler_output")}
+    methods = {"_sample": sample, "_update_states": function("self, scheduler_output")}
     module.GPUModelRunner = type("GPUModelRunner", (), methods)
     for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
         monkeypatch.setitem(sys.modules, each, ModuleType(each))

@@ -19,7 +19,7 @@ from tests.unit.mars_core.test_verification import VALUES, case, chance, column,
 VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 0.5}}
 
 
-def asked(name: str, temperature: float, **values: float) -> RequestRule:
+def request(name: str, temperature: float, **values: float) -> RequestRule:
     return RequestRule(
         RULES[name],
         RULES[name].values(values or VALUES_HERE.get(name, {})),
@@ -32,8 +32,8 @@ def decide(
     asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor
 ) -> Tensor:
     """bool [P], as a runner does it: raw logits first, then what the target draws from."""
-    groups = sorted({ask.group for ask in asks if ask})
-    table = torch.tensor([entry(ask, groups) for ask in asks], dtype=torch.float64)
+    groups = sorted({each.group for each in asks if each})
+    table = torch.tensor([entry(each, groups) for each in asks], dtype=torch.float64)
     best = two_best(logits)
     chosen = relaxed(groups, False, table, logits, best, drafted)
     return chosen | relaxed(groups, True, table, logits / temperatures[:, None], best, drafted)
@@ -45,7 +45,7 @@ OFFERS = [(name, t) for name in OFFERED for t in ((0.0,) if name in GREEDY_ONLY 
 @pytest.mark.parametrize(("name", "temperature"), OFFERS)
 def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) -> None:
     """Forced exactly where mars_core keeps the token with certainty though strict does not."""
-    sampling, found = Sampling(temperature), 0
+    sampling, relaxed = Sampling(temperature), 0
     for seed in range(60):
         logits, draft = case("chain of 3", seed, shift=2.0)
         values = VALUES_HERE.get(name, {})
@@ -57,32 +57,34 @@ def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) 
             for f, q in zip(column(rows, "forgiveness")[1:], p.tolist(), strict=True)
         ]
         chosen = decide(
-            [asked(name, temperature)] * 3,
+            [request(name, temperature)] * 3,
             logits[:3],
             drafted,
             torch.full((3,), temperature or 1.0),
         )
         assert chosen.tolist() == expected
-        found += sum(expected)
-    assert found > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
+        relaxed += sum(expected)
+    assert relaxed > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
 
 
 def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
     generator = torch.Generator().manual_seed(1)
-    more = asked("mars", 0, theta=0.5), asked("mars", 0.7, theta=0.95)
-    asks = [None, *(asked(name, t) for name, t in OFFERS), *more] * 20
+    more = request("mars", 0, theta=0.5), request("mars", 0.7, theta=0.95)
+    asks = [None, *(request(name, t) for name, t in OFFERS), *more] * 20
     logits = torch.randn(len(asks), 8, generator=generator) + 3
     drafted = logits.topk(3).indices.gather(
         -1, torch.randint(3, (len(asks), 1), generator=generator)
     )[:, 0]
-    temperatures = torch.tensor([1.0 if ask is None or ask.greedy else 0.7 for ask in asks])
+    temperatures = torch.tensor(
+        [1.0 if wanted is None or wanted.greedy else 0.7 for wanted in asks]
+    )
     together = decide(asks, logits, drafted, temperatures)
     alone = [
-        bool(decide([ask], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
-        for i, ask in enumerate(asks)
+        bool(decide([wanted], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
+        for i, wanted in enumerate(asks)
     ]
     assert together.tolist() == alone and any(alone)
-    assert not together[[ask is None for ask in asks]].any()
+    assert not together[[wanted is None for wanted in asks]].any()
 
 
 TIE = [10.0, 9.5, 1.0]
@@ -115,9 +117,9 @@ def test_mars_by_hand(
         torch.tensor([x]),
         torch.tensor([temperature or 1]),
     )
-    assert decide([asked("mars", temperature, theta=theta)], z, drafted, temperatures).tolist() == [
-        expected
-    ]
+    assert decide(
+        [request("mars", temperature, theta=theta)], z, drafted, temperatures
+    ).tolist() == [expected]
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])

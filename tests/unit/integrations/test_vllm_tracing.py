@@ -17,13 +17,13 @@ from prometheus_client import REGISTRY
 from mars_core.rules import RULES
 from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best
-from mars_vllm.tracing import Engine, Judged
+from mars_vllm.tracing import JudgedStep, TracedEngine
 
 ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 
-def params(**given: Any) -> SimpleNamespace:
+def params(**fields: Any) -> SimpleNamespace:
     usual = {
         "temperature": 0.0,
         "seed": 7,
@@ -32,18 +32,18 @@ def params(**given: Any) -> SimpleNamespace:
         "all_stop_token_ids": {9},
         "max_tokens": 5,
     }
-    return SimpleNamespace(**usual | given)
+    return SimpleNamespace(**usual | fields)
 
 
-def judged(drafted: list[int], relaxed: list[bool]) -> Judged:
+def judged(drafted: list[int], relaxed: list[bool]) -> JudgedStep:
     rows = len(drafted)
     z = torch.tensor([[2.0, -torch.inf]] * rows)
-    return Judged(
+    return JudgedStep(
         torch.tensor(drafted), torch.tensor(relaxed), Best(z, torch.tensor([[1, 2]] * rows))
     )
 
 
-def engine_at(path: Path, rank: int = 0) -> Engine:
+def engine_at(path: Path, rank: int = 0) -> TracedEngine:
     config = SimpleNamespace(
         parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2),
         model_config=SimpleNamespace(model="m", served_model_name="served"),
@@ -52,19 +52,19 @@ def engine_at(path: Path, rank: int = 0) -> Engine:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARS_TRACE", str(path))
         patch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))  # type: ignore[misc]
-        return Engine(config, "V1")
+        return TracedEngine(config, "V1")
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Engine:
+def recorder(tmp_path: Path) -> TracedEngine:
     return engine_at(tmp_path / "trace.jsonl")
 
 
-def lines(recorder: Engine) -> list[dict[str, Any]]:
+def lines(recorder: TracedEngine) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(recorder.path).read_text().splitlines()]
 
 
-def test_a_finished_request_is_one_line(recorder: Engine) -> None:
+def test_a_finished_request_is_one_line(recorder: TracedEngine) -> None:
     recorder.begin('a\n"b', ASK, params(), [3, 4])
     recorder.records['a\n"b'].step([5], None, slice(0, 0))
     recorder.records['a\n"b'].step([6, 7], judged([1, 6, 8], [False, True, True]), slice(1, 3))
@@ -109,7 +109,7 @@ def test_a_finished_request_is_one_line(recorder: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "emitted", "expected", "kept"),
+    ("fields", "emitted", "expected", "accepted"),
     [
         ({}, [6, 7, 8], [6, 7, 8], 2),
         ({}, [6, 9, 8], [6, 9], 2),  # what follows the end of the text is not part of it
@@ -119,14 +119,18 @@ def test_a_finished_request_is_one_line(recorder: Engine) -> None:
     ],
 )
 def test_a_trace_ends_with_the_text(
-    recorder: Engine, given: dict[str, Any], emitted: list[int], expected: list[int], kept: int
+    recorder: TracedEngine,
+    fields: dict[str, Any],
+    emitted: list[int],
+    expected: list[int],
+    accepted: int,
 ) -> None:
-    recorder.begin("a", ASK, params(**given), None)
+    recorder.begin("a", ASK, params(**fields), None)
     record = recorder.records["a"]
     record.step([5], None, slice(0, 0))
     record.step(emitted, judged([6, 7], [True, True]), slice(0, 2))
-    assert (record.steps[1]["emitted"], record.steps[1]["kept"]) == (expected, kept)
-    assert record.steps[1]["relaxed"] == [i < kept for i in range(2)]
+    assert (record.steps[1]["emitted"], record.steps[1]["kept"]) == (expected, accepted)
+    assert record.steps[1]["relaxed"] == [i < accepted for i in range(2)]
     record.step([4], None, slice(0, 0))
     assert len(record.steps) == (3 if expected == emitted else 2)
 
@@ -138,21 +142,21 @@ def append(path: str, name: str) -> None:
         recorder.finish([name])
 
 
-def test_processes_that_write_at_once_write_whole_lines(recorder: Engine) -> None:
+def test_processes_that_write_at_once_write_whole_lines(recorder: TracedEngine) -> None:
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=append, args=(recorder.path, str(i))) for i in range(4)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    found = lines(recorder)
-    assert sorted(line["id"] for line in found) == sorted(
+    written = lines(recorder)
+    assert sorted(line["id"] for line in written) == sorted(
         str(i) for i in range(4) for _ in range(20)
     )
 
 
 def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
-    recorder: Engine, caplog: pytest.LogCaptureFixture
+    recorder: TracedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder.begin("short", ASK, params(), [])
     recorder.finish(["short"])
@@ -176,7 +180,7 @@ def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
     ]
 
 
-def test_counters_count_judged_and_relaxed_tokens(recorder: Engine) -> None:
+def test_counters_count_judged_and_relaxed_tokens(recorder: TracedEngine) -> None:
     def value(name: str) -> float:
         return (
             REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "served"})

@@ -38,8 +38,8 @@ def test_the_wheel_is_whole_without_mars_core(tmp_path: Path) -> None:
     ]
     subprocess.run(build, cwd=source / "integrations" / "vllm", check=True)
     look = [sys.executable, "-I", "-c", LOOK, str(tmp_path / "built")]
-    found = json.loads(subprocess.run(look, check=True, capture_output=True, text=True).stdout)
-    assert found == [list(RULES), True]
+    output = json.loads(subprocess.run(look, check=True, capture_output=True, text=True).stdout)
+    assert output == [list(RULES), True]
 
 
 def test_nothing_of_mars_core_is_copied_in_the_repository() -> None:

@@ -18,8 +18,8 @@ def one(token: int) -> Distribution:
 
 def norm(weights: Sequence[float], otherwise: Distribution) -> Distribution:
     """norm((…)₊)."""
-    kept = [max(0.0, each) for each in weights]
-    return [each / sum(kept) for each in kept] if sum(kept) else otherwise
+    positive = [max(0.0, each) for each in weights]
+    return [each / sum(positive) for each in positive] if sum(positive) else otherwise
 
 
 def ranked(z: Distribution) -> list[int]:
@@ -54,7 +54,7 @@ def accepted(
     """a(x) of every token; without q for greedy drafts, ``cold`` means T = 0."""
     value, low, (first, second, *_) = values_of(rule), low_margin(rule, z), ranked(z)
     soft = norm([math.exp(each) for each in z], z)
-    shown, near = soft if cold else p, ranked(z)[: int(value.get("n", 0))]
+    distribution, near = soft if cold else p, ranked(z)[: int(value.get("n", 0))]
     ratio = [a / b for a, b in zip(p, q or [1.0] * V, strict=True)]
     strict = [min(1.0, each) for each in ratio]
     match rule:
@@ -70,7 +70,10 @@ def accepted(
         case "topk-delta":
             return [float(y in near and soft[first] - soft[y] <= value["delta"]) for y in range(V)]
         case "topk-ratio":
-            return [float(y in near and shown[y] >= value["ratio"] * max(shown)) for y in range(V)]
+            return [
+                float(y in near and distribution[y] >= value["ratio"] * max(distribution))
+                for y in range(V)
+            ]
         case "threshold" if cold:
             return [float(each >= value["single"] or y == first) for y, each in enumerate(soft)]
         case "threshold":
@@ -92,22 +95,22 @@ def accepted(
             return [1 - value["weight"] + value["weight"] * each for each in strict]
         case "cascade-token" if q is None:
             return [
-                1.0 if s >= (1 - value["alpha"]) * max(shown) else a
-                for s, a in zip(shown, p, strict=True)
+                1.0 if s >= (1 - value["alpha"]) * max(distribution) else a
+                for s, a in zip(distribution, p, strict=True)
             ]
         case "cascade-token" if q is not None:
             return [min(1.0, a / b) for a, b in zip(cascade(p, q, value["alpha"]), q, strict=True)]
     return strict
 
 
-def own_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
+def drawn_first(p: Distribution, tokens: list[int], accept: Distribution) -> Distribution:
     """P(xᵢ) = pᵢ + (1 − S)·fᵢ·Π(1 − fⱼ); the rest in proportion to p. f follows from the
     probability of acceptance."""
     distribution, missed, stays = list(p), max(0.0, 1 - sum(p[x] for x in tokens)), 1.0
     for x in tokens:
-        forgiven = (accept[x] - p[x]) / (1 - p[x]) if accept[x] > p[x] else 0.0
-        distribution[x] += missed * forgiven * stays
-        stays *= 1 - forgiven
+        relaxed = (accept[x] - p[x]) / (1 - p[x]) if accept[x] > p[x] else 0.0
+        distribution[x] += missed * relaxed * stays
+        stays *= 1 - relaxed
     return [each if y in tokens else each * stays for y, each in enumerate(distribution)]
 
 
@@ -155,7 +158,7 @@ def after_node(
         case "threshold" if cold:
             return in_turn(drafted, accept, without)
         case "threshold":
-            distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one coin for all siblings
+            distribution, summed, taken = [0.0] * V, 0.0, 0.0  # one uniform for all siblings
             for x in drafted:
                 summed += p[x]
                 reach = (
@@ -176,7 +179,7 @@ def after_node(
                 for a, b in zip(soft, q, strict=True)
             ]
             return one(mixed.index(max(mixed)))
-    return own_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
+    return drawn_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
 
 
 def correction(rule: str, z: Distribution, p: Distribution, q: Distribution) -> Distribution:

@@ -256,22 +256,22 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
         "Stream": lambda _device: stream,
         "current_stream": lambda _device: stream,
         "CUDAGraph": lambda: graph,
-        "stream": lambda given: entered("stream", given),
-        "device": lambda given: entered("device", given),
-        "graph": lambda *given, **named: entered("graph", *given, **named),
+        "stream": lambda values: entered("stream", values),
+        "device": lambda values: entered("device", values),
+        "graph": lambda *values, **named: entered("graph", *values, **named),
         "graph_pool_handle": lambda: (0, 7),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     device = torch.device("cuda", 77)  # what is kept a device must be made under the stand-ins
     made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
     made[0].replay()
-    asked = [given for what, given in noted if what == "graph"]
+    graphs = [values for what, values in noted if what == "graph"]
     assert (
-        asked
+        graphs
         == [((graph,), {"pool": (0, 7), "stream": stream, "capture_error_mode": "thread_local"})]
         * 2
     )
-    assert [given for what, given in noted if what == "stream"] == [((stream,), {})] * 2
+    assert [values for what, values in noted if what == "stream"] == [((stream,), {})] * 2
     order = [what for what, _ in noted if what in ("stream", "graph", "function", "replay")]
     assert order == ["stream", "function", "function", "graph", "function"] * 2 + ["replay"]
 
@@ -340,7 +340,7 @@ def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
 def test_graphs_decide_as_eager_steps(
     on_cuda: dict[bool, list[Pair]], name: str, sampling: Sampling
 ) -> None:
-    pairs = {graphs: found[name.startswith("head")] for graphs, found in on_cuda.items()}
+    pairs = {graphs: pair_of[name.startswith("head")] for graphs, pair_of in on_cuda.items()}
     for seed in range(2):
         for text in (PROMPT, "a", PROMPT * 20):
             eager, recorded = (

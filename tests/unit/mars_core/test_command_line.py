@@ -17,10 +17,10 @@ import pytest
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from mars_core.__main__ import main
 from mars_core.decoder import ModelCache, PassShapes
 from mars_core.rules import RULES
 from mars_core.verification import judge
+from mars_playground.__main__ import main
 from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import random_head, save_head, tiny_config
 
@@ -178,7 +178,7 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
             ["--rule", "none", "--drafter", "none"],
             "The rule is strict and the drafter none; rule none and drafter none can",
         ),
-        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter ngram or none"),
+        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter suffix, ngram or none"),
         (
             ["--thinking", "on"],
             "thinking is on, but no chat template is used; it must be left at the model's default.",
@@ -342,7 +342,7 @@ class Missing:
     def __getattr__(self, name): raise SystemExit(f"looked up {name}")
 torch.ops.mkldnn = Missing()
 torch.backends.mkldnn.is_available = lambda: False
-runpy.run_module("mars_core", run_name="__main__", alter_sys=True)
+runpy.run_module("mars_playground", run_name="__main__", alter_sys=True)
 """
 
 

@@ -1,4 +1,4 @@
-"""Going on from given tokens: the rest of one's own text is the same text, another token gives what
+"""Going on from prefix tokens: the rest of one's text is the same text, another token gives what
 the target alone gives from it."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mars_core.text.assembly import Assembler
 from mars_core.types import (
     Cause,
     DrafterConfig,
-    Given,
+    PrefixToken,
     PromptConfig,
     RunConfig,
     Sampling,
@@ -73,50 +73,53 @@ def run(pair: Pair, name: str, *options: Any, **named: Any) -> Trace:
     return decoded(pair, config(pair, name, *options, **named))
 
 
-def spans(trace: Trace) -> list[Given]:
+def spans(trace: Trace) -> list[PrefixToken]:
     """Every output token with its characters, given or new."""
     return [
         *trace.given,
-        *(Given(token.id, token.piece, token.start, token.end) for token in trace.tokens),
+        *(PrefixToken(token.id, token.piece, token.start, token.end) for token in trace.tokens),
     ]
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize(
-    ("sampling", "given"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str
+    ("sampling", "lengths"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str
 )
 def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(
-    pair: Pair, name: str, sampling: Sampling, given: tuple[int, ...]
+    pair: Pair, name: str, sampling: Sampling, lengths: tuple[int, ...]
 ) -> None:
-    whole = run(pair, name, sampling)
-    for n in given:
-        rest = run(pair, name, sampling, prefix=whole.token_ids[:n], new=NEW - n)
-        assert (rest.text, spans(rest)) == (whole.text, spans(whole))
-        assert rest.token_ids == whole.token_ids[n:]
+    original = run(pair, name, sampling)
+    for n in lengths:
+        rest = run(pair, name, sampling, prefix=original.token_ids[:n], new=NEW - n)
+        assert (rest.text, spans(rest)) == (original.text, spans(original))
+        assert rest.token_ids == original.token_ids[n:]
         assert [token.position for token in rest.tokens] == list(range(n, NEW))
-        assert [token.own for token in rest.tokens] == [token.own for token in whole.tokens[n:]]
+        assert [token.own for token in rest.tokens] == [token.own for token in original.tokens[n:]]
         assert (rest.summary.new_tokens, rest.summary.prompt_tokens) == (
             NEW - n,
-            whole.summary.prompt_tokens,
+            original.summary.prompt_tokens,
         )
-        assert (rest.prompt_ids, rest.config.prefix) == (whole.prompt_ids, whole.token_ids[:n])
-        assert first_divergence(whole, rest) is None
+        assert (rest.prompt_ids, rest.config.prefix) == (
+            original.prompt_ids,
+            original.token_ids[:n],
+        )
+        assert first_divergence(original, rest) is None
 
 
 @pytest.mark.parametrize(("n", "sampling"), [(0, SAMPLINGS[0]), (5, SAMPLINGS[1])], ids=str)
 def test_from_another_token_strict_writes_what_the_target_alone_writes(
     pair: Pair, n: int, sampling: Sampling
 ) -> None:
-    whole = run(pair, "none", sampling)
-    other = next(each.id for each in whole.tokens[n].top if each.id != whole.tokens[n].id)
+    original = run(pair, "none", sampling)
+    other = next(each.id for each in original.tokens[n].top if each.id != original.tokens[n].id)
     alone, *drafted = (
-        run(pair, name, sampling, prefix=(*whole.token_ids[:n], other)) for name in DRAFTERS
+        run(pair, name, sampling, prefix=(*original.token_ids[:n], other)) for name in DRAFTERS
     )
     for trace in (alone, *drafted):
         assert trace.token_ids == alone.token_ids
-        parting = first_divergence(whole, trace)
-        assert parting is not None
-        assert (parting.position, parting.cause) == (n, Cause.CHOSEN)
+        divergence = first_divergence(original, trace)
+        assert divergence is not None
+        assert (divergence.position, divergence.cause) == (n, Cause.CHOSEN)
 
 
 def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> None:
@@ -131,12 +134,12 @@ def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> 
 def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(
     free: Pair, rule: str
 ) -> None:
-    whole = run(free, "chain", SAMPLINGS[1], rule=rule)
+    original = run(free, "chain", SAMPLINGS[1], rule=rule)
     for n in range(1, 7):
-        rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=whole.token_ids[:n])
+        rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=original.token_ids[:n])
         assert (rest.tokens[0].own, rest.tokens[0].p) == (
-            whole.tokens[n].own,
-            pytest.approx(whole.tokens[n].p, abs=1e-5),
+            original.tokens[n].own,
+            pytest.approx(original.tokens[n].p, abs=1e-5),
         )
     assert rest.status is Status.COMPLETED
 
@@ -179,26 +182,26 @@ def test_bad_beginnings_are_named(
 
 
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
-    whole = run(free, "chain")
-    given = whole.token_ids[:8]
-    inside = whole.text[2:5]
-    across = whole.text[whole.tokens[8].start - 2 : whole.tokens[8].end]
+    original = run(free, "chain")
+    prefix = original.token_ids[:8]
+    inside = original.text[2:5]
+    across = original.text[original.tokens[8].start - 2 : original.tokens[8].end]
     assert len(across) > 2
-    assert inside not in whole.text[3:], (
+    assert inside not in original.text[3:], (
         "the stop string of this test stands in the given part only"
     )
-    free_text = run(free, "chain", prefix=given, new=NEW - 8, stop=(inside,))
-    assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, whole.text)
-    stopped = run(free, "chain", prefix=given, new=NEW - 8, stop=(across,))
+    free_text = run(free, "chain", prefix=prefix, new=NEW - 8, stop=(inside,))
+    assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, original.text)
+    stopped = run(free, "chain", prefix=prefix, new=NEW - 8, stop=(across,))
     assert stopped.stop_reason is StopReason.STOP_STRING
     assert len(stopped.tokens) == 1
 
 
 def test_a_run_that_never_began_has_its_given_text(free: Pair) -> None:
-    whole = run(free, "chain")
-    trace = Session(free).start(config(free, "chain", prefix=whole.token_ids[:5])).trace()
-    assert trace.text == whole.text[: whole.tokens[4].end]
-    assert (trace.given, trace.tokens) == (tuple(spans(whole)[:5]), ())
+    original = run(free, "chain")
+    trace = Session(free).start(config(free, "chain", prefix=original.token_ids[:5])).trace()
+    assert trace.text == original.text[: original.tokens[4].end]
+    assert (trace.given, trace.tokens) == (tuple(spans(original)[:5]), ())
 
 
 @pytest.fixture(scope="module")
@@ -213,9 +216,9 @@ def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_i
     bytes_pair: Pair,
 ) -> None:
     ids = bytes_pair.tokenizer("x日本!")["input_ids"]
-    whole = Assembler(bytes_pair.tokenizer, bytes_pair.pieces, (), ids)
-    assert whole.text == "x日本!"
-    assert [whole.text[given.start : given.end] for given in whole.given] == [
+    original = Assembler(bytes_pair.tokenizer, bytes_pair.pieces, (), ids)
+    assert original.text == "x日本!"
+    assert [original.text[token.start : token.end] for token in original.given] == [
         "x",
         "",
         "",
@@ -226,7 +229,7 @@ def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_i
         "!",
     ]
     begun = run(bytes_pair, "ngram", prefix=tuple(ids[:6]))
-    assert begun.given == whole.given[:6]
+    assert begun.given == original.given[:6]
     assert begun.text.startswith("x日")
     assert begun.tokens[0].start == begun.given[-1].end == 2
 
@@ -234,10 +237,15 @@ def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_i
 @pytest.mark.parametrize("seed", range(2))
 def test_text_and_spans_are_the_same_wherever_bytes_are_cut(bytes_pair: Pair, seed: int) -> None:
     """Noise in bytes is full of characters that are never finished, and of some that are."""
-    whole = run(bytes_pair, "ngram", Sampling(2.0), seed=seed)
-    assert any(token.start == token.end for token in whole.tokens)
+    original = run(bytes_pair, "ngram", Sampling(2.0), seed=seed)
+    assert any(token.start == token.end for token in original.tokens)
     for n in range(NEW):
         rest = run(
-            bytes_pair, "ngram", Sampling(2.0), seed=seed, prefix=whole.token_ids[:n], new=NEW - n
+            bytes_pair,
+            "ngram",
+            Sampling(2.0),
+            seed=seed,
+            prefix=original.token_ids[:n],
+            new=NEW - n,
         )
-        assert (rest.text, spans(rest)) == (whole.text, spans(whole))
+        assert (rest.text, spans(rest)) == (original.text, spans(original))

@@ -1,4 +1,4 @@
-"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a fresh pass
+"""Fast layers, packed weights and caches: a pass over any of them gives the logits of a new pass
 through the model as it was loaded, whatever else is read, not rounded to half precision, with masks
 that every kernel takes."""
 
@@ -29,7 +29,7 @@ from mars_core.decoder.linear import (
     pack,
     packable,
 )
-from mars_core.decoder.positions import Place
+from mars_core.decoder.positions import PassLayout
 from mars_core.verification import ancestors
 from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
 
@@ -48,7 +48,7 @@ def prepared(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-def fresh(model: PreTrainedModel, ids: Tensor) -> Tensor:
+def uncached(model: PreTrainedModel, ids: Tensor) -> Tensor:
     logits: Tensor = model(ids[None], use_cache=False).logits[0]
     return logits
 
@@ -113,14 +113,17 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
     cache = open_cache(model, CacheSize(120, 8))
     cache.read(ids[:20])
     at = 20
-    for count, kept in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
-        wrong = torch.cat([ids[at : at + kept], random_ids(count - kept, seed=1)])
-        found, wanted = cache.forward(wrong, at), fresh(plain, torch.cat([ids[:at], wrong]))[at:]
-        torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-3)
+    for count, accepted in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
+        wrong = torch.cat([ids[at : at + accepted], random_ids(count - accepted, seed=1)])
+        actual, wanted = (
+            cache.forward(wrong, at),
+            uncached(plain, torch.cat([ids[:at], wrong]))[at:],
+        )
+        torch.testing.assert_close(actual, wanted, atol=2e-4, rtol=1e-3)
         torch.testing.assert_close(
             cache.forward(wrong, at, logits=1), wanted[-1:], atol=2e-4, rtol=1e-3
         )
-        at += kept
+        at += accepted
 
 
 @torch.no_grad()
@@ -135,18 +138,18 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
         way = [node]
         while way[0]:
             way.insert(0, int(parents[way[0] - 1]))
-        alone.append(fresh(plain, torch.cat([ids, nodes[way]]))[-1])
+        alone.append(uncached(plain, torch.cat([ids, nodes[way]]))[-1])
     text = torch.cat([ids, nodes[path]])
-    wanted = fresh(plain, torch.cat([text, ids[:2]]))[-2:]
+    wanted = uncached(plain, torch.cat([text, ids[:2]]))[-2:]
     for size in (
         CacheSize(60, 7),
-        CacheSize(60, 16, whole=True),
-        CacheSize(60, 16, FIXED, whole=True),
+        CacheSize(60, 16, full_width=True),
+        CacheSize(60, 16, FIXED, full_width=True),
     ):
         cache = open_cache(model, size)
         cache.read(ids)
-        found = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
-        torch.testing.assert_close(found, torch.stack(alone), atol=2e-4, rtol=1e-3)
+        actual = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
+        torch.testing.assert_close(actual, torch.stack(alone), atol=2e-4, rtol=1e-3)
         cache.move(path + len(ids), torch.arange(len(ids), len(text)))
         torch.testing.assert_close(cache.forward(ids[:2], len(text)), wanted, atol=2e-4, rtol=1e-3)
 
@@ -157,24 +160,22 @@ def test_whole_passes_are_tight_ones(kind: str) -> None:
     """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt
     that has not begun."""
     model, ids = prepared(built(kind)), random_ids(40)
-    tight, whole = (
+    close, full = (
         open_cache(model, CacheSize(100, 8)),
-        open_cache(model, CacheSize(100, 8, whole=True)),
+        open_cache(model, CacheSize(100, 8, full_width=True)),
     )
     depths, sees = torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
     for length in (0, 1, 17, 30):
-        for cache in (tight, whole):
+        for cache in (close, full):
             cache.read(ids[:length])
         chain, tree = (
-            tight.forward(ids[30:36], length),
-            tight.forward_tree(ids[:4], length, depths, sees),
+            close.forward(ids[30:36], length),
+            close.forward_tree(ids[:4], length, depths, sees),
         )
         for start in (length, torch.tensor(length)) if kind in FAST else (length,):
+            torch.testing.assert_close(full.forward(ids[30:36], start), chain, atol=1e-4, rtol=1e-4)
             torch.testing.assert_close(
-                whole.forward(ids[30:36], start), chain, atol=1e-4, rtol=1e-4
-            )
-            torch.testing.assert_close(
-                whole.forward_tree(ids[:4], start, depths, sees), tree, atol=1e-4, rtol=1e-4
+                full.forward_tree(ids[:4], start, depths, sees), tree, atol=1e-4, rtol=1e-4
             )
 
 
@@ -185,20 +186,20 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
 ) -> None:
     plain, ids = built(kind), random_ids(LONG)
     hidden = plain(ids[None], output_hidden_states=True, use_cache=False).hidden_states
-    taps = torch.cat([hidden[0][0], hidden[1][0]], -1)
+    feature_layers = torch.cat([hidden[0][0], hidden[1][0]], -1)
     model = prepared(plain)
-    cache = open_cache(model, CacheSize(LONG, 8), taps=(0, 1))
+    cache = open_cache(model, CacheSize(LONG, 8), feature_layers=(0, 1))
     address = cache.features.data_ptr()
-    torch.testing.assert_close(cache.read(ids), taps, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(cache.read(ids), feature_layers, atol=1e-4, rtol=1e-3)
     after = cache.forward(ids[-3:], LONG - 3)
-    torch.testing.assert_close(after, fresh(plain, ids)[-3:], atol=2e-4, rtol=1e-3)
-    torch.testing.assert_close(cache.features[:3], taps[-3:], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(after, uncached(plain, ids)[-3:], atol=2e-4, rtol=1e-3)
+    torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
     cache.forward_tree(ids[-3:], LONG - 3, torch.arange(3), torch.ones(3, 3).tril().bool())
-    torch.testing.assert_close(cache.features[:3], taps[-3:], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
     assert cache.features.data_ptr() == address
     assert not any(layer._forward_pre_hooks for layer in model.modules()), "runs share the model"
-    steps = open_cache(model, CacheSize(LONG, 16, FIXED, whole=True), taps=(0, 1))
-    torch.testing.assert_close(steps.reread(ids[:50], 0), taps[:50], atol=1e-4, rtol=1e-3)
+    steps = open_cache(model, CacheSize(LONG, 16, FIXED, full_width=True), feature_layers=(0, 1))
+    torch.testing.assert_close(steps.reread(ids[:50], 0), feature_layers[:50], atol=1e-4, rtol=1e-3)
 
 
 def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> (
@@ -227,8 +228,8 @@ def ready(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     "cache_size",
     [
         CacheSize(60, 20),
-        CacheSize(60, 20, whole=True),
-        CacheSize(60, 20, FIXED, whole=True),
+        CacheSize(60, 20, full_width=True),
+        CacheSize(60, 20, FIXED, full_width=True),
         CacheSize(60, 20, EVEN),
     ],
     ids=str,
@@ -263,7 +264,7 @@ def test_masks_are_contiguous_and_aligned(
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "size", [CacheSize(80, 16, FIXED, whole=True), CacheSize(80, 60, EVEN)], ids=str
+    "size", [CacheSize(80, 16, FIXED, full_width=True), CacheSize(80, 60, EVEN)], ids=str
 )
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma3"])
 def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: CacheSize) -> None:
@@ -292,11 +293,13 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever is read with it; rows beyond the width are padding."""
-    computed, seen = FastCache._pass, set[tuple[int, int]]()
+    computed, widths = FastCache._pass, set[tuple[int, int]]()
 
-    def passed(self: FastCache, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        seen.update((slot, place.width) for slot in place.slots.tolist() if slot < place.width)
-        return computed(self, ids, place, logits)
+    def passed(
+        self: FastCache, ids: Tensor, layout: PassLayout, logits: int
+    ) -> tuple[Tensor, Tensor]:
+        widths.update((slot, layout.width) for slot in layout.slots.tolist() if slot < layout.width)
+        return computed(self, ids, layout, logits)
 
     monkeypatch.setattr(FastCache, "_pass", passed)
     cache, ids = open_cache(ready("llama"), CacheSize(100, 50, EVEN)), random_ids(100)
@@ -304,7 +307,7 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
     for start in (0, 29, 30, 31, 32, 60):
         for count in (1, 3, 6, 40):
             cache.forward(ids[:count], start)
-    assert seen == {(at, 32 * (at // 32 + 1)) for at in range(100)}
+    assert widths == {(at, 32 * (at // 32 + 1)) for at in range(100)}
 
 
 @torch.no_grad()
@@ -331,8 +334,8 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
     monkeypatch.setattr(torch, "mm", mm)  # only CUDA has the option
     plain, x = nn.Linear(32, 7, bias=bias, dtype=HALF), torch.randn(2, 3, 32, dtype=HALF)
     with torch.no_grad():
-        found = WideLinear(plain.weight, plain.bias)(x)
-        torch.testing.assert_close(found, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
+        actual = WideLinear(plain.weight, plain.bias)(x)
+        torch.testing.assert_close(actual, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -341,10 +344,10 @@ def test_a_prompt_of_one_token_leaves_nothing_to_read(kind: str) -> None:
     model, ids = ready(kind), random_ids(3)
     for cache_size in (
         CacheSize(40, 8),
-        CacheSize(40, 16, FIXED, whole=True),
+        CacheSize(40, 16, FIXED, full_width=True),
         CacheSize(40, 8, EVEN),
     ):
-        cache: ModelCache = open_cache(model, cache_size, taps=(1,))
+        cache: ModelCache = open_cache(model, cache_size, feature_layers=(1,))
         assert cache.read(ids[:0]).shape == cache.reread(ids[:0], 0).shape == (0, 32)
         assert torch.isfinite(cache.forward(ids, 0)).all()
 
@@ -429,8 +432,8 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
         torch.randn(1, key, width, 64),
         torch.randn(1, key, width, 64),
     )
-    seen = torch.arange(width) <= width - most + torch.arange(most)[:, None]
-    mask = torch.where(seen, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
+    visible = torch.arange(width) <= width - most + torch.arange(most)[:, None]
+    mask = torch.where(visible, 0.0, torch.finfo(dtype).min).repeat_interleave(query // key, 0)
 
     def attended(rows: slice) -> Tensor:
         parts = (
@@ -444,11 +447,11 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
         )
         return _attend(*parts, Heads(query, key, 64, 0.125))
 
-    whole = attended(slice(None))
+    full_width = attended(slice(None))
     for count in range(1, most):
         for first in {0, 1, most - count}:
             rows = slice(first, first + count)
-            assert torch.equal(attended(rows), whole[:, rows]), count
+            assert torch.equal(attended(rows), full_width[:, rows]), count
 
 
 def test_half_precision_has_a_float32_output_layer_and_float32_keeps_its_own() -> None:

@@ -42,12 +42,13 @@ def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
 def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """Problems that the stream has are not in it once they are held out."""
     assert len({item.question for item in held_out()}) == 600
-    asked = [document.request for document in islice(documents(1), 60) if document.request]
+    requests = [document.request for document in islice(documents(1), 60) if document.request]
     monkeypatch.setattr(
-        "mars_core.demo.corpus.held_out", lambda: [SimpleNamespace(question=each) for each in asked]
+        "mars_core.demo.corpus.held_out",
+        lambda: [SimpleNamespace(question=each) for each in requests],
     )
-    assert len(asked) > 20
-    assert not {*asked} & {document.request for document in islice(documents(1), 60)}
+    assert len(requests) > 20
+    assert not {*requests} & {document.request for document in islice(documents(1), 60)}
 
 
 def test_outputs_do_not_look_like_one_template() -> None:

@@ -1,7 +1,7 @@
 """EAGLE-3 drafts: the dynamic tree is the one that its definition gives, the head's cache is exact,
-and strict stays the target's own text.
+and strict stays the target's text.
 
-The models have twelve tokens, so that an untrained head is often right: drafted paths are kept,
+The models have twelve tokens, so that an untrained head is often right: drafted paths are accepted,
 branches are taken.
 """
 
@@ -82,7 +82,7 @@ class Models:
 
 
 def models_of(name: str, draft_vocabulary: int = V) -> Models:
-    kind, _, own = name.partition(", ")
+    kind, _, modules = name.partition(", ")
     target = tiny_model(
         kind,
         seed=5,
@@ -94,12 +94,12 @@ def models_of(name: str, draft_vocabulary: int = V) -> Models:
     )
     options: dict[str, Any] = {
         "draft_vocabulary": draft_vocabulary,
-        "taps": (0, 1, 2),
+        "feature_layers": (0, 1, 2),
         "norm_before_residual": True,
     }
     head = random_head(tiny_config(target.config, **options), target, seed=7)
     pair, quick = (
-        pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not own),
+        pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset(), fast=not modules),
         copy.deepcopy(head),
     )
     prepare_head(quick)
@@ -137,7 +137,7 @@ def test_strict_with_trees_is_the_target_alone(name: str) -> None:
 
 
 def branches(step: Step) -> bool:
-    """Whether the nodes kept are others than the first ones."""
+    """Whether the accepted nodes are others than the first ones."""
     return [token.node for token in step.emitted[: step.kept]] != list(range(1, step.kept + 1))
 
 
@@ -152,8 +152,8 @@ def test_every_draft_is_what_its_definition_gives(
     shape: TreeShape, draft_vocabulary: int, mode: DraftMode
 ) -> None:
     """Drafts of a run against ones built path by path without any cache, from the target's features
-    of a fresh pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
-    the noise E of each place."""
+    of a new pass. Coupled ones are the greedy ones of probabilities in proportion to q/E, with
+    the noise E of each position."""
     models = models_of("llama", draft_vocabulary)
     trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
     ids, start = list(trace.prompt_ids), len(trace.prompt_ids)
@@ -172,12 +172,12 @@ def test_every_draft_is_what_its_definition_gives(
 
 def paths(step: Step) -> dict[tuple[int, ...], float]:
     """Each drafted path and its last token's probability q."""
-    found: list[tuple[int, ...]] = [()]
+    all_paths: list[tuple[int, ...]] = [()]
     for node in step.nodes:
-        found.append((*found[node.parent], node.id))
-        assert len(found[-1]) == node.depth
-    assert len(set(found)) == len(found), "siblings must be distinct"
-    return dict(zip(found[1:], (node.q for node in step.nodes), strict=True))
+        all_paths.append((*all_paths[node.parent], node.id))
+        assert len(all_paths[-1]) == node.depth
+    assert len(set(all_paths)) == len(all_paths), "siblings must be distinct"
+    return dict(zip(all_paths[1:], (node.q for node in step.nodes), strict=True))
 
 
 def defined_tree(
@@ -192,7 +192,7 @@ def defined_tree(
     hidden = models.target(torch.tensor([ids[:-1]]), output_hidden_states=True).hidden_states
     features = models.head.fuse(torch.cat([hidden[tap][0] for tap in (0, 1, 2)], -1))
     for _ in range(shape.depth):
-        found = []
+        children = []
         for path in frontier:
             distribution = distribution_after(models.head, features, ids, path)
             odds = {token: q / exponential[len(path)][token] for token, q in distribution.items()}
@@ -200,8 +200,8 @@ def defined_tree(
                 child = (*path, token)
                 chance[child] = distribution[token]
                 score[child] = score[path] + math.log(odds[token] / sum(odds.values()))
-                found.append(child)
-        frontier = sorted(found, key=lambda path: -score[path])[: shape.top_k]
+                children.append(child)
+        frontier = sorted(children, key=lambda path: -score[path])[: shape.top_k]
     best = sorted(chance, key=lambda path: (-score[path], len(path)))[: shape.tokens]
     return {path: chance[path] for path in best}
 
@@ -210,7 +210,7 @@ def distribution_after(
     head: Eagle3Head, hidden: Tensor, ids: list[int], path: tuple[int, ...]
 ) -> dict[int, float]:
     """The head's distribution after ids and a drafted path: all entries anew, the drafted ones fed
-    with the head's own output."""
+    with the head's output."""
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
         residual, q, k, v = project(

@@ -4,7 +4,7 @@ the published equations, written a second time.
 
 ``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint
 and plain operations, one position at a time (EAGLE ``cnets.py``; speculators for the norms that
-EAGLE's own heads do not have).
+EAGLE's heads do not have).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def head(target: PreTrainedModel) -> Eagle3Head:
 
 
 @pytest.fixture(scope="module")
-def whole(target: PreTrainedModel) -> Eagle3Head:
+def full_head(target: PreTrainedModel) -> Eagle3Head:
     """With the target's vocabulary."""
     return random_head(tiny_config(target.config), target)
 
@@ -110,9 +110,11 @@ def logits(head: Eagle3Head) -> Tensor:
     keys' part matters."""
     generator = torch.Generator().manual_seed(7)
     config = head.config
-    taps = torch.randn(4, len(config.taps) * config.target_hidden_size, generator=generator)
+    feature_layers = torch.randn(
+        4, len(config.feature_layers) * config.target_hidden_size, generator=generator
+    )
     ids = torch.arange(3, 7)[None]
-    residual, q, k, v = project(head, ids, head.fuse(taps)[None], torch.arange(4)[None])
+    residual, q, k, v = project(head, ids, head.fuse(feature_layers)[None], torch.arange(4)[None])
     attended = torch.nn.functional.scaled_dot_product_attention(
         q, k, v, is_causal=True, enable_gqa=True
     )
@@ -149,8 +151,8 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     assert MESSAGES[-1].endswith(": weights")
 
 
-def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) -> None:
-    shelf.save(whole, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
+def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: Shelf) -> None:
+    shelf.save(full_head, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
     loaded = shelf.load()
     assert loaded.embed_tokens is shelf.target.get_input_embeddings()
     assert loaded.lm_head.weight is shelf.target.get_output_embeddings().weight  # type: ignore[union-attr]
@@ -158,16 +160,19 @@ def test_absent_embeddings_are_the_targets_own(whole: Eagle3Head, shelf: Shelf) 
 
 
 def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
-    whole: Eagle3Head, shelf: Shelf
+    full_head: Eagle3Head, shelf: Shelf
 ) -> None:
-    tied, own = {"tie_word_embeddings": True}, {"embed_tokens.weight": torch.randn(VOCABULARY, 32)}
-    shelf.save(whole, without=["lm_head.weight"], keys=tied, extra=own)
+    tied, embedding = (
+        {"tie_word_embeddings": True},
+        {"embed_tokens.weight": torch.randn(VOCABULARY, 32)},
+    )
+    shelf.save(full_head, without=["lm_head.weight"], keys=tied, extra=embedding)
     loaded = shelf.load()
     assert loaded.lm_head.weight is loaded.embed_tokens.weight
-    assert torch.equal(loaded.lm_head.weight, own["embed_tokens.weight"])
-    shelf.save(whole, keys=tied)
+    assert torch.equal(loaded.lm_head.weight, embedding["embed_tokens.weight"])
+    shelf.save(full_head, keys=tied)
     assert torch.equal(
-        shelf.load().lm_head.weight, whole.lm_head.weight
+        shelf.load().lm_head.weight, full_head.lm_head.weight
     )  # the key is wrong in published heads
 
 
@@ -209,7 +214,7 @@ IDS = "eagle_aux_hidden_state_layer_ids"
 
 
 @pytest.mark.parametrize(
-    ("family", "nested", "flat", "taps"),
+    ("family", "nested", "flat", "feature_layers"),
     [
         ("eagle", None, None, (2, 4, 5)),
         ("eagle", [], None, (2, 4, 5)),
@@ -224,10 +229,13 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ],
 )
 def test_the_tapped_layers_follow_the_convention_of_the_file(
-    family: Family, nested: Any, flat: Any, taps: tuple[int, ...], shelf: Shelf
+    family: Family, nested: Any, flat: Any, feature_layers: tuple[int, ...], shelf: Shelf
 ) -> None:
     keys = {"eagle_config": None if nested is None else {IDS: nested}, IDS: flat}
-    assert shelf.read(edit(raw_config(shelf.head.config, family), keys)).taps == taps
+    assert (
+        shelf.read(edit(raw_config(shelf.head.config, family), keys)).feature_layers
+        == feature_layers
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,8 +264,8 @@ def test_rotary_settings_are_carried_over_from_the_old_keys(
     assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
 
 
-def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shelf) -> None:
-    raw = raw_config(whole.config, "eagle")
+def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: Shelf) -> None:
+    raw = raw_config(full_head.config, "eagle")
     absent = (
         "draft_vocab_size",
         "target_hidden_size",
@@ -287,7 +295,7 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shel
 
 
 @pytest.mark.parametrize(
-    ("family", "keys", "said"),
+    ("family", "keys", "fragments"),
     [
         (
             "eagle",
@@ -309,7 +317,7 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shel
         (
             "eagle",
             {"draft_vocab_size": "many"},
-            ["draft_vocab_size 'many'", "whole number above 0"],
+            ["draft_vocab_size 'many'", "integer above 0"],
         ),
         ("eagle", {"hidden_size": None}, ["has no hidden_size"]),
         ("eagle", {"intermediate_size": None}, ["has no intermediate_size"]),
@@ -365,13 +373,13 @@ def test_absent_keys_have_the_documented_defaults(whole: Eagle3Head, shelf: Shel
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
-    family: Family, keys: dict[str, Any], said: list[str], shelf: Shelf
+    family: Family, keys: dict[str, Any], fragments: list[str], shelf: Shelf
 ) -> None:
     raw = edit(raw_config(shelf.head.config, family, verifier="org/base"), keys)
     shelf.folder.mkdir()
     (shelf.folder / "config.json").write_text(json.dumps(raw))
     message = shelf.refusal()
-    assert all(part in message for part in said), message
+    assert all(part in message for part in fragments), message
 
 
 def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(
@@ -382,7 +390,7 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
 
 
 @pytest.mark.parametrize(
-    ("without", "extra", "said"),
+    ("without", "extra", "fragments"),
     [
         (["fc.weight"], {}, ["lack fc.weight [32, 96]"]),
         (
@@ -409,7 +417,7 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
         ),
         ([], {"fc.weight": torch.full((32, 96), torch.inf)}, ["fc.weight", "not finite"]),
         ([], {"d2t": torch.zeros(7, dtype=torch.long)}, ["d2t of the shape [7], not [40]"]),
-        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as whole numbers"]),
+        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as integers"]),
         (
             [],
             {"d2t": torch.full((DRAFT,), 70)},
@@ -431,11 +439,11 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
-    without: list[str], extra: dict[str, Tensor], said: list[str], shelf: Shelf
+    without: list[str], extra: dict[str, Tensor], fragments: list[str], shelf: Shelf
 ) -> None:
     shelf.save(without=without, extra=extra)
     message = shelf.refusal()
-    assert all(part in message for part in said), message
+    assert all(part in message for part in fragments), message
 
 
 def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
@@ -533,11 +541,11 @@ def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
 
 
 def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
-    found = []
+    revisions = []
     for extra in ({}, {}, {"norm.weight": torch.ones(32)}):
         shelf.save(form="bin", extra=extra)
-        found.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
-    assert found[0] == found[1] != found[2]
+        revisions.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
+    assert revisions[0] == revisions[1] != revisions[2]
 
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
@@ -556,7 +564,7 @@ def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
         fetched(ModelRef("org/other"), shelf.target)
 
 
-PREFIX = 9  # entries with the target's own features
+PREFIX = 9  # entries with the target's features
 
 
 class Straight:
@@ -580,13 +588,13 @@ class Straight:
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
 
-    def fuse(self, taps: list[Tensor]) -> Tensor:
-        x = torch.cat(taps)
+    def fuse(self, feature_layers: list[Tensor]) -> Tensor:
+        x = torch.cat(feature_layers)
         if self.raw.get("norm_before_fc"):
             x = self.norm(x, self.w["input_norm.weight"])
         if self.raw.get("fc_norm"):
-            width = len(taps[0])
-            parts = [x[i * width : (i + 1) * width] for i in range(len(taps))]
+            width = len(feature_layers[0])
+            parts = [x[i * width : (i + 1) * width] for i in range(len(feature_layers))]
             x = torch.cat(
                 [self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in enumerate(parts)]
             )
@@ -673,7 +681,7 @@ def slowed(turn: float, rope: Mapping[str, Any]) -> float:
         {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
         {"rope_parameters": LLAMA3},
         {"qk_norm": True, "norm_before_residual": True},
-        {"taps": (0, 2, 5, 7), "fc_norm": True},
+        {"feature_layers": (0, 2, 5, 7), "fc_norm": True},
         {"draft_vocabulary": DRAFT},
     ],
     ids=lambda options: "-".join(options) or "plain",
@@ -691,15 +699,17 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
 
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(target.config.vocab_size, (PREFIX,), generator=generator)
-    taps = torch.randn(PREFIX, len(config.taps), target.config.hidden_size, generator=generator)
-    for i, (token, each) in enumerate(zip(ids.tolist(), taps, strict=True)):
+    feature_layers = torch.randn(
+        PREFIX, len(config.feature_layers), target.config.hidden_size, generator=generator
+    )
+    for i, (token, each) in enumerate(zip(ids.tolist(), feature_layers, strict=True)):
         fed, logits = straight.entry(token, straight.fuse(list(each)), i)
     token = int(logits.argmax()) + int(straight.w["d2t"][logits.argmax()])
     _, second = straight.entry(token, fed, PREFIX)
 
     prepare_head(head)
     cache = HeadCache(head, CacheSize(PREFIX + 1, 1))
-    hidden, first = cache.predict(cache.extend(ids, head.fuse(taps.flatten(1)), 0))
+    hidden, first = cache.predict(cache.extend(ids, head.fuse(feature_layers.flatten(1)), 0))
     torch.testing.assert_close(hidden[-1], fed, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)
     drafted = head.target_ids(first[-1:].argmax(-1))

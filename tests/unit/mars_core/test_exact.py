@@ -1,4 +1,4 @@
-"""Exact runs: in a dtype that rounds, strict writes the target's own text, token for token; and a
+"""Exact runs: in a dtype that rounds, strict writes the target's text, token for token; and a
 run goes on as it would have gone on."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from mars_core.decoder import ANY_SHAPE, CacheSize, PassShapes, is_fast, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.modules_cache import ModulesCache
-from mars_core.decoder.positions import Place
+from mars_core.decoder.positions import PassLayout
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
 from mars_core.types import (
@@ -47,7 +47,7 @@ TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 @pytest.fixture(scope="module", params=["llama", "qwen3", "mistral", "gemma3", "llama float32"])
 def pair(request: pytest.FixtureRequest) -> Pair:
     """In bfloat16 but for the last, with a head where there are such; gemma3 runs over
-    transformers' own modules."""
+    transformers' modules."""
     kind, dtype = (
         request.param.split()[0],
         torch.float32 if "float32" in request.param else torch.bfloat16,
@@ -72,7 +72,7 @@ def config_for(
 
 @pytest.fixture(scope="module")
 def written(pair: Pair) -> Callable[[DrafterConfig, float], Trace]:
-    """Runs of the pair; what is asked for again is not decoded again."""
+    """Runs of the pair; what is requested again is not decoded again."""
     return cache(lambda drafter, temperature: decoded(pair, config_for(pair, drafter, temperature)))
 
 
@@ -116,12 +116,14 @@ def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
         (0.0, CHAINS["draft model"]),
         *((1.0, each) for each in (NONE, *drafters(pair))),
     ):
-        whole = written(drafter, temperature)
-        for given in (1, 33) if drafter.kind == "none" else (33,):
-            rest = replace(whole.config, prefix=whole.token_ids[:given], max_new_tokens=NEW - given)
+        original = written(drafter, temperature)
+        for length in (1, 33) if drafter.kind == "none" else (33,):
+            rest = replace(
+                original.config, prefix=original.token_ids[:length], max_new_tokens=NEW - length
+            )
             trace = decoded(pair, rest)
-            assert trace.token_ids == whole.token_ids[given:]
-            assert numbers(trace) == numbers(whole)[given:]
+            assert trace.token_ids == original.token_ids[length:]
+            assert numbers(trace) == numbers(original)[length:]
 
 
 def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
@@ -132,7 +134,7 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"),
+    ("broken", "expected"),
     [
         (
             lambda shape: shape[0],
@@ -145,27 +147,27 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
 def test_what_depends_on_its_neighbours_is_found_out(
     pair: Pair,
     broken: Callable[[tuple[int, int]], float],
-    found: PassShapes,
+    expected: PassShapes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = FastCache if is_fast(pair.target) else ModulesCache
     computed = kind._pass
 
-    def passed(self: Any, ids: Tensor, place: Place, logits: int) -> tuple[Tensor, Tensor]:
-        rows, features = computed(self, ids, place, logits)
-        return rows * (1 + 1e-6 * broken((len(ids), int(place.start)))), features
+    def passed(self: Any, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
+        rows, features = computed(self, ids, layout, logits)
+        return rows * (1 + 1e-6 * broken((len(ids), int(layout.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))
-    assert shapes == found
+    assert shapes == expected
     plain = open_cache(pair.target, CacheSize(120, 120)).forward(
         real_text(pair.tokenizer, pair.vocabulary), 0
     )
-    assert len(margins) == 127  # with the target's own continuation
+    assert len(margins) == 127  # with the target's continuation
     assert torch.allclose(
         torch.tensor(margins[:119]), plain[:-1].topk(2).values, rtol=0.05, atol=0.05
     )
-    assert bool(inexact) is (found == ANY_SHAPE)
+    assert bool(inexact) is (expected == ANY_SHAPE)
     assert not inexact or re.fullmatch(
         r"its logits near position \d+ depend on .* in the same pass", inexact
     )

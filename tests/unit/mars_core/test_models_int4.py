@@ -39,19 +39,19 @@ def converted(folder: Path, kind: str = "llama", four: Kind = Kind.Q4_1, **field
     writer = gguf.GGUFWriter(folder / SOURCE, kind)
     writer.add_array("tokenizer.ggml.tokens", ["a", "b"])
     writer.add_array("tokenizer.ggml.scores", [1.0, 2.0])
-    for place, parameter in model.named_parameters():
-        values, linear = parameter.numpy(), "_proj.weight" in place
+    for path, parameter in model.named_parameters():
+        values, linear = parameter.numpy(), "_proj.weight" in path
         if kind == "llama" and any(
-            each in place for each in ("q_proj", "k_proj")
+            each in path for each in ("q_proj", "k_proj")
         ):  # as llama.cpp turns them
             values = values.reshape(-1, 2, 8, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
-        stored = four if linear else Kind.Q8_0 if "embed" in place else Kind.F32
+        stored = four if linear else Kind.Q8_0 if "embed" in path else Kind.F32
         data = gguf.quants.quantize(values, stored)
         back = torch.from_numpy(gguf.quants.dequantize(data, stored).copy())
-        if kind == "llama" and any(each in place for each in ("q_proj", "k_proj")):
+        if kind == "llama" and any(each in path for each in ("q_proj", "k_proj")):
             back = back.view(-1, 8, 2, back.shape[-1]).transpose(1, 2).reshape(back.shape)
         parameter.copy_(back)
-        writer.add_tensor(module._name(place), data, raw_dtype=stored)
+        writer.add_tensor(module._name(path), data, raw_dtype=stored)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -101,16 +101,16 @@ def test_a_model_of_a_file_has_the_converted_numbers_bit_for_bit(
     kind: str, four: Kind, tmp_path: Path
 ) -> None:
     wanted: Any = AutoModelForCausalLM.from_pretrained(converted(tmp_path, kind, four))
-    found: Any = read_int4(tmp_path, wanted.config, "it")
+    model: Any = read_int4(tmp_path, wanted.config, "it")
     assert (
-        sum(isinstance(each, StoredLinear) for each in found.modules())
+        sum(isinstance(each, StoredLinear) for each in model.modules())
         == 7 * wanted.config.num_hidden_layers
     )
-    for place, parameter in wanted.named_parameters():
-        owner, _, leaf = place.rpartition(".")
-        assert torch.equal(parameter, getattr(found.get_submodule(owner), leaf)), place
+    for path, parameter in wanted.named_parameters():
+        owner, _, leaf = path.rpartition(".")
+        assert torch.equal(parameter, getattr(model.get_submodule(owner), leaf)), path
     ids = random_ids(9)[None]
-    torch.testing.assert_close(found(ids).logits, wanted(ids).logits)
+    torch.testing.assert_close(model(ids).logits, wanted(ids).logits)
 
 
 def random_int4(rows: int, columns: int) -> Int4:
@@ -130,13 +130,13 @@ def test_a_row_times_4_bits_is_the_same_in_every_pass_and_near_the_product_of_th
         assert torch.equal(layer(x[:, :rows]), few[:, :rows]) and torch.equal(
             layer(x[:, 64 - rows : 64]), few[:, -rows:]
         )
-    for found, wanted in (
+    for actual, wanted in (
         (few, exact[:, :64]),
         (layer(x), exact),
         (layer.added(x, other), exact + other),
     ):
-        assert found.dtype == torch.float32
-        assert (found - wanted).square().mean() < 1e-4 * wanted.square().mean()
+        assert actual.dtype == torch.float32
+        assert (actual - wanted).square().mean() < 1e-4 * wanted.square().mean()
     assert (layer.wide is not None) is packable(torch.zeros(1, dtype=torch.bfloat16))
 
 
@@ -145,11 +145,11 @@ def test_a_layer_in_float16_gives_float32_sums_that_do_not_depend_on_other_rows(
     torch.manual_seed(0)
     plain, x = nn.Linear(96, 50), torch.randn(1, 64, 96)
     layer = HalfLinear(plain.weight.half().float(), plain.bias)
-    whole = layer(x)
+    all_rows = layer(x)
     torch.testing.assert_close(
-        whole, nn.functional.linear(x, plain.weight.half().float(), plain.bias)
+        all_rows, nn.functional.linear(x, plain.weight.half().float(), plain.bias)
     )
-    assert all(torch.equal(layer(x[:, :rows]), whole[:, :rows]) for rows in range(1, 64))
+    assert all(torch.equal(layer(x[:, :rows]), all_rows[:, :rows]) for rows in range(1, 64))
 
 
 def test_layers_of_which_only_some_have_4_bits_are_joined_in_float32() -> None:
@@ -206,8 +206,8 @@ def test_prompts_of_any_length_are_read_as_by_the_converted_model(
         ids = random_ids(count)
         cache = open_cache(pair.target, CacheSize(count, 1, pair.shapes))
         cache.read(ids[:-1])
-        found, wanted = cache.forward(ids[-1:], count - 1)[0], full(ids[None]).logits[0, -1]
-        assert (found - wanted).square().mean().sqrt() < 0.05 * wanted.std()
+        actual, wanted = cache.forward(ids[-1:], count - 1)[0], full(ids[None]).logits[0, -1]
+        assert (actual - wanted).square().mean().sqrt() < 0.05 * wanted.std()
 
 
 @pytest.mark.parametrize("lacking", ["the file", "4 bits", "the processor", "the architecture"])
@@ -245,12 +245,12 @@ def test_int4_is_for_processors() -> None:
 
 
 def test_a_damaged_file_is_named_and_never_offered(folder: Path, tmp_path: Path) -> None:
-    whole = (folder / SOURCE).read_bytes()
-    changed = [whole[:size] for size in (0, 3, 20, 60, 200, len(whole) // 2)]
+    original = (folder / SOURCE).read_bytes()
+    changed = [original[:size] for size in (0, 3, 20, 60, 200, len(original) // 2)]
     changed += [
-        whole[:8] + b"\xff" * 16 + whole[24:],
-        b"GGML" + whole[4:],
-        whole[:24] + b"\xff" * 8 + whole[32:],
+        original[:8] + b"\xff" * 16 + original[24:],
+        b"GGML" + original[4:],
+        original[:24] + b"\xff" * 8 + original[32:],
     ]
     for content in changed:
         (tmp_path / SOURCE).write_bytes(content)

@@ -70,16 +70,16 @@ def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None
     assert fingerprint(copy) != fingerprint(llama)
 
 
-@pytest.mark.parametrize("place", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [(7, {7}), ([7, BOS], {7, BOS}), ([7, VOCABULARY, -1, 10**6], {7}), (None, set())],
 )
 def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
-    place: str, declared: Any, expected: set[int], copy: Path
+    file: str, declared: Any, expected: set[int], copy: Path
 ) -> None:
     for name in ("config.json", "generation_config.json"):
-        edit(copy, name, eos_token_id=declared if name == place else None)
+        edit(copy, name, eos_token_id=declared if name == file else None)
     assert load(copy).eos_ids == expected | {EOS}  # the tokenizer's
 
 
@@ -168,7 +168,7 @@ def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "sentence"),
     [
         (shutil.rmtree, "no folder"),
         (lambda folder: (folder / "config.json").unlink(), "no config.json"),
@@ -189,7 +189,7 @@ def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
             "only pickle files (pytorch_model.bin)",
         ),
         *(
-            (with_weights(lambda whole, length=length: whole[:length]), "damaged")
+            (with_weights(lambda content, length=length: content[:length]), "damaged")
             for length in (0, 5, 200, -1)
         ),
         *(
@@ -200,10 +200,10 @@ def header(text: bytes, length: int = 0) -> Callable[[Path], Any]:
     ],
 )
 def test_a_folder_that_is_no_model_is_refused(
-    spoil: Callable[[Path], Any], said: str, copy: Path
+    spoil: Callable[[Path], Any], sentence: str, copy: Path
 ) -> None:
     spoil(copy)
-    assert said in refusal(copy)
+    assert sentence in refusal(copy)
 
 
 def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: Path) -> None:
@@ -244,16 +244,16 @@ def test_tokens_that_only_the_target_has_need_a_row_in_the_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "draft", "said"),
+    ("target", "draft", "sentence"),
     [
         (TOKENS, {"a": 0, "x": 1, "y": 2}, "id 1 is 'b' in the first and 'x' in the second"),
         ({"a": 0, "c": 2}, TOKENS, "id 1 is not a token in the first and 'b' in the second"),
     ],
 )
 def test_the_first_id_with_another_text_is_named(
-    target: dict[str, int], draft: dict[str, int], said: str
+    target: dict[str, int], draft: dict[str, int], sentence: str
 ) -> None:
-    with pytest.raises(ModelError, match=f"big and small .* {said}"):
+    with pytest.raises(ModelError, match=f"big and small .* {sentence}"):
         shared_vocabulary(NAMES, target, draft, (3, 3))
 
 
@@ -265,7 +265,7 @@ def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "sentence"),
     [
         *(
             ({"layer_types": ["full_attention", f"{kind}_attention"]}, f"layers of the kind {kind}")
@@ -275,10 +275,10 @@ def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
     ],
 )
 def test_what_cannot_be_rolled_back_is_refused(
-    change: dict[str, Any], said: str, tmp_path: Path
+    change: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     edit(tiny_checkpoint("qwen3", tmp_path), "config.json", **change)
-    assert said in refusal(tmp_path)
+    assert sentence in refusal(tmp_path)
 
 
 def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ import psutil
 import pytest
 import torch
 
-from mars_core.models import CATALOG, Fit, ModelError, ModelPool, PairSpec, custom_pair, memory
+from mars_core.models import (
+    CATALOG,
+    MemoryFit,
+    ModelError,
+    ModelPool,
+    PairSpec,
+    custom_pair,
+    memory,
+)
 from mars_core.models import pool as pool_module
 from mars_core.models.memory import PeakMemory
 from tests.checkpoints import tiny_checkpoint
@@ -36,10 +44,10 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(
 ) -> None:
     pool = ModelPool(device="cpu", max_pairs=2)
     dead = weakref.ref(pool.get(specs[1]).target)
-    kept = pool.get(specs[0])
+    first = pool.get(specs[0])
     pool.get(specs[1])
-    assert pool.get(specs[0]) is kept
-    assert pool.margins(specs[0]) == kept.margins != () == pool.margins(specs[2])
+    assert pool.get(specs[0]) is first
+    assert pool.margins(specs[0]) == first.margins != () == pool.margins(specs[2])
     messages: list[str] = []
     pool.get(specs[2], messages.append)
     assert pool.loaded() == (specs[0], specs[2])
@@ -169,7 +177,11 @@ def test_without_a_limit_the_machines_memory_counts(cgroup: Path, limit: str | N
 
 
 def test_a_pair_of_unknown_size_is_not_called_too_large() -> None:
-    assert Fit(0, 10, "cpu").fits and Fit(10, 10, "cpu").fits and not Fit(11, 10, "cpu").fits
+    assert (
+        MemoryFit(0, 10, "cpu").fits
+        and MemoryFit(10, 10, "cpu").fits
+        and not MemoryFit(11, 10, "cpu").fits
+    )
 
 
 def test_sizes_are_written_in_a_fitting_unit() -> None:
@@ -212,8 +224,8 @@ def test_the_peak_is_in_bytes_on_every_system(
 
 def test_the_peak_on_windows_is_the_peak_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    told = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=4_000_000_000))
-    monkeypatch.setattr(psutil, "Process", lambda: told)
+    process = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=4_000_000_000))
+    monkeypatch.setattr(psutil, "Process", lambda: process)
     assert PeakMemory(CPU).bytes() == 4_000_000_000
 
 

@@ -1,5 +1,5 @@
 """The probe accepts what computes the same after rollbacks and in trees, and finds out what only
-looks so; quantised layers are run over the library's own."""
+looks so; quantised layers are run over the library's layers."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
     cache = open_cache(pair.target, CacheSize(30, 8))
     cache.read(ids[:20])
     cache.forward(ids[:6], 20)
-    found, wanted = (
+    actual, wanted = (
         cache.forward(ids[20:], 20),
         untouched(ids[None], use_cache=False).logits[0, 20:],
     )
-    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(actual, wanted, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +89,7 @@ def test_logits_that_are_not_finite_are_refused() -> None:
 
 
 class Remembering(LlamaForCausalLM):
-    """A Llama with a state of its own, which no cache knows of: it cannot be rolled back."""
+    """A Llama with a hidden state, which no cache knows of: it cannot be rolled back."""
 
     seen = 0.0
 
@@ -116,11 +116,11 @@ def test_a_cache_that_does_not_forget_is_found_out(
     ) -> tuple[Tensor, Tensor]:
         before = getattr(self, "grown", (keys[..., :0, :], values[..., :0, :]))
         self.grown = tuple(torch.cat(each, -2) for each in zip(before, (keys, values), strict=True))
-        found = [
-            each[..., -self._pass.place.width :, :] for each in self.grown
+        views = [
+            each[..., -self._pass.layout.width :, :] for each in self.grown
         ]  # as long as it must be
         self.is_initialized = True
-        return found[0], found[1]
+        return views[0], views[1]
 
     monkeypatch.setattr(LayerStore, "update", update)
     model = tiny_model(kind)
@@ -319,10 +319,10 @@ def test_memory_is_planned_for_the_weights_as_they_are_kept(
     plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stored}))
-    found, wanted = (
+    planned, wanted = (
         loading.plan(custom_pair(str(folder)), lambda _message: None).target,
         plain.bytes(torch.float32),
     )
     tables = 2 * 256 * config["vocab_size"] / plain.parameters
     share = tables + (1 - tables) * bits / 32
-    assert found.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)
+    assert planned.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)

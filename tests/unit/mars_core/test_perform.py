@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from mars_core.engine import Engine
-from mars_core.jobs import Began, Ended, Event, Job, Record, Wrote, execution_order
+from mars_core.jobs import Began, Ended, Event, Job, RecordedRun, Wrote, execution_order
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
@@ -80,10 +80,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 def followed(events: Iterator[Event]) -> dict[int, Trace]:
     """The traces by run, as the events tell them."""
-    records: dict[int, Record] = {}
+    records: dict[int, RecordedRun] = {}
     for event in events:
         if isinstance(event, Began):
-            records[event.run] = Record(event)
+            records[event.run] = RecordedRun(event)
         else:
             records[event.run].follow(event)
     return {run: record.trace() for run, record in records.items()}
@@ -106,12 +106,12 @@ def untimed(trace: Trace) -> Trace:
 
 @pytest.mark.parametrize("prefix", [(), (5, 6, 7)])
 def test_events_tell_the_trace_that_the_run_has(bench: Bench, prefix: tuple[int, ...]) -> None:
-    found = bench.traces(1, 0, prefix=prefix, interval_s=0.0)
-    assert list(found) == [1, 0]
+    traces = bench.traces(1, 0, prefix=prefix, interval_s=0.0)
+    assert list(traces) == [1, 0]
     for number, config in enumerate(bench.configs(prefix=prefix)):
-        trace, summary = decoded(bench.pool.get(bench.spec), config), found[number].summary
+        trace, summary = decoded(bench.pool.get(bench.spec), config), traces[number].summary
         assert (
-            repr(untimed(found[number])) == repr(untimed(trace))
+            repr(untimed(traces[number])) == repr(untimed(trace))
             and trace.status is Status.COMPLETED
         )
         assert len(trace.steps) > 1
@@ -119,7 +119,7 @@ def test_events_tell_the_trace_that_the_run_has(bench: Bench, prefix: tuple[int,
             summary.peak_memory_bytes > 0
             and 0 < summary.prefill_s < summary.ttft_s < summary.wall_s
         )
-        assert math.isclose(summary.wall_s, found[number].steps[-1].elapsed_s)
+        assert math.isclose(summary.wall_s, traces[number].steps[-1].elapsed_s)
 
 
 def test_an_interval_gathers_steps_and_the_first_comes_alone(bench: Bench) -> None:
@@ -133,9 +133,9 @@ def test_an_interval_gathers_steps_and_the_first_comes_alone(bench: Bench) -> No
 def test_stop_ends_the_job_with_the_run_under_way(bench: Bench, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     events = bench.events(0, 1, new=400, stop=stop.exists, interval_s=0.0)
-    found = [next(events), next(events)]
+    first_events = [next(events), next(events)]
     stop.touch()
-    traces = followed(iter([*found, *events]))
+    traces = followed(iter([*first_events, *events]))
     assert (
         list(traces) == [0]
         and traces[0].stop_reason is StopReason.CANCELLED
@@ -150,7 +150,7 @@ def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench
 
 
 @pytest.mark.parametrize(
-    ("place", "call", "error"),
+    ("name", "call", "error"),
     [
         (
             "mars_core.session.build",
@@ -162,17 +162,17 @@ def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench
     ],
 )
 def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, call: int, error: Exception
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: Exception
 ) -> None:
     """At its caches, in the prefill, and in the midst."""
-    real, calls, collected = resolve_name(place), count(1), []
+    real, calls, collected = resolve_name(name), count(1), []
 
     def broken(*args: Any, **options: Any) -> object:
         if next(calls) == call:
             raise error
         return real(*args, **options)
 
-    monkeypatch.setattr(place, broken)
+    monkeypatch.setattr(name, broken)
     monkeypatch.setattr("mars_core.jobs.perform.collect", lambda: collected.append(True))
     first, second = bench.traces(0, 1, warm=True, interval_s=0.0).values()
     assert (first.status, first.stop_reason) == (Status.FAILED, StopReason.ERROR)

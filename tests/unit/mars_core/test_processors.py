@@ -1,4 +1,4 @@
-"""Penalties, repeated n-grams, biases and banned words: transformers' own, for every drafter, at
+"""Penalties, repeated n-grams, biases and banned words: as in transformers, for every drafter, at
 every node of a draft."""
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def written(
     )
 
 
-def given(pair: Pair, chosen: Processors) -> dict[str, object]:
+def generate_options(pair: Pair, chosen: Processors) -> dict[str, object]:
     """As ``generate`` takes them."""
     words = {tuple(word_ids(pair.tokenizer, word)): value for word, value in chosen.logit_bias}
     bias = {ids: value for ids, value in words.items() if value > -INF}
@@ -143,18 +143,18 @@ def processed(
 ) -> Tensor:
     """The logits [V] after ``text`` by transformers' processors; the presence and frequency
     penalties by their formula."""
-    found, ids, options = logits[None], torch.tensor([text]), given(pair, chosen)
+    scores, ids, options = logits[None], torch.tensor([text]), generate_options(pair, chosen)
     if "sequence_bias" in options:
-        found = SequenceBiasLogitsProcessor(options["sequence_bias"])(ids, found)
+        scores = SequenceBiasLogitsProcessor(options["sequence_bias"])(ids, scores)
     if chosen.repetition_penalty != 1:
-        found = RepetitionPenaltyLogitsProcessor(chosen.repetition_penalty)(ids, found)
+        scores = RepetitionPenaltyLogitsProcessor(chosen.repetition_penalty)(ids, scores)
     for token, count in Counter(text[prompt:]).items():
-        found[0, token] -= chosen.presence_penalty + chosen.frequency_penalty * count
+        scores[0, token] -= chosen.presence_penalty + chosen.frequency_penalty * count
     if chosen.no_repeat_ngram_size:
-        found = NoRepeatNGramLogitsProcessor(chosen.no_repeat_ngram_size)(ids, found)
+        scores = NoRepeatNGramLogitsProcessor(chosen.no_repeat_ngram_size)(ids, scores)
     if "bad_words_ids" in options:
-        found = NoBadWordsLogitsProcessor(options["bad_words_ids"])(ids, found)
-    return found[0]
+        scores = NoBadWordsLogitsProcessor(options["bad_words_ids"])(ids, scores)
+    return scores[0]
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -166,7 +166,7 @@ def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
         "max_new_tokens": 24,
         "eos_token_id": None,
         "pad_token_id": 0,
-    } | given(pair, EACH[name])
+    } | generate_options(pair, EACH[name])
     expected = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[
         0, ids.shape[1] :
     ].tolist()
@@ -190,7 +190,7 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
     warpers = LogitsProcessorList(
         [TopKLogitsWarper(30), MinPLogitsWarper(0.05), TypicalLogitsWarper(0.9)]
     )
-    own = []
+    drawn = []
     for token in trace.tokens:
         raw = pair.target(torch.tensor([text])).logits[0, -1].float()
         z = processed(pair, WARM, text, prompt, raw)
@@ -202,10 +202,10 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
         )
         assert token.logprob == pytest.approx(float(raw.log_softmax(-1)[token.id]), abs=1e-4)
         keys = torch.tensor([words(0, token.position, 1)[Use.DRAW]])
-        own.append(token.own == int(draw(p, noise(keys, p.shape[-1])).ids))
+        drawn.append(token.own == int(draw(p, noise(keys, p.shape[-1])).ids))
         if token.outcome is not Outcome.REJECTED:
             text.append(token.id)
-    assert all(own)
+    assert all(drawn)
     if name != "sampled chain" and name != "tree":
         assert trace.token_ids == written(pair, DrafterConfig("none"), sampling).token_ids
     assert trace.summary.tv_sum == pytest.approx(0, abs=1e-9) or name == "tree"
@@ -234,12 +234,12 @@ def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
 
 def test_a_continued_run_counts_what_was_given_as_output(pair: Pair) -> None:
     sampling = Sampling(1.0, processors=WARM)
-    whole = written(pair, DRAFTERS["chain"], sampling)
+    trace = written(pair, DRAFTERS["chain"], sampling)
     config = replace(
         config_for(pair, DRAFTERS["tree"], sampling, prompt=PROMPT, new=16),
-        prefix=whole.token_ids[:8],
+        prefix=trace.token_ids[:8],
     )
-    assert decoded(pair, config).token_ids == whole.token_ids[8:]
+    assert decoded(pair, config).token_ids == trace.token_ids[8:]
 
 
 @pytest.mark.parametrize(

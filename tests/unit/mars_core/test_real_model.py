@@ -17,20 +17,20 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig
 
-from evaluation.cli import main
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
 from mars_core.models.gguf import fetch_default
 from mars_core.models.int4 import read_int4
 from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
+from mars_playground.__main__ import main
 from tests.live_pairs import config_for, decoded
 from tests.served_server import serve_models
 from ui.result import example
 
 pytestmark = pytest.mark.slow
 NEW = 10
-NONE, NGRAMS = DrafterConfig("none"), DrafterConfig("ngram", k=5)
+NONE, SUFFIX = DrafterConfig("none"), DrafterConfig("suffix", k=5)
 PROMPTS = (
     "What is the capital of France?",
     "대한민국의 수도는 어디인가요?",
@@ -67,7 +67,7 @@ def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pai
     folder = Path(pair.target.name_or_path)
     with (folder / SOURCE).open("rb") as file:
         assert hashlib.file_digest(file, "sha256").hexdigest() == folder.name == smollm2.SHA256
-    trace = decoded(pair, config(pair, NGRAMS, PROMPTS[0]))
+    trace = decoded(pair, config(pair, SUFFIX, PROMPTS[0]))
     assert trace.text == "The capital of France is Paris."
     assert trace.config.environment["gguf"] == f"{smollm2.FILE} {smollm2.SHA256}"
     assert count_parameters(folder) == CATALOG[0].target_parameters
@@ -96,7 +96,7 @@ def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(
     pair = loaded("float32")
     assert pair.exact, pair.inexact
     for prompt in PROMPTS:
-        alone, strict = (decoded(pair, config(pair, drafter, prompt)) for drafter in (NONE, NGRAMS))
+        alone, strict = (decoded(pair, config(pair, drafter, prompt)) for drafter in (NONE, SUFFIX))
         assert numbers(strict) == numbers(alone)
         ids = torch.tensor([alone.prompt_ids])
         with torch.inference_mode():
@@ -104,7 +104,7 @@ def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False
             )
         assert list(alone.token_ids) == wanted[0, ids.shape[1] :].tolist()
-        run = Session(pair).start(config(pair, NGRAMS, prompt))
+        run = Session(pair).start(config(pair, SUFFIX, prompt))
         streamed = [run.text for _ in run]
         assert all(run.text.startswith(each) for each in streamed)
         assert run.text == pair.tokenizer.decode(alone.token_ids, skip_special_tokens=True)
@@ -115,7 +115,7 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
     assert pair.exact, pair.inexact
     for temperature, prompt in ((0.0, PROMPTS[4]), (1.0, PROMPTS[5]), (1.0, PROMPTS[6])):
         alone, strict = (
-            decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, NGRAMS)
+            decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in (NONE, SUFFIX)
         )
         assert numbers(strict) == numbers(alone)
 
@@ -127,7 +127,7 @@ def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
     pair, full = loaded("auto"), loaded("float32")
     assert (pair.exact, str(pair.dtype)) == (True, "torch.int4"), pair.inexact
     for temperature, prompt in (*((0.0, prompt) for prompt in PROMPTS), (1.0, PROMPTS[5])):
-        drafters = (NONE, NGRAMS, DrafterConfig("ngram", k=17))
+        drafters = (NONE, SUFFIX, DrafterConfig("ngram", k=17))
         alone, *strict = (
             decoded(pair, config(pair, drafter, prompt, temperature)) for drafter in drafters
         )
@@ -144,21 +144,21 @@ def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(
     loaded: Callable[[str], Pair],
 ) -> None:
     folder = Path(loaded("float32").target.name_or_path)
-    found: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
-    for place, wanted in load_file(folder / "model.safetensors").items():
-        owner, _, leaf = place.rpartition(".")
-        assert torch.equal(getattr(found.get_submodule(owner), leaf), wanted), place
+    model: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
+    for path, wanted in load_file(folder / "model.safetensors").items():
+        owner, _, leaf = path.rpartition(".")
+        assert torch.equal(getattr(model.get_submodule(owner), leaf), wanted), path
 
 
 def test_a_server_of_it_that_speculates_is_lossless(
     loaded: Callable[[str], Pair], tmp_path: Path
 ) -> None:
-    prompts, found = tmp_path / "prompts.txt", tmp_path / "found.json"
+    prompts, file = tmp_path / "prompts.txt", tmp_path / "found.json"
     prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[3]}")
-    with serve_models(Session(loaded("bfloat16")), drafter=NGRAMS) as server:
-        asked = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
-        assert main([*asked, "--json", str(found)]) == 0
-    assert {row["verdict"] for row in json.loads(found.read_text())["findings"]} == {
+    with serve_models(Session(loaded("bfloat16")), drafter=SUFFIX) as server:
+        arguments = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
+        assert main([*arguments, "--json", str(file)]) == 0
+    assert {row["verdict"] for row in json.loads(file.read_text())["findings"]} == {
         "lossless as far as tested"
     }
 

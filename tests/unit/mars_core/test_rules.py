@@ -202,6 +202,10 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         assert rule.values({parameter.name: parameter.low})[parameter.name] == parameter.low
 
 
+def test_the_lossless_rules_are_those_that_relax_nothing() -> None:
+    assert {name for name, rule in RULES.items() if rule.lossless} == {"none", "strict", "block"}
+
+
 def test_a_new_rule_is_one_short_file_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,10 +220,10 @@ def test_a_new_rule_is_one_short_file_in_the_folder(
     (tmp_path / "floor.py").write_text(example, encoding="utf-8")
     monkeypatch.setattr(mars_core.rules, "__path__", [*mars_core.rules.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    found = mars_core.rules._found()
+    rules = mars_core.rules._load_rules()
     del sys.modules["mars_core.rules.floor"], vars(mars_core.rules)["floor"]
-    assert {*found} == {*RULES, "floor"}
-    floor, (logits, draft) = found["floor"], case("chain of 3", 0)
+    assert {*rules} == {*RULES, "floor"}
+    floor, (logits, draft) = rules["floor"], case("chain of 3", 0)
     p, values, u = (
         target_distribution(logits, Sampling(1.0)),
         floor.values({"floor": 0}),

@@ -1,5 +1,5 @@
-"""Laws and draws: the warpers are transformers' own, and drawing has exactly the distribution it is
-given."""
+"""Distributions and draws: the warpers are those of transformers, and drawing has exactly the
+distribution it is given."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ FIRST_NOISE = [
 ]  # of ids 0 to 2, as uniforms in millionths
 
 
-def column(given: list[int], use: Use) -> Tensor:
+def column(random_words: list[int], use: Use) -> Tensor:
     """The words of one use, one a position."""
-    return torch.tensor(given).view(-1, len(Use))[:, use]
+    return torch.tensor(random_words).view(-1, len(Use))[:, use]
 
 
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 1.9])
@@ -108,15 +108,17 @@ def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equ
 
 @pytest.mark.parametrize("mode", DraftMode)
 def test_the_draft_mode_decides_with_which_noise_is_drafted(mode: DraftMode) -> None:
-    given = torch.tensor(words(1, 5, 4)).view(-1, 3)
-    found = chance(given, 9, mode, 1.0)
-    own, other = (noise(given[:, use], 9) for use in (Use.DRAW, Use.DRAFT))
-    expected = {DraftMode.COUPLED: own, DraftMode.GREEDY: None, DraftMode.SAMPLED: other}[mode]
-    assert found.noise is not None and torch.equal(found.noise, own)
-    assert (found.draft is None) is (expected is None)
-    assert found.draft is None or expected is None or torch.equal(found.draft, expected)
-    assert ((found.coin >= 0) & (found.coin < 1)).all()
-    cold = chance(given, 9, mode, 0.0)
+    random_words = torch.tensor(words(1, 5, 4)).view(-1, 3)
+    drawn = chance(random_words, 9, mode, 1.0)
+    target_noise, other = (noise(random_words[:, use], 9) for use in (Use.DRAW, Use.DRAFT))
+    expected = {DraftMode.COUPLED: target_noise, DraftMode.GREEDY: None, DraftMode.SAMPLED: other}[
+        mode
+    ]
+    assert drawn.noise is not None and torch.equal(drawn.noise, target_noise)
+    assert (drawn.draft is None) is (expected is None)
+    assert drawn.draft is None or expected is None or torch.equal(drawn.draft, expected)
+    assert ((drawn.uniform >= 0) & (drawn.uniform < 1)).all()
+    cold = chance(random_words, 9, mode, 0.0)
     assert (cold.noise, cold.draft) == (None, None)
 
 
@@ -156,7 +158,7 @@ def test_of_equal_values_the_lowest_id_is_drawn_and_the_edge_is_the_distance_of_
         torch.tensor([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]), torch.ones(3, 3)
     )
     assert drawn.ids.tolist() == [2, 0, 1]
-    assert drawn.edge().tolist() == pytest.approx([math.log(2), 0, math.inf])
+    assert drawn.gap().tolist() == pytest.approx([math.log(2), 0, math.inf])
 
 
 @pytest.mark.parametrize("temperature", [LEAST_TEMPERATURE, 1e-30, 1e-6])

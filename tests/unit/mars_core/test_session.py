@@ -83,7 +83,7 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"kind": "oracle"}, "'oracle'; it must be one of model"),
         ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
         ({"rule": "none"}, f"The rule is none and the drafter model; {TOGETHER}"),
-        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "only a draft model samples"),
+        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "is sampled; drafter ngram takes greedy"),
         ({"sampling": Sampling(-0.1)}, "temperature is -0.1"),
         ({"sampling": Sampling(math.nan)}, "temperature is nan"),
         ({"sampling": Sampling(1.0, top_k=-1)}, "top_k is -1"),
@@ -92,8 +92,8 @@ def tree_of(*shape: int) -> dict[str, Any]:
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "seed is"),
         ({"stop": ("",)}, "stop string is empty"),
-        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, ngram or none"),
-        ({"tree": TreeShape()}, "tree is set and the drafter is model; only eagle3"),
+        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, suffix, ngram or none"),
+        ({"tree": TreeShape()}, "tree is set; drafter model drafts chains only"),
         (
             {"rule": "ensemble", "kind": "ngram"},
             "needs the drafter's probabilities; drafter ngram has none",
@@ -129,7 +129,9 @@ def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> 
 
 def test_pair_without_a_draft_model_says_so(pair: Pair) -> None:
     alone = replace(pair, draft=None)
-    with pytest.raises(ValueError, match="has no draft model; choose drafter ngram or none"):
+    with pytest.raises(
+        ValueError, match="has no draft model; choose drafter suffix, ngram or none"
+    ):
         Session(alone).start(config_for(alone))
 
 
@@ -172,10 +174,10 @@ def test_trace_accounts_for_every_drafted_token(
             assert token.parent == at
             assert token.draft_position == (step.nodes[at - 1].depth if at else 0) + 1
             at = token.node or at
-        kept = {token.node: token.outcome for token in step.emitted if token.node}
-        assert len(kept) == step.kept
+        emitted = {token.node: token.outcome for token in step.emitted if token.node}
+        assert len(emitted) == step.kept
         for number, node in enumerate(step.nodes, start=1):
-            assert node.outcome is kept.get(number, Outcome.REJECTED)
+            assert node.outcome is emitted.get(number, Outcome.REJECTED)
         refused = [token for token in step.tokens if token.outcome is Outcome.REJECTED]
         end = step.emitted[-1]
         siblings = [
@@ -192,7 +194,7 @@ def test_trace_accounts_for_every_drafted_token(
 def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     headed: Pair, kind: str, temperature: float
 ) -> None:
-    """p, logprob, rank, margin and entropy from one pass over the whole text; their sums are the
+    """p, logprob, rank, margin and entropy from one pass over the full text; their sums are the
     run's."""
     tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
     trace = decoded(
@@ -204,13 +206,15 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
         token for step in trace.steps for token in step.tokens
     ):  # a rejected one has the place of the next
         row = logits[token.position]
-        shown = (row / temperature if temperature else row).softmax(-1)
-        p = shown[token.id] if temperature else float(row.argmax() == token.id)
+        distribution = (row / temperature if temperature else row).softmax(-1)
+        p = distribution[token.id] if temperature else float(row.argmax() == token.id)
         assert token.p == pytest.approx(float(p), abs=1e-4)
         assert token.logprob == pytest.approx(float(row.log_softmax(-1)[token.id]), abs=1e-3)
         assert token.rank == 1 + int((row > row[token.id]).sum())
         assert (token.z1, token.z2) == pytest.approx(row.topk(2).values.tolist(), abs=1e-3)
-        assert token.entropy == pytest.approx(float(-(shown * shown.log()).sum()), abs=1e-3)
+        assert token.entropy == pytest.approx(
+            float(-(distribution * distribution.log()).sum()), abs=1e-3
+        )
     summary = trace.summary
     assert summary.log_likelihood == pytest.approx(sum(token.logprob for token in trace.tokens))
     assert summary.perplexity == pytest.approx(math.exp(-summary.log_likelihood / 40))
@@ -218,7 +222,7 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
 
 def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
     config = config_for(headed, kind="eagle3", tree=TreeShape(20, 4, 5), new=40)
-    run = Session(headed).start(config, meter=False)
+    run = Session(headed).start(config, telemetry=False)
     tokens = [token for step in run for token in step.tokens]
     metered = [token for step in decoded(headed, config).steps for token in step.tokens]
     assert [(t.id, t.outcome, t.own) for t in tokens] == [(t.id, t.outcome, t.own) for t in metered]
@@ -236,8 +240,8 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
         headed, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12
     )
     trace = decoded(headed, config)
-    kind, said = trace.config.shift_kind, trace.config.environment.get("tv")
-    assert said == (None if kind is ShiftKind.EXACT else kind)
+    kind, recorded = trace.config.shift_kind, trace.config.environment.get("tv")
+    assert recorded == (None if kind is ShiftKind.EXACT else kind)
     unknown = [math.isnan(each) for token in trace.tokens for each in (token.tv, token.kl)]
     assert any(unknown) == (kind is ShiftKind.MISSING)  # without a draft it is 0
     assert math.isnan(trace.summary.tv_sum) == (kind is ShiftKind.MISSING)
@@ -281,21 +285,21 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
-    """mars on greedy drafts: kept iff it is the target's own token or one of the two best at low
+    """mars on greedy drafts: kept iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
     trace = decoded(pair, config_for(pair, sampling=Sampling(temperature), new=80))
-    seen = set()
+    outcomes = set()
     for token in (token for step in trace.steps for token in step.tokens):
-        seen.add(token.outcome)
+        outcomes.add(token.outcome)
         low = token.z1 > 0 and token.z2 / token.z1 > 0.9
         if token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED):
-            forgiven = low and token.id in (token.id1, token.id2)
-            assert token.forgiveness == (forgiven and token.p < 1), (
+            relaxed = low and token.id in (token.id1, token.id2)
+            assert token.forgiveness == (relaxed and token.p < 1), (
                 "where p is 1 there is nothing to forgive"
             )
             assert (token.outcome is Outcome.ACCEPTED) == (token.id == token.own)
-            assert (token.outcome is Outcome.REJECTED) == (token.id != token.own and not forgiven)
-            assert token.tv == pytest.approx(forgiven * (1 - token.p), abs=1e-6)
+            assert (token.outcome is Outcome.REJECTED) == (token.id != token.own and not relaxed)
+            assert token.tv == pytest.approx(relaxed * (1 - token.p), abs=1e-6)
         else:
             assert token.id == token.own
             assert token.outcome is Outcome.RECOVERED or token.tv == 0
@@ -303,7 +307,7 @@ def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: flo
         assert temperature or token.edge == token.gap
         assert token.top[0].id == token.id1
     if temperature:
-        assert seen == set(Outcome)
+        assert outcomes == set(Outcome)
 
 
 def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
@@ -314,14 +318,14 @@ def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
 
 def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
     free = decoded(pair, config_for(pair, rule="strict", new=40))
-    for place, token in enumerate(free.tokens[:7]):
-        if token.id in free.token_ids[:place]:
+    for position, token in enumerate(free.tokens[:7]):
+        if token.id in free.token_ids[:position]:
             continue
         ending = replace(pair, eos_ids=frozenset((token.id,)))
         for kind in ("none", "model", "ngram"):
             rule = "none" if kind == "none" else "strict"
             trace = decoded(ending, config_for(ending, rule=rule, kind=kind, new=40))
-            assert trace.token_ids == free.token_ids[: place + 1]
+            assert trace.token_ids == free.token_ids[: position + 1]
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mars_core.telemetry import SHIFTED, first_divergence, summarise
-from mars_core.types import Cause, DraftNode, Given, Outcome, Step, Summary, Token, Trace
+from mars_core.types import Cause, DraftNode, Outcome, PrefixToken, Step, Summary, Token, Trace
 from tests.traces import make_trace
 
 
@@ -27,7 +27,7 @@ def step(
     depths: Sequence[int] = (),
 ) -> Step:
     """A step of a chain, or of a tree whose nodes have these depths."""
-    kept = sum(outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for outcome in outcomes)
+    accepted = sum(outcome in (Outcome.ACCEPTED, Outcome.RELAXED) for outcome in outcomes)
     tokens = tuple(
         replace(token, outcome=outcome, tv=0.25, kl=0.5, logprob=-2.0) for outcome in outcomes
     )
@@ -35,7 +35,7 @@ def step(
     nodes = tuple(
         DraftNode(0, "", depth - 1, depth, 0.5, 0.5, Outcome.REJECTED) for depth in depths
     )
-    return Step(0, drafted, kept, 0.1, 0.2, elapsed_s, nodes, tokens)
+    return Step(0, drafted, accepted, 0.1, 0.2, elapsed_s, nodes, tokens)
 
 
 def summary_of(*steps: Step) -> Summary:
@@ -166,9 +166,9 @@ def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
     return replace(trace, steps=steps)
 
 
-def parting(one: Trace, two: Trace) -> tuple[int, Cause] | None:
-    found = first_divergence(one, two)
-    return found and (found.position, found.cause)
+def position_and_cause(one: Trace, two: Trace) -> tuple[int, Cause] | None:
+    divergence = first_divergence(one, two)
+    return divergence and (divergence.position, divergence.cause)
 
 
 @pytest.mark.parametrize(
@@ -202,46 +202,55 @@ def test_cause_of_a_divergence(
     trace = make_trace(rule="strict")
     one = with_token(trace, 5, id=100_001, edge=0.5, **left)
     two = with_token(trace, 5, id=100_002, edge=1e-7, **right)
-    found = first_divergence(one, two)
-    assert found is not None and (found.position, found.cause) == (5, cause)
-    assert found.gap == 1e-7 if cause is Cause.NUMERIC else math.isnan(found.gap)
+    divergence = first_divergence(one, two)
+    assert divergence is not None and (divergence.position, divergence.cause) == (5, cause)
+    assert divergence.gap == 1e-7 if cause is Cause.NUMERIC else math.isnan(divergence.gap)
 
 
 def test_equal_texts_do_not_diverge_and_a_shorter_one_does_at_its_end() -> None:
     trace = make_trace(rule="strict")
-    assert parting(trace, trace) is None
+    assert position_and_cause(trace, trace) is None
     shorter = replace(trace, steps=trace.steps[:-1])
-    assert parting(trace, shorter) == (len(shorter.tokens), Cause.LENGTH)
+    assert position_and_cause(trace, shorter) == (len(shorter.tokens), Cause.LENGTH)
 
 
-def given(trace: Trace, count: int, new: int) -> Trace:
-    """The trace with its first ``count`` tokens given, and ``new`` of the others written, each in a
-    step of its own."""
+def begun_with(trace: Trace, count: int, new: int) -> Trace:
+    """The trace with its first ``count`` tokens as prefix, and ``new`` of the others written, each
+    in a separate step."""
     steps = tuple(
         replace(trace.steps[0], tokens=(token,)) for token in trace.tokens[count : count + new]
     )
     begun = tuple(
-        Given(token.id, token.piece, token.start, token.end) for token in trace.tokens[:count]
+        PrefixToken(token.id, token.piece, token.start, token.end) for token in trace.tokens[:count]
     )
     return replace(trace, given=begun, steps=steps)
 
 
 def test_runs_part_by_output_position_given_tokens_included() -> None:
-    whole = make_trace(rule="strict")
-    assert len(whole.tokens) > 8
-    begun = given(whole, 4, len(whole.tokens) - 4)
-    assert parting(whole, begun) is parting(begun, whole) is None
+    full_trace = make_trace(rule="strict")
+    assert len(full_trace.tokens) > 8
+    begun = begun_with(full_trace, 4, len(full_trace.tokens) - 4)
+    assert position_and_cause(full_trace, begun) is position_and_cause(begun, full_trace) is None
     changed = with_token(begun, 6, id=100_001, outcome=Outcome.RELAXED)
-    assert parting(whole, changed) == parting(changed, whole) == (6, Cause.RELAXED)
+    assert (
+        position_and_cause(full_trace, changed)
+        == position_and_cause(changed, full_trace)
+        == (6, Cause.RELAXED)
+    )
 
 
 def test_a_difference_in_a_given_token_was_chosen_and_an_end_before_it_is_only_shorter() -> None:
-    whole = make_trace(rule="strict")
-    begun = given(whole, 4, 3)
+    full_trace = make_trace(rule="strict")
+    begun = begun_with(full_trace, 4, 3)
     chosen = replace(begun, given=(*begun.given[:3], begun.given[3]._replace(id=100_001)))
-    pairs = ((whole, chosen), (chosen, whole), (begun, chosen), (given(whole, 0, 2), begun))
-    found = [parting for one, two in pairs if (parting := first_divergence(one, two))]
-    assert [(each.position, each.cause) for each in found] == [(3, Cause.CHOSEN)] * 3 + [
+    pairs = (
+        (full_trace, chosen),
+        (chosen, full_trace),
+        (begun, chosen),
+        (begun_with(full_trace, 0, 2), begun),
+    )
+    divergences = [divergence for one, two in pairs if (divergence := first_divergence(one, two))]
+    assert [(each.position, each.cause) for each in divergences] == [(3, Cause.CHOSEN)] * 3 + [
         (2, Cause.LENGTH)
     ]
-    assert all(math.isnan(each.gap) for each in found[:3])
+    assert all(math.isnan(each.gap) for each in divergences[:3])

@@ -73,16 +73,16 @@ def test_thinking_reaches_templates_that_have_the_switch(
 
 @pytest.mark.parametrize("thinking", [True, False])
 def test_thinking_is_refused_where_nothing_has_the_switch(thinking: bool) -> None:
-    prompt, said = (
+    prompt, sentence = (
         PromptConfig("b", thinking=thinking),
         f"^thinking is {'on' if thinking else 'off'}, but ",
     )
     with pytest.raises(
-        ValueError, match=said + "the chat template of this model has no such switch; it must"
+        ValueError, match=sentence + "the chat template of this model has no such switch; it must"
     ):
         encode(CHATTY, prompt)
     for each, without in ((prompt, PLAIN), (replace(prompt, chat=False), CHATTY)):
-        with pytest.raises(ValueError, match=said + "no chat template is used; it must"):
+        with pytest.raises(ValueError, match=sentence + "no chat template is used; it must"):
             encode(without, each)
 
 

@@ -22,7 +22,7 @@ from tests.unit.mars_core.published import Distribution, accepted, correction, n
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
-    Told,
+    Decoded,
     V,
     case,
     chance,
@@ -43,8 +43,8 @@ BY_TOKEN = [
 
 
 def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
-    kept = [a * b for a, b in zip(q, accept, strict=True)]
-    return [each + (1 - sum(kept)) * r for each, r in zip(kept, replaced, strict=True)]
+    accepted = [a * b for a, b in zip(q, accept, strict=True)]
+    return [each + (1 - sum(accepted)) * r for each, r in zip(accepted, replaced, strict=True)]
 
 
 def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -55,7 +55,7 @@ def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
                 yield u, (high - low) / 4
 
 
-def place(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
+def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
     """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
     logits, draft = case("chain of 1", seed)
     assert draft.distribution is not None
@@ -74,21 +74,21 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
 ) -> None:
     """A chain of equal places tries every drafted token, weighted by q, with all coins and all
     noise that could matter."""
-    z, p, q = place(sampling, seed)
+    z, p, q = position(sampling, seed)
     accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
     redraws = [(y, share) for y, share in enumerate(replaced) if share]
     trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
-    u = picked(*([w[0]] for _, _, w in trials), [0], coin=[*(u[0] for _, u, _ in trials), 0.5])
+    u = picked(*([w[0]] for _, _, w in trials), [0], uniform=[*(u[0] for _, u, _ in trials), 0.5])
     distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
     draft = chain_draft(x, distribution[0, x[1:]], distribution)
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
-    found = [0.0] * V
-    for (token, accepting, drawing), kept, other in zip(trials, keep, emit, strict=False):
-        found[token if kept else int(other)] += q[token] * accepting[1] * drawing[1]
-    assert found == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(found, p), abs=1e-7)
+    counted = [0.0] * V
+    for (token, accepting, drawing), kept_token, other in zip(trials, keep, emit, strict=False):
+        counted[token if kept_token else int(other)] += q[token] * accepting[1] * drawing[1]
+    assert counted == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(counted, p), abs=1e-7)
     assert column(rows, "tv")[0] == pytest.approx(
         total_variation(distribution_of(q, accept, replaced), p), abs=1e-12
     )
@@ -159,7 +159,7 @@ def contexts(seed: str, size: int) -> Contexts:
 
 
 def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
-    """Block verification (2403.10444): hᵢ of each place, and the correction after each beginning
+    """Block verification (2403.10444): hᵢ of each position, and the correction after each beginning
     that is kept."""
     reach = [1.0]
     for at, token in enumerate(x):
@@ -176,7 +176,7 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
     return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
 
 
-def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Told:
+def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Decoded:
     prefixes = [x[:at] for at in range(len(x) + 1)]
     logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
     distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
@@ -187,7 +187,8 @@ def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -
 
 
 def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]:
-    """(uniforms, weight): just below and just above each chance, one of the two at every place."""
+    """(uniforms, weight): just below and just above each chance, one of the two at every
+    position."""
     cells = [[(c - NEAR, c)] * (c > NEAR) + [(c + NEAR, 1 - c)] * (c < 1 - NEAR) for c in chances]
     for cell in product(*cells):
         yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
@@ -203,28 +204,28 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
     """The distribution of the first ``length`` tokens: every draft, every decision, every
     correction, continued with p."""
     p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
-    found = dict.fromkeys(product(range(3), repeat=length), 0.0)
+    weights = dict.fromkeys(product(range(3), repeat=length), 0.0)
     for x in product(range(3), repeat=length):
         chances, corrections = block(x, p, q)
         for accept, weight in sides(chances):
             weight *= likelihood(x, q)
-            u = picked(*[[0]] * (length + 1), coin=[*accept, 0.5], size=3)
-            kept = len(verify("block", x, p, q, u).path) - 1
-            if kept == length:
-                found[x] += weight
+            u = picked(*[[0]] * (length + 1), uniform=[*accept, 0.5], size=3)
+            accepted = len(verify("block", x, p, q, u).path) - 1
+            if accepted == length:
+                weights[x] += weight
                 continue
-            for token, share in enumerate(corrections[kept]):
+            for token, share in enumerate(corrections[accepted]):
                 if not share:
                     continue
-                u = picked(*[[token]] * (length + 1), coin=[*accept, 0.5], size=3)
+                u = picked(*[[token]] * (length + 1), uniform=[*accept, 0.5], size=3)
                 verdict = verify("block", x, p, q, u)
-                text = (*x[:kept], int(verdict.nodes[kept].emit))
+                text = (*x[:accepted], int(verdict.nodes[accepted].emit))
                 assert text[-1] == token
                 for rest in product(range(3), repeat=length - len(text)):
-                    found[text + rest] += (
+                    weights[text + rest] += (
                         weight * share * likelihood(text + rest, p) / likelihood(text, p)
                     )
-    assert found == pytest.approx({text: likelihood(text, p) for text in found}, abs=1e-9)
+    assert weights == pytest.approx({text: likelihood(text, p) for text in weights}, abs=1e-9)
 
 
 def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None:
@@ -236,7 +237,7 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
             strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
             for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
                 for accept, weight in sides(chances):
-                    u = picked(*[[0]] * 3, coin=[*accept, 0.5], size=3)
+                    u = picked(*[[0]] * 3, uniform=[*accept, 0.5], size=3)
                     length[rule] += (
                         weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
                     )
@@ -253,23 +254,23 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
     best = logits[0].softmax(-1).topk(3).values
     bar = float(-(best * best.log()).sum())
     for sampling in (Sampling(0.0), Sampling(1.0)):
-        own = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
+        drawn = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
         u = picked(
-            *([token] for token in own), coin=[0.0] * 4
+            *([token] for token in drawn), uniform=[0.0] * 4
         )  # every token passes that p does not exclude
-        for entropy, kept in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
+        for entropy, count in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
             path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
-            assert len(path) - 1 == kept
+            assert len(path) - 1 == count
 
 
 def test_what_p_excludes_is_never_forgiven() -> None:
     logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
-    u = picked([0], [0], [0], coin=[0.1] * 3, size=3)
-    for top_k, kept in [(3, 2), (2, 0)]:
+    u = picked([0], [0], [0], uniform=[0.1] * 3, size=3)
+    for top_k, count in [(3, 2), (2, 0)]:
         assert (
             len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1
-            == kept
+            == count
         )
 
 
@@ -288,8 +289,8 @@ def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) 
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
-    """(own, passes, probability): which drafted tokens are the target's own draws, and which pass
-    their own test."""
+    """(matches, passes, probability): which drafted tokens are the target's draws, and which pass
+    their test."""
     for flags in product([True, False], repeat=2 * len(p)):
         weight = math.prod(
             each if flag else 1 - each for each, flag in zip(p * 2, flags, strict=True)
@@ -297,10 +298,12 @@ def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...
         yield flags[: len(p)], flags[len(p) :], weight
 
 
-def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int) -> int:
-    """How many drafted tokens are kept."""
+def accepted_count(
+    matches: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], window: int
+) -> int:
+    """How many drafted tokens are accepted."""
     forced = 0
-    for at, match in enumerate(own):
+    for at, match in enumerate(matches):
         after = passes[at + 1 : at + 1 + window]
         if forced:
             forced -= 1
@@ -308,11 +311,11 @@ def kept(own: tuple[bool, ...], passes: tuple[bool, ...], gate: list[float], win
             forced = window
         elif not match:
             return at
-    return len(own)
+    return len(matches)
 
 
 def chain_distribution(p: list[float], lengths: Iterable[tuple[int, float]]) -> list[float]:
-    """P(xᵢ | x₁ … xᵢ₋₁) from the (kept tokens, probability) of all outcomes."""
+    """P(xᵢ | x₁ … xᵢ₋₁) from the (accepted tokens, probability) of all outcomes."""
     reached = [0.0] * (len(p) + 1)
     for length, weight in lengths:
         for at in range(length + 1):
@@ -327,8 +330,8 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
     p = torch.rand(5, generator=source, dtype=torch.float64)
     gate = (torch.rand(5, generator=source) < 0.6).double()
     lengths = (
-        (kept(own, passes, gate.tolist(), window), weight)
-        for own, passes, weight in outcomes(p.tolist())
+        (accepted_count(matches, passes, gate.tolist(), window), weight)
+        for matches, passes, weight in outcomes(p.tolist())
     )
     expected = chain_distribution(p.tolist(), lengths)
     assert window_shares(p, gate, window).tolist() == pytest.approx(expected, abs=1e-12)
@@ -351,31 +354,31 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     best = distribution[:3].topk(3).values
     gate = (-torch.xlogy(best, best).sum(-1) >= 0.5).double() * (torch.tensor(p) > 0)
     lengths = []
-    for own, passes, weight in outcomes(p):
+    for matches, passes, weight in outcomes(p):
         if not weight:
             continue
-        drawn = [[a if match else b] for match, a, b in zip(own, x, others, strict=True)]
+        drawn = [[a if match else b] for match, a, b in zip(matches, x, others, strict=True)]
         u = picked(
             *drawn,
             [0],
-            coin=[
+            uniform=[
                 *(a - 1e-9 if passed else a + 1e-9 for a, passed in zip(p, passes, strict=True)),
                 0.5,
             ],
         )
         verdict = decide(logits, draft, "fly", sampling, u, values)
-        lengths.append((kept(own, passes, gate.tolist(), window), weight))
+        lengths.append((accepted_count(matches, passes, gate.tolist(), window), weight))
         assert len(verdict.path) - 1 == lengths[-1][0]
     nodes = decide(logits, draft, "fly", sampling, chance(draft, 0), values).nodes
-    for node, each, said in zip(nodes, p, chain_distribution(p, lengths), strict=False):
-        if math.isnan(said):  # no text comes here
+    for node, each, expected in zip(nodes, p, chain_distribution(p, lengths), strict=False):
+        if math.isnan(expected):  # no text comes here
             continue
         kl = sum(
             a * math.log(a / b) if b else math.inf
-            for a, b in ((said, each), (1 - said, 1 - each))
+            for a, b in ((expected, each), (1 - expected, 1 - each))
             if a > 1e-12
         )
-        assert node.tv == pytest.approx(abs(said - each), abs=1e-9)
+        assert node.tv == pytest.approx(abs(expected - each), abs=1e-9)
         assert node.kl == pytest.approx(kl, abs=1e-9)
 
 
@@ -387,27 +390,27 @@ def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token()
     refusal.
     """
     logits = torch.zeros(3, 2, dtype=torch.float64)
-    found, metered = [0.0, 0.0], []
+    counts, tv = [0.0, 0.0], []
     for *draws, passes in product([0, 1], repeat=4):
-        u = picked(*([each] for each in draws), coin=[0.25 + passes / 2] * 3, size=2)
+        u = picked(*([each] for each in draws), uniform=[0.25 + passes / 2] * 3, size=2)
         assert u.noise is not None
         values, steps = {"window": 1, "entropy": 0.0}, []
         for n in (2, 1):
             draft = chain_draft(torch.zeros(n + 1).long(), torch.ones(n))
-            later = Chance(u.coin[2 - n :], u.noise[2 - n :], None)
+            later = Chance(u.uniform[2 - n :], u.noise[2 - n :], None)
             steps.append(decide(logits[: n + 1], draft, "fly", Sampling(1.0), later, values))
         if len(steps[0].path) == 1:  # refused at once: one token, the own one
             end = steps[1].nodes[0]
-            found[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
-            metered.append(end.tv)
-    distribution = [each / sum(found) for each in found]
-    assert metered == pytest.approx([abs(distribution[0] - 0.5)] * len(metered))
+            counts[int(steps[1].nodes[1].id if len(steps[1].path) > 1 else end.emit)] += 1
+            tv.append(end.tv)
+    distribution = [each / sum(counts) for each in counts]
+    assert tv == pytest.approx([abs(distribution[0] - 0.5)] * len(tv))
 
 
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
     """The first two tokens of texts of three: drafts of two, then of one, with random numbers of
-    each step's own."""
+    each step's."""
 
     def p(text: tuple[int, ...]) -> Distribution:
         return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
@@ -424,7 +427,7 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
             product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)
         ):
             u = picked(
-                *[[0]] * (count + 1), coin=[*accept, 0.5], size=2
+                *[[0]] * (count + 1), uniform=[*accept, 0.5], size=2
             )  # all chances are quarters
             verdict = verify(
                 rule, x, lambda more: p(text + more), q, u
@@ -433,7 +436,7 @@ def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
             for end, weight in texts(text + emitted):
                 yield end, weight / 8**count
 
-    found = dict.fromkeys(product(range(2), repeat=2), 0.0)
+    weights = dict.fromkeys(product(range(2), repeat=2), 0.0)
     for text, weight in texts(()):
-        found[text] += weight
-    assert found == pytest.approx({pair: likelihood(pair, p) for pair in found}, abs=1e-9)
+        weights[text] += weight
+    assert weights == pytest.approx({pair: likelihood(pair, p) for pair in weights}, abs=1e-9)

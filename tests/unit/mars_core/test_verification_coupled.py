@@ -1,5 +1,5 @@
-"""Coupled drafts: the joint law of draft and own token, what is kept of it, and the meter as the
-distance of the emitted token's law."""
+"""Coupled drafts: the joint distribution of the draft and the target's token, what a rule accepts
+of it, and TV and KL of the emitted token."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def joint(p: list[float], q: list[float]) -> list[list[float]]:
     ]
 
 
-def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
+def distributions(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float]]:
     """z [1, V], p, and the q of a drafter, which excludes other tokens than p."""
     logits, draft = case("chain of 1", seed)
     assert draft.distribution is not None
@@ -82,23 +82,23 @@ def laws(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], list[float
 def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
     seed: int, sampling: Sampling
 ) -> None:
-    _, p, q = laws(seed, sampling)
-    law = torch.tensor(joint(p, q), dtype=torch.float64)
-    assert law.sum(-1).tolist() == pytest.approx(q, abs=1e-12)
-    assert law.sum(0).tolist() == pytest.approx(p, abs=1e-12)
+    _, p, q = distributions(seed, sampling)
+    joint_p = torch.tensor(joint(p, q), dtype=torch.float64)
+    assert joint_p.sum(-1).tolist() == pytest.approx(q, abs=1e-12)
+    assert joint_p.sum(0).tolist() == pytest.approx(p, abs=1e-12)
     integral = joint_integral(
         torch.tensor([p], dtype=torch.float64), torch.tensor([q], dtype=torch.float64)
     )[0]
     for a in range(V):
         for b in range(V):
             if a != b and q[a] and p[b]:
-                found = q[a] * p[b] * max(0.0, float(integral[b] - integral[a]))
-                assert found == pytest.approx(float(law[a, b]), abs=ERROR)
+                share = q[a] * p[b] * max(0.0, float(integral[b] - integral[a]))
+                assert share == pytest.approx(float(joint_p[a, b]), abs=ERROR)
     count = 100_000
     drawn = noise(torch.tensor(words(seed, 0, count)).view(-1, len(Use))[:, Use.DRAW], V)
     x, y = (draw(torch.tensor([each]).expand(count, -1), drawn).ids for each in (q, p))
-    found = torch.bincount(x * V + y, minlength=V * V).view(V, V) / count
-    assert ((found - law).abs() < 5 * (law * (1 - law) / count).sqrt() + 1e-5).all()
+    share = torch.bincount(x * V + y, minlength=V * V).view(V, V) / count
+    assert ((share - joint_p).abs() < 5 * (joint_p * (1 - joint_p) / count).sqrt() + 1e-5).all()
 
 
 @pytest.mark.parametrize("size", [2, 2000])
@@ -115,8 +115,8 @@ def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_else
     w, above, below = ((each).gather(-1, order) for each in (p / (p + q), p, q))
     at = w * below.cumsum(-1) + (1 - w) * (1 - above.cumsum(-1))
     exact = torch.nn.functional.pad((w.diff() / (at[:, :-1] * at[:, 1:])).cumsum(-1), (1, 0))
-    found = joint_integral(p, q).gather(-1, order)
-    assert (found - found[:, :1] - exact).abs().max() < ERROR
+    integral = joint_integral(p, q).gather(-1, order)
+    assert (integral - integral[:, :1] - exact).abs().max() < ERROR
 
 
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
@@ -125,11 +125,11 @@ def test_places_that_relax_nothing_are_left_out_without_a_difference(
 ) -> None:
     for seed in range(20):
         logits, draft = case("chain of 3", seed)
-        given = logits, draft, rule, Sampling(1.0), chance(draft, seed)
-        found = columns(*given, mode=DraftMode.COUPLED)
+        case_of = logits, draft, rule, Sampling(1.0), chance(draft, seed)
+        row = columns(*case_of, mode=DraftMode.COUPLED)
         monkeypatch.setattr("mars_core.verification.coupled.READABLE", ())
         torch.testing.assert_close(
-            columns(*given, mode=DraftMode.COUPLED), found, rtol=0, atol=1e-15
+            columns(*case_of, mode=DraftMode.COUPLED), row, rtol=0, atol=1e-15
         )
         monkeypatch.undo()
 
@@ -137,7 +137,7 @@ def test_places_that_relax_nothing_are_left_out_without_a_difference(
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
     """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no
     place for y."""
-    found, law = [0.0] * V, joint(p, q)
+    distribution, joint_p = [0.0] * V, joint(p, q)
     for a in range(V):
         if not q[a]:
             continue
@@ -146,13 +146,13 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
         )  # with a greedy draft of this token
         if RULES[rule].emits_top1:
             for b in range(V):
-                found[b] += q[a] * alone[b]
+                distribution[b] += q[a] * alone[b]
             continue
         relaxed = max(0.0, (alone[a] - p[a]) / (1 - p[a])) if p[a] < 1 else 0.0
         for b in range(V):
-            found[a] += law[a][b] * (relaxed if a != b else 1)
-            found[b] += law[a][b] * (1 - relaxed) * (a != b)
-    return found
+            distribution[a] += joint_p[a][b] * (relaxed if a != b else 1)
+            distribution[b] += joint_p[a][b] * (1 - relaxed) * (a != b)
+    return distribution
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
@@ -161,47 +161,51 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
-    """A chain of equal places, each with noise of its own."""
+    """A chain of equal places, each with separate noise."""
     count = 20_000
-    z, p, q = laws(seed, sampling)
-    given = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
-    drawn = noise(given[:, Use.DRAW], V)
-    coin = torch.rand(count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    z, p, q = distributions(seed, sampling)
+    random_words = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
+    drawn = noise(random_words[:, Use.DRAW], V)
+    uniform = torch.rand(
+        count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     distribution = torch.tensor([q], dtype=torch.float64).expand(count, -1)
     x = draw(distribution, drawn[:count]).ids
     draft = chain_draft(
         torch.cat([x[:1], x]), distribution.gather(-1, x[:, None])[:, 0], distribution
     )
-    u = Chance(coin, drawn, None)
+    u = Chance(uniform, drawn, None)
     rows = columns(
-        z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, meter=False
+        z.expand(count + 1, -1), draft, rule, sampling, u, mode=DraftMode.COUPLED, telemetry=False
     )
     nodes = walk(rows.tolist()).nodes
-    kept, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
-    tokens = torch.where(kept[1:] > 0, x, emit[:-1].long())
+    accepted, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
+    tokens = torch.where(accepted[1:] > 0, x, emit[:-1].long())
     expected = torch.tensor(after(rule, z[0].tolist(), p, q))
-    found = torch.bincount(tokens, minlength=V) / count
-    assert ((found - expected).abs() < 5 * (expected * (1 - expected) / count).sqrt() + 1e-4).all()
+    shares = torch.bincount(tokens, minlength=V) / count
+    assert ((shares - expected).abs() < 5 * (expected * (1 - expected) / count).sqrt() + 1e-4).all()
     one = chain_draft(draft.ids[:2], draft.q[:1], distribution[:1])
-    place = decide(
+    decided = decide(
         z.expand(2, -1),
         one,
         rule,
         sampling,
-        Chance(coin[:2], drawn[:2], None),
+        Chance(uniform[:2], drawn[:2], None),
         mode=DraftMode.COUPLED,
     ).nodes[0]
-    tv, kl = place.tv, place.kl
+    tv, kl = decided.tv, decided.kl
     exact = total_variation(expected.tolist(), p), divergence(expected.tolist(), p)
     if RULES[rule].shift_kind(chain=True) is ShiftKind.EXACT:
         assert (tv, kl) == pytest.approx(exact, abs=1e-5)
         return
-    law, alone = (
+    joint_p, alone = (
         joint(p, q),
         [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)],
     )
     relaxed = sum(
-        (alone[a] - p[a]) / (1 - p[a]) * (q[a] - law[a][a]) for a in range(V) if alone[a] > p[a] < 1
+        (alone[a] - p[a]) / (1 - p[a]) * (q[a] - joint_p[a][a])
+        for a in range(V)
+        if alone[a] > p[a] < 1
     )
     assert exact[0] - 1e-6 <= relaxed <= tv + 1e-6 <= relaxed + 1 / CELLS
     assert exact[1] <= kl + 1e-6 and (kl < math.inf or exact[1] == math.inf)
@@ -213,14 +217,14 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
 def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
     rule: str, children: int, sampling: Sampling
 ) -> None:
-    """Equal nodes, each with noise of its own and with its best tokens in ln q + g as children."""
+    """Equal nodes, each with separate noise and with its best tokens in ln q + g as children."""
     batches, count = 4, 500
-    z, p, q = laws(2, sampling)
-    tokens, relaxed, told = [], 0, None
+    z, p, q = distributions(2, sampling)
+    tokens, relaxed, end = [], 0, None
     for batch in range(batches):
-        given = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
-        drawn = noise(given[:, Use.DRAW], V)
-        coin = torch.rand(
+        random_words = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
+        drawn = noise(random_words[:, Use.DRAW], V)
+        uniform = torch.rand(
             count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64
         )
         x = (torch.tensor([q]) / drawn[1:-1]).topk(children).indices.view(-1)
@@ -235,25 +239,24 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
             [torch.arange(count + 1), torch.full_like(x, count + 1)]
         )  # a depth has one noise
         draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
-        given_z, u = z.expand(len(ids), -1), Chance(coin, drawn, None)
+        given_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
         nodes = walk(
             columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
         ).nodes
         keep, strict, emit = (nodes.column(name) for name in ("keep", "strict", "emit"))
         for node in range(1, count + 1):
-            kept = [child for child in nodes.children[node] if keep[child]]
-            tokens.append(int(ids[kept[0]] if kept else emit[node]))
-            relaxed += bool(kept and not strict[kept[0]])
-        told = nodes.emitted(1)
-    assert told is not None
+            accepted = [child for child in nodes.children[node] if keep[child]]
+            tokens.append(int(ids[accepted[0]] if accepted else emit[node]))
+            relaxed += bool(accepted and not strict[accepted[0]])
+        end = nodes.emitted(1)
+    assert end is not None
     distance = total_variation(
         (torch.bincount(torch.tensor(tokens), minlength=V) / len(tokens)).tolist(), p
     )
     missing = RULES[rule].shift_kind(chain=False) is ShiftKind.MISSING
-    assert math.isnan(told["tv"]) == math.isnan(told["kl"]) == missing
+    assert math.isnan(end.tv) == math.isnan(end.kl) == missing
     assert (
-        distance
-        <= (relaxed / len(tokens) if missing else told["tv"]) + 1.5 * (V / len(tokens)) ** 0.5
+        distance <= (relaxed / len(tokens) if missing else end.tv) + 1.5 * (V / len(tokens)) ** 0.5
     )
 
 
@@ -262,29 +265,29 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
 def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
     tree: str, sampling: Sampling
 ) -> None:
-    """So strict follows the target's draws. Where strict's meter reads nothing, a relaxed tree's is
+    """So strict follows the target's draws. Where strict's TV is 0, a relaxed tree's is
     missing."""
     for seed in range(10):
         logits, draft = case(tree, seed)
         u = chance(draft, seed)
-        own = None
+        target_ids = None
         for rule in (each for each in COUPLED if takes(each, tree)):
             rows = columns(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
-            own = own or column(rows, "own")
-            assert column(rows, "own") == own
+            target_ids = target_ids or column(rows, "own")
+            assert column(rows, "own") == target_ids
             if RULES[rule].emits_top1 or not sampling.temperature:
                 continue
-            assert column(rows, "emit") == own
-            told = decide(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
-            for number, node in enumerate(told.nodes):
-                drafted = [told.nodes[child] for child in told.children[number]]
-                matching = [child for child in drafted if child.id == own[number]]
+            assert column(rows, "emit") == target_ids
+            decision = decide(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
+            for number, node in enumerate(decision.nodes):
+                drafted = [decision.nodes[child] for child in decision.children[number]]
+                matching = [child for child in drafted if child.id == target_ids[number]]
                 assert [child.keep for child in matching[:1]] == [1] * len(matching[:1])
                 if RULES[rule].reach is not Reach.WINDOW:
                     assert all(
                         child.forgiveness > 0
                         for child in drafted
-                        if child.keep and child.id != own[number]
+                        if child.keep and child.id != target_ids[number]
                     )
                 if RULES[rule].relaxes == 0:
                     assert (node.tv, node.kl) == (0, 0)

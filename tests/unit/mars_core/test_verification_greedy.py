@@ -1,4 +1,4 @@
-"""Greedy drafts: decisions have the published distribution, the meter is its distance from p,
+"""Greedy drafts: decisions have the published distribution, telemetry is its distance from p,
 strict has none, others become it."""
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ COUPLED = [
 
 
 def outcomes(
-    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, coin: Tensor, noise: Tensor
+    logits: Tensor, draft: Draft, rule: str, sampling: Sampling, uniform: Tensor, noise: Tensor
 ) -> Tensor:
-    """The token after each node in each of C trials, [C, N + 1]; coin [C, N + 1], noise [C, N + 1,
-    V]: a node has its own.
+    """The token after each node in each of C trials, [C, N + 1]; uniform [C, N + 1], noise [C, N +
+    1, V] for each node.
 
     All trials are judged in one draft: copies of a tree hang on one root, copies of a chain follow
     each other (the token after a leaf means nothing there).
     """
-    count, nodes = len(coin), draft.size + 1
+    count, nodes = len(uniform), draft.size + 1
     q, ids = torch.cat([draft.q[:1], draft.q]).repeat(count), draft.ids.repeat(count)
-    coin, noise = coin.reshape(-1), noise.reshape(-1, V)
+    uniform, noise = uniform.reshape(-1), noise.reshape(-1, V)
     if draft.is_chain:
         assert draft.distribution is not None
         distribution = torch.cat([draft.distribution[:1], draft.distribution]).repeat(count, 1)
@@ -68,17 +68,17 @@ def outcomes(
         size = count * nodes
         many = Draft(torch.cat([ids[:1], ids]), parents, torch.arange(size + 1), q, size, False)
         first, z = 1, torch.cat([logits[:1], logits.repeat(count, 1)])
-        coin, noise = torch.cat([coin[:1], coin]), torch.cat([noise[:1], noise])
-    u = Chance(coin, noise if sampling.temperature else None, None)
+        uniform, noise = torch.cat([uniform[:1], uniform]), torch.cat([noise[:1], noise])
+    u = Chance(uniform, noise if sampling.temperature else None, None)
     answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
     rows = walk(answer.tolist()).nodes
-    kept, token, after = (
+    accepted, token, after = (
         torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes)
         for name in ("keep", "id", "emit")
     )
     for node, children in enumerate(children_of(draft.parents)):
         for child in reversed(children):
-            after[:, node] = torch.where(kept[:, child] > 0, token[:, child], after[:, node])
+            after[:, node] = torch.where(accepted[:, child] > 0, token[:, child], after[:, node])
     return after
 
 
@@ -92,7 +92,7 @@ class Cell(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """The distribution of the token after a node, and how probably it is not the target's own."""
+    """The distribution of the token after a node, and how probably it is not the target's token."""
 
     distribution: list[float]
     changed: float
@@ -109,18 +109,18 @@ class Piece(NamedTuple):
 
 
 def cells(node: int, p: Tensor, drafted: list[int]) -> list[Cell]:
-    """The target's own token, and if it is drafted also the first one that is not: a rule may
+    """The target's token, and if it is drafted also the first one that is not: a rule may
     replace it by that."""
     rest = p.clone()
     rest[drafted] = 0
     others = [(b, float(rest[b] / rest.sum())) for b in range(V) if rest[b] > 0]
-    found = []
-    for own, weight in enumerate(p.tolist()):
-        if own not in drafted or not others:
-            found.append(Cell(node, (own,), weight))
+    result = []
+    for drawn, weight in enumerate(p.tolist()):
+        if drawn not in drafted or not others:
+            result.append(Cell(node, (drawn,), weight))
         else:
-            found += [Cell(node, (own, other), weight * share) for other, share in others]
-    return [cell for cell in found if cell.weight > 1e-13]
+            result += [Cell(node, (drawn, other), weight * share) for other, share in others]
+    return [cell for cell in result if cell.weight > 1e-13]
 
 
 def tokens_at(
@@ -132,11 +132,11 @@ def tokens_at(
     for cell, _ in points:
         places.append((trials[cell.node], cell.node))
         trials[cell.node] += 1
-    coin = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
-    noise = torch.ones(*coin.shape, V, dtype=torch.float64)
+    uniform = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
+    noise = torch.ones(*uniform.shape, V, dtype=torch.float64)
     for (cell, accept), (trial, node) in zip(points, places, strict=True):
-        coin[trial, node], noise[trial, node] = accept, picked(cell.first).noise
-    after = outcomes(logits, draft, rule, sampling, coin, noise).tolist()
+        uniform[trial, node], noise[trial, node] = accept, picked(cell.first).noise
+    after = outcomes(logits, draft, rule, sampling, uniform, noise).tolist()
     return [int(after[trial][node]) for trial, node in places]
 
 
@@ -145,7 +145,11 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     uniform."""
     logits, draft = case(tree, seed)
     p = target_distribution(logits, sampling)
-    children = {node: found for node, found in enumerate(children_of(draft.parents)) if found}
+    children = {
+        node: children_at
+        for node, children_at in enumerate(children_of(draft.parents))
+        if children_at
+    }
     distributions, changed = {node: [0.0] * V for node in children}, dict.fromkeys(children, 0.0)
     ends = [at / GRID for at in range(GRID)] + [1 - 2**-53]
     points = [
@@ -154,9 +158,9 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
         for cell in cells(node, p[node], draft.ids[drafted].tolist())
         for end in ends
     ]
-    found = tokens_at(points, logits, draft, rule, sampling)
+    children_at = tokens_at(points, logits, draft, rule, sampling)
     pieces = [
-        Piece(points[at][0], points[at][1], points[at + 1][1], found[at], found[at + 1])
+        Piece(points[at][0], points[at][1], points[at + 1][1], children_at[at], children_at[at + 1])
         for at in range(len(points) - 1)
         if points[at][1] < points[at + 1][1]
     ]
@@ -170,10 +174,10 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
             else:
                 unsure.append(piece)
         middles = [(piece.cell, (piece.low + piece.high) / 2) for piece in unsure]
-        found = tokens_at(middles, logits, draft, rule, sampling) if middles else []
+        children_at = tokens_at(middles, logits, draft, rule, sampling) if middles else []
         pieces = [
             half
-            for piece, (_, u), token in zip(unsure, middles, found, strict=True)
+            for piece, (_, u), token in zip(unsure, middles, children_at, strict=True)
             for half in (piece._replace(high=u, at_high=token), piece._replace(low=u, at_low=token))
         ]
     return {
@@ -189,8 +193,8 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
 def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
-    """And a coupled rule replaces the own token no oftener than two variables of distributions P
-    and p must differ: TV(P, p)."""
+    """And a coupled rule replaces the target's token no oftener than two variables of distributions
+    P and p must differ: TV(P, p)."""
     logits, draft = case(tree, seed)
     p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
     nodes = decide(logits, draft, rule, sampling, chance(draft, seed)).nodes
@@ -230,12 +234,12 @@ def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_not
             == [0] * (draft.size + 1)
         )
         p = target_distribution(logits.float(), sampling)
-        own = (
+        drawn = (
             draw(p, u.noise[draft.depths]).ids
             if sampling.temperature and u.noise is not None
             else p.argmax(-1)
         ).tolist()
-        assert column(rows, "emit") == column(rows, "own") == own
+        assert column(rows, "emit") == column(rows, "own") == drawn
 
 
 STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [

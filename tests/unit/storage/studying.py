@@ -49,9 +49,11 @@ def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
     """One run a turn; each has the answers of its own lane before it."""
     traces = []
     for turn in range(len(answers) + 1):
-        said = tuple(Exchange(f"turn {number}", answers[number]) for number in range(turn))
+        history = tuple(Exchange(f"turn {number}", answers[number]) for number in range(turn))
         traces.append(
-            make_trace(rule=rule, new_tokens=9, prompt=PromptConfig(f"turn {turn}", history=said))
+            make_trace(
+                rule=rule, new_tokens=9, prompt=PromptConfig(f"turn {turn}", history=history)
+            )
         )
     return traces
 

@@ -62,25 +62,25 @@ def fill(store: RunStore, count: int) -> list[str]:
 @contextmanager
 def statements() -> Iterator[list[str]]:
     """Collects the SELECTs that are executed meanwhile."""
-    seen: list[str] = []
+    executed: list[str] = []
 
     def note(_connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        seen.extend([statement] if statement.lstrip().startswith("SELECT") else [])
+        executed.extend([statement] if statement.lstrip().startswith("SELECT") else [])
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        yield seen
+        yield executed
     finally:
         event.remove(Engine, "before_cursor_execute", note)
 
 
 def plans_of(store: RunStore, read: Callable[[], object]) -> list[list[str]]:
     """How SQLite goes about each SELECT of ``read``."""
-    with statements() as seen:
+    with statements() as executed:
         read()
     plans = []
     with store.read() as connection:
-        for statement in seen:
+        for statement in executed:
             parameters = tuple(range(statement.count("?")))
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             plans.append([row["detail"] for row in plan.mappings()])
@@ -131,12 +131,12 @@ def test_comparison_without_runs_is_listed(store: RunStore) -> None:
 
 
 def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:
-    shown = {
+    previews = {
         "\x00" * 999: "\\u0000" * 56,
         "ab" + "\ud800" * 999: "ab" + "\\ud800" * 55,
         "é" * 100_000: "é" * 280,
     }
-    for text, preview in shown.items():
+    for text, preview in previews.items():
         store.new_comparison(PromptConfig(text))
         assert store.comparisons()["prompt"][0] == preview
 
@@ -159,11 +159,11 @@ def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatc
         for seed in range(3)
         for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs
     ]
-    asked = [ids[2], ids[0], ids[2], ids[1]]
-    with statements() as seen:
-        assert [record.id for record in store.records(asked)] == asked
-    assert len(seen) == 2 and not any(
-        word in each for each in seen for word in ("run_traces", "prompt_ids")
+    wanted = [ids[2], ids[0], ids[2], ids[1]]
+    with statements() as executed:
+        assert [record.id for record in store.records(wanted)] == wanted
+    assert len(executed) == 2 and not any(
+        word in each for each in executed for word in ("run_traces", "prompt_ids")
     )
     assert store.records([]) == ()
     with pytest.raises(StorageError, match="There is no run with the id"):

@@ -45,18 +45,18 @@ def test_every_column_is_described() -> None:
 @pytest.mark.usefixtures("files")
 def test_pandas_reads_the_files(capsys: pytest.CaptureFixture[str]) -> None:
     exec(code("python")[0], {})
-    shown = capsys.readouterr().out
-    assert "mars" in shown and "strict" in shown
+    printed = capsys.readouterr().out
+    assert "mars" in printed and "strict" in printed
 
 
 def test_duckdb_reads_the_files(files: RunStore) -> None:
     (query,) = code("sql")
-    found: list[Any] = duckdb.sql(query).fetchall()
+    rows: list[Any] = duckdb.sql(query).fetchall()
     runs = [run.trace for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
-    assert [(row[0], row[3]) for row in found] == sorted(
+    assert [(row[0], row[3]) for row in rows] == sorted(
         (run.config.rule.name, run.summary.drafted) for run in runs
     )
-    assert all(0 < row[2] < 1 for row in found)
+    assert all(0 < row[2] < 1 for row in rows)
 
 
 def test_pieces_in_csv_join_to_the_text(files: RunStore) -> None:

@@ -33,14 +33,20 @@ def two(store: RunStore) -> tuple[str, str]:
 
 
 def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
-    kept, gone = two(store)
+    remaining, gone = two(store)
     run = store.load(gone).runs[0]
     (vote,) = (vote for vote in store.votes() if vote.comparison_id == gone)
     store.delete(gone)
     assert store.count() == store.find(Search()).total == 1
-    assert store.comparisons()["id"].tolist() == store.find(Search()).frame["id"].tolist() == [kept]
-    assert [vote.comparison_id for vote in store.votes()] == [kept]
-    assert {row["comparison_id"] for export in EXPORTS for row in parsed(export(store))} == {kept}
+    assert (
+        store.comparisons()["id"].tolist()
+        == store.find(Search()).frame["id"].tolist()
+        == [remaining]
+    )
+    assert [vote.comparison_id for vote in store.votes()] == [remaining]
+    assert {row["comparison_id"] for export in EXPORTS for row in parsed(export(store))} == {
+        remaining
+    }
     refused: tuple[Callable[[], object], ...] = (
         lambda: store.load(gone),
         lambda: store.delete(gone),
@@ -77,15 +83,17 @@ def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
 
 
 def test_purge_takes_everything_below(store: RunStore) -> None:
-    kept, gone = two(store)
-    trace = store.load(kept).runs[0].trace
+    remaining, gone = two(store)
+    trace = store.load(remaining).runs[0].trace
     before = counts(store)
     store.delete(gone)
-    assert counts(store) == before | {"facets": before["facets"] // 2}  # it is not found
+    assert counts(store) == before | {
+        "facets": before["facets"] // 2
+    }  # search no longer returns it
     assert store.purge(LATER) == 1
     assert {(before[name], counts(store)[name]) for name in ("comparisons", "votes")} == {(2, 1)}
     assert {(before[name], counts(store)[name]) for name in ("runs", "run_traces")} == {(4, 2)}
-    assert same(store.load(kept).runs[0].trace, trace)
+    assert same(store.load(remaining).runs[0].trace, trace)
     with pytest.raises(StorageError, match="There is no comparison with the id"):
         store.restore(gone)
 
@@ -111,11 +119,11 @@ def test_killed_in_a_purge_leaves_what_was_deleted(url: str) -> None:
 
 
 def test_purge_spares_what_was_deleted_later(store: RunStore) -> None:
-    first, second, kept = (store.new_comparison(PromptConfig(name)) for name in "abc")
+    first, second, third = (store.new_comparison(PromptConfig(name)) for name in "abc")
     store.delete(first)
     between = datetime.now(UTC)
     store.delete(second)
     assert store.purge(between) == 1
     store.restore(second)
-    assert store.comparisons()["id"].tolist() == [kept, second]
+    assert store.comparisons()["id"].tolist() == [third, second]
     assert store.purge(LATER) == 0

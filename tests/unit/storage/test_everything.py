@@ -41,7 +41,7 @@ TABLES = ("runs", "tokens", "nodes", "votes")
 
 
 def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
-    anna, boris = (make(store.of(name), f"{name}s own") for name in ("anna", "boris"))
+    anna, boris = (make(store.of(name), f"{name}s things") for name in ("anna", "boris"))
     mine = store.of("anna")
     mine.annotate(anna.comparison, comment=HOSTILE)
     mine.new_study("hostile", {"tau": math.inf, "kl": math.nan, "x": HOSTILE}, 1)
@@ -52,32 +52,32 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
         assert archive.testzip() is None
         files = {name: archive.read(name) for name in archive.namelist()}
     assert files.keys() == FILES | {f"{name}.parquet" for name in TABLES}
-    found = {name: files[name].decode() for name in FILES}
-    whole = "".join(found.values())
-    assert [mark for mark in boris.marks if mark in whole] == []
+    texts = {name: files[name].decode() for name in FILES}
+    everything = "".join(texts.values())
+    assert [mark for mark in boris.marks if mark in everything] == []
     for name in TABLES:
-        assert anna.comparison in found[f"{name}.csv"]
+        assert anna.comparison in texts[f"{name}.csv"]
         exact = pq.read_table(io.BytesIO(files[f"{name}.parquet"])).to_pylist()
         assert [row["comparison_id"] for row in exact] == [
-            row["comparison_id"] for row in parsed(found[f"{name}.csv"])
+            row["comparison_id"] for row in parsed(texts[f"{name}.csv"])
         ]
         assert [mark for mark in boris.marks if mark in repr(exact)] == []
-    assert token not in whole
-    assert [found[f"{name}.csv"] for name in TABLES] == [
+    assert token not in everything
+    assert [texts[f"{name}.csv"] for name in TABLES] == [
         written(mine) for written in (runs_csv, tokens_csv, nodes_csv, votes_csv)
     ]
-    comparisons = {item["id"]: item for item in json.loads(found["comparisons.json"])}
-    assert comparisons.keys() == {anna.comparison, anna.deleted, anna.swept, anna.studied}
+    comparisons = {item["id"]: item for item in json.loads(texts["comparisons.json"])}
+    assert comparisons.keys() == {anna.comparison, anna.deleted, anna.of_done, anna.studied}
     assert comparisons[anna.comparison]["comment"] == HOSTILE
-    assert comparisons[anna.comparison]["prompt"] == "prompt of annas own"
+    assert comparisons[anna.comparison]["prompt"] == "prompt of annas things"
     assert comparisons[anna.comparison]["deleted_at"] is None
     assert comparisons[anna.deleted]["deleted_at"] is not None
-    sweep, study, hostile = json.loads(found["studies.json"])
-    assert (study["id"], study["name"]) == (anna.study, "study annas own")
-    assert (sweep["id"], sweep["plan"]) == (anna.sweep, {"varied": "plan annas own"})
+    done, study, hostile = json.loads(texts["studies.json"])
+    assert (study["id"], study["name"]) == (anna.study, "study annas things")
+    assert (done["id"], done["plan"]) == (anna.done, {"y": "plan annas things"})
     assert hostile["plan"] == {"tau": "inf", "kl": None, "x": HOSTILE}
-    assert [item["object_id"] for item in json.loads(found["shares.json"])] == [anna.comparison]
-    assert all(name in found["README.txt"] for name in FILES - {"README.txt"})
+    assert [item["object_id"] for item in json.loads(texts["shares.json"])] == [anna.comparison]
+    assert all(name in texts["README.txt"] for name in FILES - {"README.txt"})
     assert path.stat().st_mode & 0o077 == 0
     assert list(tmp_path.iterdir()) == [path] or {each.suffix for each in tmp_path.iterdir()} <= {
         ".zip",

@@ -101,10 +101,10 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
     history = (Exchange("one\x00", "=1"), Exchange("two", "\ud800"))
     prompt = PromptConfig("three", history=history, thinking=False)
     words, tree = ["a", "\x00", "=1", "b", "\ud800"], TreeShape(24, 6, 4)
-    given = make_trace(
+    began = make_trace(
         new_tokens=5, temperature=0.0, prefix=(2, 0, 4), words=words, prompt=prompt, tree=tree
     )
-    save(store, given)
+    save(store, began)
     save(store, make_trace(new_tokens=2))
     row, plain = parsed(runs_csv(store))
     assert [json.loads(row[name]) for name in ("history", "prefix")] == [
@@ -112,7 +112,7 @@ def test_what_a_run_began_with_is_in_its_row(store: RunStore) -> None:
         [2, 0, 4],
     ]
     assert [token["piece"] for token in json.loads(row["given"])] == [
-        token.piece for token in given.given
+        token.piece for token in began.given
     ]
     assert (row["drafter"], row["drafter_model"]) == ("eagle3", "demo/eagle3")
     names = ("tree_tokens", "tree_depth", "tree_top_k", "thinking")
@@ -182,7 +182,7 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
     for row, exact, (lane, trace, step, at, node) in zip(
         rows, read_parquet(tmp_path / "nodes.parquet"), saved, strict=True
     ):
-        place = (
+        expected = (
             comparison_id,
             ids[lane],
             lane,
@@ -197,17 +197,17 @@ def test_nodes_say_what_was_saved(store: RunStore, tmp_path: Path) -> None:
         assert same(exact.pop("odds"), node.odds) and same(number(row.pop("odds")), node.odds)
         assert tuple(exact.values()) == (
             8,
-            *place,
+            *expected,
             node.piece,
             node.p,
             node.q,
             node.outcome,
             judged,
         )
-        *head, piece, p, q, outcome, seen = row.values()
-        assert head == ["8", *map(str, place)]
+        *head, piece, p, q, outcome, was_judged = row.values()
+        assert head == ["8", *map(str, expected)]
         assert (json.loads(piece), float(p), float(q)) == (node.piece, node.p, node.q)
-        assert (outcome, seen) == (node.outcome, str(judged).lower())
+        assert (outcome, was_judged) == (node.outcome, str(judged).lower())
     assert list(rows[0]) == [
         "schema_version",
         "comparison_id",
@@ -232,8 +232,8 @@ def test_pieces_of_the_written_tokens_are_the_text(store: RunStore, words: list[
     trace = make_trace(rule="mars", new_tokens=60, words=words, prefix=(1, 3))
     save(store, trace)
     rows = [row for row in parsed(tokens_csv(store)) if row["outcome"] != Outcome.REJECTED]
-    given = json.loads(parsed(runs_csv(store))[0]["given"])
-    assert "".join([token["piece"] for token in given] + pieces(rows)) == trace.text
+    beginning = json.loads(parsed(runs_csv(store))[0]["given"])
+    assert "".join([token["piece"] for token in beginning] + pieces(rows)) == trace.text
     assert all(
         trace.text[int(row["char_start"]) : int(row["char_end"])] == json.loads(row["piece"])
         for row in rows
@@ -258,14 +258,14 @@ def test_alternatives_are_json_whatever_they_hold(store: RunStore) -> None:
     ]
     steps[1] = replace(steps[1], tokens=(replace(steps[1].tokens[0], top=top),))
     save(store, replace(trace, steps=tuple(steps)))
-    shown = [
+    as_json = [
         [tuple(item.values()) for item in json.loads(row["top"])]
         for row in parsed(tokens_csv(store))
     ]
-    said = [None if math.isnan(p) else p if math.isfinite(p) else str(p) for _, p in values]
-    assert shown == [
+    written = [None if math.isnan(p) else p if math.isfinite(p) else str(p) for _, p in values]
+    assert as_json == [
         [],
-        [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, said, strict=True)],
+        [(id_, piece, p) for id_, (piece, _), p in zip(ids, values, written, strict=True)],
         [],
     ]
 
@@ -326,13 +326,13 @@ def test_formula_is_guarded(sqlite_store: RunStore) -> None:
 def test_no_cell_can_break_a_reader(sqlite_store: RunStore) -> None:
     hostile = 'a\x00b\ud800c\x1b[31md\x85e\x7f\r\n"f",\tg'
     save(sqlite_store, make_trace(prompt=hostile, new_tokens=6, words=[hostile] * 5))
-    shown = 'a\\u0000b\\ud800c\\u001b[31md\\u0085e\\u007f\r\n"f",\tg'
+    escaped = 'a\\u0000b\\ud800c\\u001b[31md\\u0085e\\u007f\r\n"f",\tg'
     for text in (runs_csv(sqlite_store), tokens_csv(sqlite_store), nodes_csv(sqlite_store)):
         text.encode("utf-8")
         assert text.startswith("schema_version,comparison_id,run_id,") and text.endswith("\n")
         assert not re.search("[\x00\x1b\x7f\x85]", text)
     (run,) = parsed(runs_csv(sqlite_store))
-    assert run["prompt"] == shown
+    assert run["prompt"] == escaped
     rows = parsed(tokens_csv(sqlite_store)) + parsed(nodes_csv(sqlite_store))
     assert set(pieces(rows)) == {hostile}
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Trace
+from mars_playground.__main__ import main
 from storage import RunStore, StorageError, write_everything, write_parquet
-from storage.__main__ import main
 from storage.importing import Imported, import_files
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -108,7 +108,7 @@ def test_what_is_no_export_is_named(
     for version in ("7", "99"):
         other = pq.read_table(paths[0]).replace_schema_metadata({"schema_version": version})
         pq.write_table(other, tmp_path / f"{version}.parquet")
-    for given, message in (
+    for sources, message in (
         (paths[:1], "steps, but the files of tokens have 0"),
         (paths[1:], "no file has runs"),
         ([tmp_path / "nowhere.parquet"], "does not exist"),
@@ -123,7 +123,7 @@ def test_what_is_no_export_is_named(
         ([tmp_path / "empty.zip"], "empty.zip is not an export of MARS Playground"),
     ):
         with pytest.raises(StorageError, match=message):
-            import_files(sqlite_store, given)
+            import_files(sqlite_store, sources)
 
 
 def test_the_command_says_how_many(

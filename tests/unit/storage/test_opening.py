@@ -52,9 +52,9 @@ def path(three_runs: bytes) -> Iterator[Path]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[RunStore, str]]:
-    store, said = open_or_set_aside(f"sqlite:///{path}")
+    store, notice = open_or_set_aside(f"sqlite:///{path}")
     with store:
-        yield store, said
+        yield store, notice
 
 
 def assert_works(store: RunStore) -> None:
@@ -63,15 +63,15 @@ def assert_works(store: RunStore) -> None:
     assert store.count() == before + 1
 
 
-def damages(whole: bytes) -> dict[str, bytes]:
-    middle = len(whole) // 2 // 4096 * 4096
+def damages(content: bytes) -> dict[str, bytes]:
+    middle = len(content) // 2 // 4096 * 4096
     return {
-        "cut": whole[: len(whole) * 2 // 3],
-        "cut in the first page": whole[:1000],
-        "overwritten": whole[:middle] + b"\xa5" * 4096 + whole[middle + 4096 :],
-        "overwritten schema": whole[:100] + os.urandom(3996) + whole[4096:],
+        "cut": content[: len(content) * 2 // 3],
+        "cut in the first page": content[:1000],
+        "overwritten": content[:middle] + b"\xa5" * 4096 + content[middle + 4096 :],
+        "overwritten schema": content[:100] + os.urandom(3996) + content[4096:],
         "one bit": bytes(
-            byte ^ (0x40 if number == middle else 0) for number, byte in enumerate(whole)
+            byte ^ (0x40 if number == middle else 0) for number, byte in enumerate(content)
         ),
     }
 
@@ -83,8 +83,8 @@ def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
         (path.parent / "new folder" / "runs.db", 0),
         (path.parent / "empty.db", 0),
     ):
-        with opened(file) as (store, said):
-            assert (said, store.path, store.count()) == ("", file, runs)
+        with opened(file) as (store, notice):
+            assert (notice, store.path, store.count()) == ("", file, runs)
             assert_works(store)
         assert {each.name for each in file.parent.glob("runs.db*")} <= {
             "runs.db-journal",
@@ -101,7 +101,7 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
     for times in (1, 2):
         path.write_bytes(damaged)
         Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
-        with opened(path) as (store, said):
+        with opened(path) as (store, notice):
             asides = [
                 each
                 for each in path.parent.glob("runs.db.damaged-*")
@@ -111,12 +111,12 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
             journals = [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")]
             assert journals == [b"\x00left behind"] * times
             assert any(
-                said.startswith(
+                notice.startswith(
                     f"The database was damaged; it was moved to {aside}, and a new one was created. "
                 )
                 for aside in asides
             )
-            assert len(said.splitlines()) == 1
+            assert len(notice.splitlines()) == 1
             assert (store.path, store.count()) == (path, 0)
             assert_works(store)
 
@@ -146,8 +146,8 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         connection.commit()
     with closing(sqlite3.connect(path)) as connection:
         assert len(connection.execute("PRAGMA quick_check").fetchall()) == 2
-    with opened(path) as (store, said):
-        assert (said, store.path, store.count()) == ("", path, 4)
+    with opened(path) as (store, notice):
+        assert (notice, store.path, store.count()) == ("", path, 4)
         assert len(store.comparisons()) == 1 and store.shares() == ()
         with pytest.raises(StorageError, match="not valid any more"):
             store.through(token)
@@ -169,25 +169,25 @@ def test_a_database_that_a_process_has_open_is_not_moved(path: Path) -> None:
     path.write_bytes(damaged)
     other = Child(open_it, path)
     assert other.pipe.recv() == "open"
-    with opened(path) as (store, said):
-        assert isinstance(store, TemporaryStore) and said.startswith(NOT_KEPT)
+    with opened(path) as (store, notice):
+        assert isinstance(store, TemporaryStore) and notice.startswith(NOT_KEPT)
         assert_works(store)
     assert [each.name for each in path.parent.iterdir()] == [
         "runs.db"
     ] and path.read_bytes() == damaged
     other.kill()
-    with opened(path) as (store, said):
-        assert said.startswith("The database was damaged; it was moved to ")
+    with opened(path) as (store, notice):
+        assert notice.startswith("The database was damaged; it was moved to ")
 
 
 def move_and_die(_pipe: object, path: Path, number: int) -> None:
     """Killed at a step of moving a database."""
-    seen, synced = 0, opening.synced
+    calls, synced = 0, opening.synced
 
     def dies(folder: Path) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == number:
+        nonlocal calls
+        calls += 1
+        if calls == number:
             os.kill(os.getpid(), signal.SIGKILL)
         synced(folder)
 
@@ -206,13 +206,13 @@ def test_killed_while_it_is_moved_a_database_stays_whole(
     child = Child(move_and_die, path, number)
     child.rest()
     assert child.process.exitcode == -signal.SIGKILL and path.exists() is not moved
-    with opened(path) as (store, said):
+    with opened(path) as (store, notice):
         (aside,) = (
             each
             for each in path.parent.glob("runs.db.damaged-*")
             if not each.name.endswith("-journal")
         )
-        assert aside.name in said and "damaged" in said
+        assert aside.name in notice and "damaged" in notice
         assert aside.read_bytes() == damaged
         assert Path(f"{aside}-journal").read_bytes() == b"\x00of it"
         assert (store.path, store.count()) == (path, 0)
@@ -226,9 +226,13 @@ def test_default_file_of_anything_is_moved_aside(
     default = path.parent / "mars-playground" / "runs.db"
     default.parent.mkdir()
     default.write_bytes(b"\x07random" * 10_000)
-    store, said = open_or_set_aside()
+    store, notice = open_or_set_aside()
     with store:
-        assert (store.path, "moved to" in said, "not a database" in said) == (default, True, True)
+        assert (store.path, "moved to" in notice, "not a database" in notice) == (
+            default,
+            True,
+            True,
+        )
         assert_works(store)
     assert next(default.parent.glob("runs.db.damaged-*")).read_bytes() == b"\x07random" * 10_000
 
@@ -236,8 +240,10 @@ def test_default_file_of_anything_is_moved_aside(
 def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
     letter = path.parent / "letter.txt"
     letter.write_text("Dear reader, " * 500)
-    with opened(letter) as (store, said):
-        assert said.startswith(f"{NOT_KEPT}could not be opened: file is not a database ({letter}).")
+    with opened(letter) as (store, notice):
+        assert notice.startswith(
+            f"{NOT_KEPT}could not be opened: file is not a database ({letter})."
+        )
         assert_works(store)
     assert letter.read_text() == "Dear reader, " * 500
 
@@ -247,9 +253,9 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
     before = path.read_bytes()
-    with opened(path) as (store, said):
+    with opened(path) as (store, notice):
         assert isinstance(store, TemporaryStore)
-        assert said.startswith(
+        assert notice.startswith(
             f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know"
         )
         assert_works(store)
@@ -277,14 +283,14 @@ def test_locked_database_is_left_as_it_is(
         assert other.stdout is not None
         assert other.stdin is not None
         other.stdout.readline()
-        with opened(path) as (store, said):
-            assert said.startswith(NOT_KEPT)
-            assert "database is locked" in said
-            assert "Another program is writing to it" in said
+        with opened(path) as (store, notice):
+            assert notice.startswith(NOT_KEPT)
+            assert "database is locked" in notice
+            assert "Another program is writing to it" in notice
             assert_works(store)
         other.stdin.write("\n")
-    with opened(path) as (store, said):
-        assert (said, store.count()) == ("", 3)
+    with opened(path) as (store, notice):
+        assert (notice, store.count()) == ("", 3)
 
 
 @contextmanager
@@ -325,10 +331,10 @@ def test_database_without_rights_is_left_as_it_is(
     path.chmod(file or 0o000)
     path.parent.chmod(folder)
     before = path.read_bytes()
-    asked = path.parent / "new" / "runs.db" if file is None else path
-    with without_rights(), opened(asked) as (store, said):
-        assert said.startswith(NOT_KEPT) and words in said
-        assert len(said.splitlines()) == 1
+    wanted = path.parent / "new" / "runs.db" if file is None else path
+    with without_rights(), opened(wanted) as (store, notice):
+        assert notice.startswith(NOT_KEPT) and words in notice
+        assert len(notice.splitlines()) == 1
         assert isinstance(store, TemporaryStore)
         assert_works(store)
     assert path.read_bytes() == before
@@ -338,22 +344,22 @@ def test_database_without_rights_is_left_as_it_is(
 def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.opening.CHECK_S", -1.0)
     monkeypatch.setattr("storage.opening._STEPS_PER_CHECK", 10)
-    with opened(path) as (store, said):
-        assert (said, store.count()) == ("", 3)
+    with opened(path) as (store, notice):
+        assert (notice, store.count()) == ("", 3)
     path.write_bytes(damages(path.read_bytes())["one bit"])
     with opened(path) as (
         _,
-        said,
-    ):  # not found by then: what is read of it is explained when it is read
-        assert said == ""
+        notice,
+    ):  # not reached by then: what is read of it is explained when it is read
+        assert notice == ""
 
 
 def test_damage_met_later_is_one_sentence(path: Path) -> None:
     with RunStore(f"sqlite:///{path}") as store:
         ids = store.comparisons()["id"].tolist()
-        whole = path.read_bytes()
+        content = path.read_bytes()
         path.write_bytes(
-            whole[:4096] + b"\xa5" * (len(whole) - 4096)
+            content[:4096] + b"\xa5" * (len(content) - 4096)
         )  # the first page says nothing of it
         with closing(sqlite3.connect(path)) as other:  # what was read is read again after a write
             other.execute("PRAGMA user_version = 1")

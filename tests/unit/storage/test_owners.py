@@ -43,7 +43,7 @@ TRACE = make_trace(new_tokens=2)
 
 @dataclass(frozen=True)
 class Things:
-    """What one owner made; every text of it, and every id, is told in ``marks``."""
+    """What one owner made; every text of it, and every id, is in ``marks``."""
 
     marks: tuple[str, ...]
     comparison: str
@@ -51,8 +51,8 @@ class Things:
     vote: str
     deleted: str
     deleted_run: str
-    sweep: str
-    swept: str
+    done: str
+    of_done: str
     study: str
     claim: Claim
     studied: str
@@ -78,16 +78,16 @@ def make(store: RunStore, mark: str) -> Things:
     )
     deleted, deleted_run = saved("deleted")
     store.delete(deleted)
-    sweep = store.new_study(f"sweep {mark}", {"varied": f"plan {mark}"}, 1)
-    worked_off(store, sweep)
-    swept = store.results(sweep)[0].comparison_ids[0]
+    done = store.new_study(f"done {mark}", {"y": f"plan {mark}"}, 1)
+    worked_off(store, done)
+    of_done = store.results(done)[0].comparison_ids[0]
     study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
     worked_off(store, study)
     store.add_judgement(study, 0, 0, swapped=False, judge=f"judge {mark}", choice=Preferred.TIE)
     (result, *_rest) = store.results(study)
     (record,) = store.records(result.run_ids)
     claim = claimed(store, study, f"worker {mark}")
-    made = (comparison, run, vote, deleted, deleted_run, sweep, swept, study)
+    made = (comparison, run, vote, deleted, deleted_run, done, of_done, study)
     studied = (record.comparison_id, record.id)
     return Things((mark, *made, claim.token, *studied), *made, claim, *studied)
 
@@ -95,14 +95,14 @@ def make(store: RunStore, mark: str) -> Things:
 @pytest.fixture(scope="module")
 def world(lasting_store: RunStore) -> World:
     """A store of everything, and what Anna, Boris and nobody in particular have in it."""
-    anna, boris = (make(lasting_store.of(name), f"{name}s own") for name in ("anna", "boris"))
-    return lasting_store, anna, boris, make(lasting_store, "everybodys own")
+    anna, boris = (make(lasting_store.of(name), f"{name}s things") for name in ("anna", "boris"))
+    return lasting_store, anna, boris, make(lasting_store, "everybodys things")
 
 
 UNKNOWN: dict[str, tuple[Call, ...]] = {
     "load": (
         lambda s, t: s.load(t.comparison),
-        lambda s, t: s.load(t.swept),
+        lambda s, t: s.load(t.of_done),
         lambda s, t: s.load(t.studied),
     ),
     "records": (lambda s, t: s.records([t.run]), lambda s, t: s.records([t.studied_run])),
@@ -110,7 +110,7 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "delete": (lambda s, t: s.delete(t.comparison),),
     "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
     "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
-    "add_vote": (lambda s, t: s.add_vote(t.swept, left_lane=0, right_lane=1, choice=Choice.TIE),),
+    "add_vote": (lambda s, t: s.add_vote(t.of_done, left_lane=0, right_lane=1, choice=Choice.TIE),),
     "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
     "study": (lambda s, t: s.study(t.study),),
     "study_progress": (lambda s, t: s.study_progress(t.study),),
@@ -127,17 +127,14 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "judgements": (lambda s, t: s.judgements(t.study),),
     "share": (
         lambda s, t: s.share(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.share(Shared.SWEEP, t.sweep),
         lambda s, t: s.share(Shared.STUDY, t.study),
     ),
     "unshare": (
         lambda s, t: s.unshare(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.unshare(Shared.SWEEP, t.sweep),
         lambda s, t: s.unshare(Shared.STUDY, t.study),
     ),
     "shared": (
         lambda s, t: s.shared(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.shared(Shared.SWEEP, t.sweep),
         lambda s, t: s.shared(Shared.STUDY, t.study),
     ),
 }
@@ -152,10 +149,10 @@ LISTS: dict[str, Call] = {
     "choices": lambda s, _: s.choices(),
     "count": lambda s, _: s.count(),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
-    "kept_by_step": lambda s, t: s.kept_by_step([t.run, t.deleted_run, t.studied_run]),
+    "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),
     "votes": lambda s, _: (s.votes(), s.vote_counts()),
     "vote_counts": lambda s, _: s.vote_counts(),
-    "studies": lambda s, _: (s.studies(), s.studies(sweeps=True)),
+    "studies": lambda s, _: s.studies(),
     "shares": lambda s, _: s.shares(),
     "counts": lambda s, _: s.counts(),
     "beat": lambda s, t: s.beat(t.claim, 60.0),
@@ -209,7 +206,7 @@ def everything_of(store: RunStore) -> Dump:
             for name in Base.metadata.tables
         }
         return {
-            name: sorted((dict(row) for row in found), key=repr) for name, found in rows.items()
+            name: sorted((dict(row) for row in records), key=repr) for name, records in rows.items()
         }
 
 
@@ -227,13 +224,13 @@ def test_every_method_is_tried() -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize("asked", ["annas", "everybodys", *NOWHERE])
-def test_what_is_anothers_is_unknown(world: World, asked: str) -> None:
+@pytest.mark.parametrize("whose", ["annas", "everybodys", *NOWHERE])
+def test_what_is_anothers_is_unknown(world: World, whose: str) -> None:
     """As is what is nowhere."""
     store, anna, boris, everybodys = world
     elsewhere = replace(anna.claim, study_id=boris.study)
-    nowhere = Things((asked,), *8 * [asked], elsewhere, asked, asked)
-    things = {"annas": anna, "everybodys": everybodys}.get(asked, nowhere)
+    nowhere = Things((whose,), *8 * [whose], elsewhere, whose, whose)
+    things = {"annas": anna, "everybodys": everybodys}.get(whose, nowhere)
     for call in (call for calls in UNKNOWN.values() for call in calls):
         with pytest.raises(
             StorageError, match=r"^There is no (comparison|run|vote|study) with the id .*\.$"
@@ -249,9 +246,9 @@ def test_what_is_anothers_is_unknown(world: World, asked: str) -> None:
 def test_lists_have_nothing_of_another(world: World) -> None:
     store, anna, boris, _ = world
     mine = store.of("boris")
-    for name, listed in LISTS.items():
-        seen = repr(listed(mine, anna))
-        assert not [mark for mark in anna.marks if mark in seen], name
+    for name, read in LISTS.items():
+        contents = repr(read(mine, anna))
+        assert not [mark for mark in anna.marks if mark in contents], name
     assert (mine.count(), store.of("nobody").count(), store.count()) == (3, 0, 9)
     assert any(mark in repr(mine.comparisons().to_csv()) for mark in boris.marks)
 
@@ -260,17 +257,19 @@ def test_lists_have_nothing_of_another(world: World) -> None:
 def test_lists_have_ones_own(world: World) -> None:
     store, _, boris, _ = world
     mine = store.of("boris")
-    for name in ("comparisons", "find", "choices", "traces", "kept_by_step", "votes", "studies"):
-        seen = repr(LISTS[name](mine, boris))
-        assert [mark for mark in boris.marks if mark in seen], name
+    for name in (
+        "comparisons",
+        "find",
+        "choices",
+        "traces",
+        "accepted_by_step",
+        "votes",
+        "studies",
+    ):
+        contents = repr(LISTS[name](mine, boris))
+        assert [mark for mark in boris.marks if mark in contents], name
     counts = mine.counts()
-    assert (counts.comparisons, counts.runs, counts.votes, counts.sweeps, counts.studies) == (
-        3,
-        6,
-        1,
-        1,
-        1,
-    )
+    assert (counts.comparisons, counts.runs, counts.votes, counts.studies) == (3, 6, 1, 2)
     assert (counts.shares, counts.deleted) == (0, 1)
 
 
@@ -280,12 +279,12 @@ def test_export_of_anothers_is_refused_before_anything_is_written(
     world: World, tmp_path: Path, name: str
 ) -> None:
     store, anna, boris, _ = world
-    for foreign in (anna.comparison, anna.swept, anna.studied, anna.deleted, *NOWHERE):
-        stream, asked = io.BytesIO(), [boris.comparison, foreign]
+    for foreign in (anna.comparison, anna.of_done, anna.studied, anna.deleted, *NOWHERE):
+        stream, ids = io.BytesIO(), [boris.comparison, foreign]
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_csv(name, store.of("boris"), stream, asked)
+            write_csv(name, store.of("boris"), stream, ids)
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_parquet(name, store.of("boris"), tmp_path / "one", asked)
+            write_parquet(name, store.of("boris"), tmp_path / "one", ids)
         assert stream.getvalue() == b""
     assert not any(tmp_path.iterdir())
 
@@ -313,7 +312,7 @@ def test_store_is_never_widened(world: World) -> None:
         mine.give("anna", "boris")
     with pytest.raises(ValueError, match="Only the objects of one owner"):
         store.delete_everything()
-    assert store.load(anna.comparison).name == "name annas own"
+    assert store.load(anna.comparison).name == "name annas things"
 
 
 def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:

@@ -1,4 +1,4 @@
-"""What is removed, expires or is given away: all of it, nothing of others, a little at a time."""
+"""What is removed, expires or is transferred: all of it, nothing of others, a little at a time."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def made_at(store: RunStore, at: datetime, *things: str) -> None:
 @contextmanager
 def commits() -> Iterator[list[int]]:
     """How many comparisons were removed in each transaction."""
-    seen: list[int] = [0]
+    sizes: list[int] = [0]
 
     def removed(_connection: Connection, cursor: object, statement: str, *_rest: object) -> None:
         if statement.startswith("DELETE FROM comparisons"):
-            seen[-1] += getattr(cursor, "rowcount", 0)
+            sizes[-1] += getattr(cursor, "rowcount", 0)
 
     def ended(_connection: Connection) -> None:
-        seen.append(0)
+        sizes.append(0)
 
     event.listen(Engine, "after_cursor_execute", removed)
     event.listen(Engine, "commit", ended)
     try:
-        yield seen
+        yield sizes
     finally:
         event.remove(Engine, "after_cursor_execute", removed)
         event.remove(Engine, "commit", ended)
 
 
 def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
-    anna, boris = make(store.of("anna"), "annas own"), make(store.of("boris"), "boris own")
-    make(store, "everybodys own")
+    anna, boris = make(store.of("anna"), "annas things"), make(store.of("boris"), "boris things")
+    make(store, "everybodys things")
     for things in (anna, boris):
         store.share(Shared.COMPARISON, things.comparison)
     others = {name: rows for name, rows in counts(store).items() if name != "shares"}
@@ -77,17 +77,17 @@ def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
     study = mine.new_study("", {}, 12)
     for _ in range(12):
         worked_off(sqlite_store, study)
-    with commits() as seen:
+    with commits() as sizes:
         assert mine.delete_everything() == 82
-    assert max(seen) <= 20
-    assert sum(seen) == 82
+    assert max(sizes) <= 20
+    assert sum(sizes) == 82
     assert counts(sqlite_store)["study_tasks"] == 0
 
 
 def test_everything_is_given(store: RunStore) -> None:
-    anna = make(store.of("browser:anna"), "annas own")
-    boris = make(store.of("boris"), "boris own")
-    token = store.of("browser:anna").share(Shared.SWEEP, anna.sweep)
+    anna = make(store.of("browser:anna"), "annas things")
+    boris = make(store.of("boris"), "boris things")
+    token = store.of("browser:anna").share(Shared.STUDY, anna.done)
     before = everything_of(store)
     assert store.give("browser:anna", "account:anna") == 4
     after = everything_of(store)
@@ -98,8 +98,8 @@ def test_everything_is_given(store: RunStore) -> None:
         assert sorted(rows, key=repr) == after[name]
     assert set(astuple(store.of("browser:anna").counts())) == {0}
     assert store.of("account:anna").counts().shares == 1
-    assert store.through(token).study(anna.sweep).plan == {"varied": "plan annas own"}
-    assert store.of("boris").load(boris.comparison).name == "name boris own"
+    assert store.through(token).study(anna.done).plan == {"y": "plan annas things"}
+    assert store.of("boris").load(boris.comparison).name == "name boris things"
     assert store.of("boris").give("boris", "account:boris") == 4
     for wrong in ("", "x" * 65):
         with pytest.raises(ValueError, match="owner has"):
@@ -110,8 +110,8 @@ def test_everything_is_given(store: RunStore) -> None:
 
 def test_old_things_expire(store: RunStore) -> None:
     mine = store.of("anna")
-    old, new = make(mine, "old own"), make(mine, "new own")
-    everybodys = make(store, "everybodys own")
+    old, new = make(mine, "old things"), make(mine, "new things")
+    everybodys = make(store, "everybodys things")
     for things in (old, everybodys):
         made_at(store, NOW - timedelta(days=31), *(mark for mark in things.marks[1:]))
     assert store.expire(NOW - timedelta(days=30)) == 2  # and those that went with their study
@@ -120,7 +120,7 @@ def test_old_things_expire(store: RunStore) -> None:
     assert all(mark in left for mark in (*new.marks, *everybodys.marks))
     assert store.expire(NOW - timedelta(days=30), everybodys=True) == 2
     assert not [mark for mark in everybodys.marks if mark in repr(everything_of(store))]
-    boris = make(store.of("boris"), "boris own")
+    boris = make(store.of("boris"), "boris things")
     assert mine.purge(TOMORROW) == 1
     assert store.of("boris").counts().deleted == 1
     assert mine.expire(TOMORROW) == 1

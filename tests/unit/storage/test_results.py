@@ -68,7 +68,7 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
         (),
     )
     assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert lasting_store.results(study_id) == ()  # the task is not done
+    assert lasting_store.results(study_id) == tuple(open_.values())  # though the task is not done
     lasting_store.finish_task(claim, {1: {"cause": "␛relaxed", "bleu": "nan"}})
     closed = lasting_store.results(study_id)
     assert closed == (open_[0], replace(open_[1], relative={"cause": "␛relaxed", "bleu": "nan"}))
@@ -78,24 +78,21 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    lasting_store.save_result(
-        claim, 1, conversation("mars", ("a",)), DATA, order=0, source=Source.SWEEP
-    )
+    lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0)
     relatives = {0: {"same": True}, 1: {"same": False}}
     lasting_store.save_result(
         claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives
     )
     lasting_store.release_task(claim)
-    assert lasting_store.results(claim.study_id) == ()
-    found = lasting_store.results(claim.study_id, unfinished=True)
-    assert {result.lane: result.relative for result in found} == relatives
+    results = lasting_store.results(claim.study_id)
+    assert {result.lane: result.relative for result in results} == relatives
     (first,), (second,) = (
-        {result.comparison_ids[:1] for result in found},
-        {result.comparison_ids[1:] for result in found},
+        {result.comparison_ids[:1] for result in results},
+        {result.comparison_ids[1:] for result in results},
     )
     assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [
-        Source.SWEEP,
-        Source.SWEEP,
+        Source.STUDY,
+        Source.STUDY,
     ]
 
 
@@ -106,14 +103,14 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
         for lane in (1, 0):
             lasting_store.save_result(claim, lane, [], DATA, order=0)
         lasting_store.finish_task(claim, {})
-    with statements() as seen:
-        found = lasting_store.results(study_id)
-    assert [(result.task, result.lane) for result in found] == [
+    with statements() as executed:
+        results = lasting_store.results(study_id)
+    assert [(result.task, result.lane) for result in results] == [
         (task, lane) for task in range(12) for lane in (0, 1)
     ]
-    assert len(seen) == 2
+    assert len(executed) == 2
     assert not any(
-        table in statement for statement in seen for table in ("runs ", "comparisons ", "plan")
+        table in statement for statement in executed for table in ("runs ", "comparisons ", "plan")
     )
 
 
@@ -159,10 +156,10 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
-    found = lasting_store.traces([*first, *third])
-    assert found.keys() == {first[1], *third}
+    results = lasting_store.traces([*first, *third])
+    assert results.keys() == {first[1], *third}
     assert all(
-        same(found[id_], trace)
+        same(results[id_], trace)
         for id_, trace in zip(third, conversation("none", ("c",)), strict=True)
     )
 
@@ -172,29 +169,29 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     worked_off(lasting_store, study_id)
     claim = claimed(lasting_store, study_id)
     failed = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), FAILED, order=0)
-    kept = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
+    new_runs = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
     lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
     for task, lane in ((0, 1), (1, 0), (1, 1)):
         lasting_store.add_judgement(
             study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
         )
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
-    assert [result.task for result in lasting_store.results(study_id)] == [0, 0]
+    assert [result.task for result in lasting_store.results(study_id)] == [0, 0, 1]
     assert [(one.task, one.lane) for one in lasting_store.judgements(study_id)] == [(0, 1), (1, 1)]
     (rest,) = lasting_store.task_results(study_id, 1).values()
-    assert (rest.lane, rest.run_ids, rest.relative) == (1, kept, None)
-    assert set(lasting_store.traces([*failed, *kept])) == set(kept)
+    assert (rest.lane, rest.run_ids, rest.relative) == (1, new_runs, None)
+    assert set(lasting_store.traces([*failed, *new_runs])) == set(new_runs)
     again = claimed(lasting_store, study_id)
     assert again.task == 1
     lasting_store.save_result(again, 0, conversation("strict", ("a",)), DATA, order=0)
     lasting_store.finish_task(again, {0: {"same": True}, 1: {"same": True}})
-    found = lasting_store.results(study_id)[2:]
-    assert [(result.task, result.lane, result.data) for result in found] == [
+    results = lasting_store.results(study_id)[2:]
+    assert [(result.task, result.lane, result.data) for result in results] == [
         (1, 0, DATA),
         (1, 1, DATA),
     ]
     comparisons = [
-        lasting_store.load(record.comparison_id) for record in lasting_store.records(kept)
+        lasting_store.load(record.comparison_id) for record in lasting_store.records(new_runs)
     ]
     assert [len(comparison.runs) for comparison in comparisons] == [2, 2]
 
@@ -236,16 +233,16 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
         lasting_store.add_judgement(
             study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text
         )
-    found = lasting_store.judgements(study_id)
-    assert [(one.task, one.lane, one.swapped) for one in found] == sorted(places)
-    assert [one.choice for one in found] == [
+    results = lasting_store.judgements(study_id)
+    assert [(one.task, one.lane, one.swapped) for one in results] == sorted(places)
+    assert [one.choice for one in results] == [
         Preferred.TIE,
         Preferred.TIE,
         Preferred.BASELINE,
         Preferred.RULE,
     ]
-    assert {(one.judge, one.text) for one in found} == {(text, text)}
-    assert abs(found[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert {(one.judge, one.text) for one in results} == {(text, text)}
+    assert abs(results[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.judgements(other) == ()
     for task, lane in ((0, 2), (1, 2), (99, 0)):
         with pytest.raises(

@@ -16,8 +16,8 @@ from mars_core.types import (
     DrafterConfig,
     DraftMode,
     Exchange,
-    Given,
     ModelRef,
+    PrefixToken,
     Processors,
     PromptConfig,
     Status,
@@ -185,7 +185,9 @@ def hostile_trace(text: str) -> Trace:
     config = replace(
         trace.config, drafter=drafter, target=ModelRef(text, text), environment={text: text}
     )
-    return replace(trace, config=config, error=text, given=(Given(2**31, text, 0, len(text)),))
+    return replace(
+        trace, config=config, error=text, given=(PrefixToken(2**31, text, 0, len(text)),)
+    )
 
 
 @settings(max_examples=40)

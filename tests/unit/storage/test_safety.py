@@ -72,9 +72,9 @@ def test_killed_in_a_save_leaves_the_runs_before_it(
         assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, (
             "the kill came before the file was touched"
         )
-    store, said = open_or_set_aside(sqlite_url)
+    store, notice = open_or_set_aside(sqlite_url)
     with store:
-        assert (said, seeds_in(store)) == ("", [0])  # what was killed is no damage
+        assert (notice, seeds_in(store)) == ("", [0])  # what was killed is no damage
     assert_sound(file_of(sqlite_url))
 
 
@@ -106,32 +106,34 @@ def killed_again_and_again(url: str, link: Path, times: int) -> None:
     """Processes with comparisons and a study, killed at any time; every other one knows the
     database by another name. Nothing that was saved is lost, no part of anything is there, and the
     study goes on."""
-    rng, said = random.Random(3), []
+    rng, messages = random.Random(3), []
     link.symlink_to(file_of(url))
     with RunStore(url) as store:
         study_id = store.new_study("", {}, 10_000)
     for number in range(times):
         child = Child(save_and_study, url if number % 2 else f"sqlite:///{link}", study_id)
-        said += [child.pipe.recv() for _ in range(3)]
+        messages += [child.pipe.recv() for _ in range(3)]
         time.sleep(rng.random() * 0.1)
         child.kill()
-        said += child.rest()
+        messages += child.rest()
         with RunStore(url) as store:
             store.release_worker(study_id, "worker")
     store, message = open_or_set_aside(url)
     with store:
-        found = store.results(study_id, unfinished=True)
-        assert {(one.task, one.lane) for one in found} >= {
-            words for words in said if len(words) == 2
+        results = store.results(study_id)
+        assert {(one.task, one.lane) for one in results} >= {
+            words for words in messages if len(words) == 2
         } and not message
-        studied = {id_ for one in found for id_ in one.comparison_ids}
-        for task, lane, trace in [(one.task, one.lane, store.traces(one.run_ids)) for one in found]:
+        studied = {id_ for one in results for id_ in one.comparison_ids}
+        for task, lane, trace in [
+            (one.task, one.lane, store.traces(one.run_ids)) for one in results
+        ]:
             assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
         ids = set(store.comparisons(limit=100_000)["id"]) - studied
-        assert ids >= {words[0] for words in said if len(words) == 1}
-        whole = [run.trace for id_ in ids for run in store.load(id_).runs]
-        assert len(ids) - len(whole) <= times, "a comparison is created before its run is saved"
-        assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in whole)
+        assert ids >= {words[0] for words in messages if len(words) == 1}
+        traces = [run.trace for id_ in ids for run in store.load(id_).runs]
+        assert len(ids) - len(traces) <= times, "a comparison is created before its run is saved"
+        assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in traces)
         assert store.claim_task(study_id, "heir", 600.0)
     assert_sound(file_of(url))
 

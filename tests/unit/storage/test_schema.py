@@ -51,14 +51,14 @@ def differences(store: RunStore, metadata: MetaData) -> list[object]:
 
 
 def other_default(
-    _context: object, inspected: Column[Any], _column: object, found: str | None, *rest: object
+    _context: object, inspected: Column[Any], _column: object, default: str | None, *rest: object
 ) -> Any:
     """PostgreSQL has no equality of JSON; None leaves a column to alembic."""
     if isinstance(inspected.type, LargeBinary):
         return False  # each database spells bytes in its own way
-    if not isinstance(inspected.type, JSON) or found is None:
+    if not isinstance(inspected.type, JSON) or default is None:
         return None
-    return found.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip(
+    return default.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip(
         "'"
     )
 
@@ -111,12 +111,12 @@ def test_a_later_migration_changes_an_older_database_and_no_new_one(
 
 def test_a_new_database_has_the_table_of_versions_that_alembic_makes(url: str) -> None:
     def version_table(connection: Connection) -> tuple[Any, ...]:
-        seen = inspect(connection)
+        inspector = inspect(connection)
         columns = [
             (each["name"], str(each["type"]), each["nullable"])
-            for each in seen.get_columns("alembic_version")
+            for each in inspector.get_columns("alembic_version")
         ]
-        return *columns, seen.get_pk_constraint("alembic_version")["name"]
+        return *columns, inspector.get_pk_constraint("alembic_version")["name"]
 
     with (
         RunStore(url) as store,
@@ -138,8 +138,8 @@ def test_opened_by_many_at_once_is_migrated_once(url: str) -> None:
         store.close()
 
 
-@pytest.mark.parametrize(("schema", "by"), [("f00d", "newer"), ("0006", "development")])
-def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str, by: str) -> None:
+@pytest.mark.parametrize("schema", ["f00d", "0006"])
+def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str) -> None:
     with RunStore(postgres_url) as store, store.read() as connection:
         assert (
             store.path is None
@@ -148,7 +148,7 @@ def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str, schema: str
         )
         connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{schema}'")
         connection.commit()
-    with pytest.raises(StorageError, match=rf"'{schema}'.*{by} version") as caught:
+    with pytest.raises(StorageError, match=rf"'{schema}'.*another version") as caught:
         RunStore(postgres_url)
     assert "secret" not in str(caught.value)
 
@@ -183,14 +183,14 @@ def test_mount_of_a_path_is_the_deepest_and_the_last() -> None:
         ("/twice", "9p"),
     ]
     mounts = [disk(*each) for each in kinds]
-    found = {
+    expected = {
         "/none": "ext4",
         "/a disk/b": "ext4",
         "/a disk/net/b": "nfs4",
         "/a disk/network": "ext4",
         "/twice": "9p",
     }
-    assert {folder: mount_of(Path(folder), mounts).fstype for folder in found} == found
+    assert {folder: mount_of(Path(folder), mounts).fstype for folder in expected} == expected
 
 
 def test_wal_only_where_it_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def test_unknown_word_in_the_database_is_explained(store: RunStore) -> None:
 READS: dict[str, Callable[[RunStore, str, str], object]] = {
     "load": lambda store, comparison_id, _: store.load(comparison_id),
     "traces": lambda store, _, run_id: store.traces([run_id]),
-    "kept_by_step": lambda store, _, run_id: store.kept_by_step([run_id]),
+    "accepted_by_step": lambda store, _, run_id: store.accepted_by_step([run_id]),
     "export": lambda store, *_: write_csv("nodes", store, io.BytesIO()),
 }
 
@@ -325,9 +325,9 @@ def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_impossible_path_is_explained(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("x")
-    for place in ("letter.txt/runs.db", "."):
+    for path in ("letter.txt/runs.db", "."):
         with pytest.raises(StorageError, match="The database could not be opened: "):
-            RunStore(f"sqlite:///{tmp_path / place}")
+            RunStore(f"sqlite:///{tmp_path / path}")
 
 
 def test_the_known_schemas_are_those_of_the_migrations_the_current_one_last() -> None:

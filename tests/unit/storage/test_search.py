@@ -1,4 +1,4 @@
-"""Finding: every comparison that fits and no other, in the order asked for, page by page, whatever
+"""Finding: every comparison that fits and no other, in the requested order, page by page, whatever
 is typed; by indexes, not by reading."""
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tests.unit.storage.test_comparisons import fill, plans_of, statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
-def found(store: RunStore, **asked: object) -> list[str]:
+def matches(store: RunStore, **criteria: object) -> list[str]:
     """The ids, which must be as many as the total says; in all ways: read at once, in the order of
     an index, by the index of texts."""
     ways: list[list[str]] = []
     for few in (lambda: search.FEW, lambda: -1, lambda: len(ways[0])):
         with patch.object(search, "FEW", few()):
-            result = store.find(Search(**asked))  # type: ignore[arg-type]
+            result = store.find(Search(**criteria))  # type: ignore[arg-type]
             ways.append(result.frame["id"].tolist())
             assert (result.total, result.more) == (len(ways[-1]), False)
-            assert store.found_ids(Search(**asked)) == ways[-1]  # type: ignore[arg-type]
+            assert store.found_ids(Search(**criteria)) == ways[-1]  # type: ignore[arg-type]
     assert ways[0] == ways[1] == ways[2]
     return ways[0]
 
@@ -50,8 +50,8 @@ def with_summary(trace: Trace, **numbers: float) -> Trace:
 
 
 def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
-    for asked in (Search(), Search(text="x", rule="mars", tag="t", sort=Sort.TAU)):
-        result = store.find(asked)
+    for wanted in (Search(), Search(text="x", rule="mars", tag="t", sort=Sort.TAU)):
+        result = store.find(wanted)
         assert (result.total, list(result.frame.columns[:2])) == (0, ["id", "created_at"])
         assert str(result.frame["created_at"].dtype) == "datetime64[us, UTC]"
     assert store.choices() == Choices((), (), ())
@@ -65,17 +65,17 @@ def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
     store.annotate(ids[1], name="NEEDLE two")
     store.annotate(ids[2], comment="the needle")
     store.annotate(ids[3], tags=["x", "needles"])
-    assert found(store, text="nEEdle") == ids[::-1]
+    assert matches(store, text="nEEdle") == ids[::-1]
     store.annotate(ids[1], name="no more")
-    assert found(store, text="needle") == [ids[3], ids[2], ids[0]]
-    assert found(store, text="a needle") == [ids[0]]
-    assert found(store, text="x") == [ids[3]]
+    assert matches(store, text="needle") == [ids[3], ids[2], ids[0]]
+    assert matches(store, text="a needle") == [ids[0]]
+    assert matches(store, text="x") == [ids[3]]
 
 
 def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("one"))
     store.annotate(comparison_id, name="two", comment="three", tags=["four", "five"])
-    for asked in (
+    for text in (
         "onetwo",
         "one two",
         "one\ntwo",
@@ -86,7 +86,7 @@ def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
         "0000",
         "241b",
     ):
-        assert found(store, text=asked) == []
+        assert matches(store, text=text) == []
 
 
 def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> None:
@@ -110,7 +110,7 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
         text: store.new_comparison(PromptConfig(text))
         for text in (*words, *(f"100{sign} sure" for sign in signs))
     }
-    asked = (
+    texts = (
         "straße",
         "ωMEGA",
         "été",
@@ -122,9 +122,9 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
         *signs,
         *(f"0{sign} S" for sign in signs),
     )
-    for each in (*ids, *asked):
+    for each in (*ids, *texts):
         assert (
-            found(store, text=each)
+            matches(store, text=each)
             == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
         ), each
     for text in filter(None, HOSTILE):
@@ -141,14 +141,14 @@ def test_each_filter_is_of_any_run(store: RunStore) -> None:
     other = replace(mars, config=replace(mars.config, target=ModelRef("org/other")))
     ids = [save(store, plain, strict), save(store, strict, failed), save(store, other, plain)]
     empty = store.new_comparison(PromptConfig("no runs"))
-    assert found(store, rule="none") == [ids[2], ids[0]]
-    assert found(store, rule="strict") == [ids[1], ids[0]]
-    assert found(store, rule="mars") == found(store, target="org/other") == [ids[2]]
-    assert found(store, rule="mar") == found(store, rule="MARS") == []
-    assert found(store, target="demo/target") == ids[::-1]
-    assert found(store, status=Status.FAILED) == [ids[1]]
-    assert found(store, status=Status.COMPLETED, rule="none", target="org/other") == [ids[2]]
-    assert found(store) == [empty, *ids[::-1]]
+    assert matches(store, rule="none") == [ids[2], ids[0]]
+    assert matches(store, rule="strict") == [ids[1], ids[0]]
+    assert matches(store, rule="mars") == matches(store, target="org/other") == [ids[2]]
+    assert matches(store, rule="mar") == matches(store, rule="MARS") == []
+    assert matches(store, target="demo/target") == ids[::-1]
+    assert matches(store, status=Status.FAILED) == [ids[1]]
+    assert matches(store, status=Status.COMPLETED, rule="none", target="org/other") == [ids[2]]
+    assert matches(store) == [empty, *ids[::-1]]
     assert store.choices() == Choices(("mars", "none", "strict"), ("demo/target", "org/other"), ())
 
 
@@ -158,7 +158,7 @@ def test_tag_is_matched_whole(store: RunStore) -> None:
         store.annotate(ids[0], tags=[tag, "other"])
         store.annotate(ids[1], tags=[f"{tag}x", f"x{tag}", f'x","{tag}'])
         store.annotate(ids[2], tags=[tag])
-        assert found(store, tag=tag) == [ids[2], ids[0]]
+        assert matches(store, tag=tag) == [ids[2], ids[0]]
         assert set(store.choices().tags) == {tag, "other", f"{tag}x", f"x{tag}", f'x","{tag}'}
         for comparison_id in ids:
             store.delete(comparison_id)
@@ -167,24 +167,30 @@ def test_tag_is_matched_whole(store: RunStore) -> None:
 def test_time_is_from_since_to_before_until(store: RunStore) -> None:
     ids = fill(store, 5)  # a second apart
     times = [store.load(comparison_id).created_at for comparison_id in ids]
-    assert found(store, since=times[2]) == ids[:1:-1]
-    assert found(store, until=times[2]) == ids[1::-1]
-    assert found(store, since=times[1], until=times[3] + timedelta(microseconds=1)) == ids[3:0:-1]
+    assert matches(store, since=times[2]) == ids[:1:-1]
+    assert matches(store, until=times[2]) == ids[1::-1]
+    assert matches(store, since=times[1], until=times[3] + timedelta(microseconds=1)) == ids[3:0:-1]
 
 
 def test_source_filters(store: RunStore) -> None:
     ids = {source: store.new_comparison(PromptConfig("p"), source=source) for source in Source}
     for source in Source:
-        assert found(store, source=source) == [ids[source]]
-    assert found(store, without_batches=True) == [
+        assert matches(store, source=source) == [ids[source]]
+    assert matches(store, without_batches=True) == [
         ids[source] for source in (Source.SERVER, Source.VOTE, Source.COMPARE)
     ]
 
 
 def test_names_are_sorted_without_case_and_nameless_come_last(store: RunStore) -> None:
     beta, nameless, alpha, accent, gamma = named(store, "beta", "", "Alpha", "éta", "GAMMA")
-    assert found(store, sort=Sort.NAME, descending=False) == [alpha, beta, gamma, accent, nameless]
-    assert found(store, sort=Sort.NAME) == [accent, gamma, beta, alpha, nameless]
+    assert matches(store, sort=Sort.NAME, descending=False) == [
+        alpha,
+        beta,
+        gamma,
+        accent,
+        nameless,
+    ]
+    assert matches(store, sort=Sort.NAME) == [accent, gamma, beta, alpha, nameless]
 
 
 def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) -> None:
@@ -204,8 +210,8 @@ def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) 
     low, high, middle = saved(1, 2), saved(9, math.nan, 3), saved(4, 1, 5)
     empty = store.new_comparison(PromptConfig("no runs"))
     for sort in sorts:
-        assert found(store, sort=sort) == [high, middle, low, empty]
-        assert found(store, sort=sort, descending=False) == [low, middle, high, empty]
+        assert matches(store, sort=sort) == [high, middle, low, empty]
+        assert matches(store, sort=sort, descending=False) == [low, middle, high, empty]
 
 
 def test_pages_join_to_the_whole(store: RunStore) -> None:
@@ -244,7 +250,7 @@ def test_exactly_every_part_of_a_text_is_found(
     comparison_id = lasting_store.new_comparison(PromptConfig(text))
     for part in filter(None, (text[start : start + length], other)):
         there = part in text or part.casefold() in text.casefold()
-        assert (comparison_id in found(lasting_store, text=part, limit=1000)) == there
+        assert (comparison_id in matches(lasting_store, text=part, limit=1000)) == there
     lasting_store.delete(comparison_id)
 
 
@@ -264,15 +270,18 @@ def test_what_changes_a_comparison_changes_what_finds_it(store: RunStore) -> Non
     strict, mars = make_trace(new_tokens=3), make_trace(rule="mars", new_tokens=3)
     comparison_id = save(store, with_summary(strict, tau=2.0))
     other = save(store, with_summary(strict, tau=3.0))
-    assert found(store, sort=Sort.TAU) == [other, comparison_id] and found(store, rule="mars") == []
+    assert (
+        matches(store, sort=Sort.TAU) == [other, comparison_id]
+        and matches(store, rule="mars") == []
+    )
     store.save_run(comparison_id, with_summary(mars, tau=4.0), lane=1, order=1)
-    assert found(store, sort=Sort.TAU) == [comparison_id, other] and found(store, rule="mars") == [
-        comparison_id
-    ]
+    assert matches(store, sort=Sort.TAU) == [comparison_id, other] and matches(
+        store, rule="mars"
+    ) == [comparison_id]
     store.delete(comparison_id)
-    assert found(store, rule="mars") == [] and store.choices().rules == ("strict",)
+    assert matches(store, rule="mars") == [] and store.choices().rules == ("strict",)
     store.restore(comparison_id)
-    assert found(store, rule="mars") == [comparison_id] and store.choices().rules == (
+    assert matches(store, rule="mars") == [comparison_id] and store.choices().rules == (
         "mars",
         "strict",
     )
@@ -287,13 +296,13 @@ def test_owners_have_their_own_choices(store: RunStore) -> None:
     assert (anna.choices().rules, boris.choices().rules) == (("mars",), ("none", "strict"))
     store.give("anna", "boris")
     assert anna.choices() == Choices((), (), ()) and boris.choices() == store.choices()
-    assert found(boris, rule="mars") == found(boris, tag="tag of mars") != []
+    assert matches(boris, rule="mars") == matches(boris, tag="tag of mars") != []
 
 
 def test_five_thousand_comparisons_are_found_in_few_statements(sqlite_store: RunStore) -> None:
     ids = fill(sqlite_store, 5000)
     sqlite_store.annotate(ids[7], name="the one", tags=["t"])
-    asked = Search(
+    search = Search(
         text="ONE",
         rule="mars",
         target="demo/target",
@@ -301,12 +310,12 @@ def test_five_thousand_comparisons_are_found_in_few_statements(sqlite_store: Run
         tag="t",
         sort=Sort.TAU,
     )
-    for each, total in ((Search(offset=4900), 5000), (asked, 1)):
-        with statements() as seen:
+    for each, total in ((Search(offset=4900), 5000), (search, 1)):
+        with statements() as executed:
             result = sqlite_store.find(each)
         assert result.total == total and not result.more
-        assert len(seen) == 4
-        assert not any("run_traces" in statement for statement in seen)
+        assert len(executed) == 4
+        assert not any("run_traces" in statement for statement in executed)
 
 
 @pytest.mark.parametrize("descending", [True, False])
@@ -349,23 +358,23 @@ def test_a_sorted_list_is_read_in_the_order_of_an_index_of_its_own(
 
 def test_few_are_looked_up_by_what_was_asked_for(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
-    for asked in (
+    for wanted in (
         Search(rule="x"),
         Search(target="x"),
         Search(status=Status.FAILED),
         Search(tag="t"),
     ):
-        _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, asked))
+        _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, wanted))
         assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
         assert not any(step.startswith("SCAN comparisons") for step in page)
 
 
 def test_choices_are_looked_up_one_after_the_other(sqlite_store: RunStore) -> None:
     fill(sqlite_store, 50)
-    own = sqlite_store.of("anna")
+    annas = sqlite_store.of("anna")
     for store, index in (
         (sqlite_store, "ix_facets_by_value (kind=?"),
-        (own, "ix_facets_by_owner (owner=?"),
+        (annas, "ix_facets_by_owner (owner=?"),
     ):
         for plan in plans_of(store, store.choices):
             looked = [step for step in plan if "facets" in step]

@@ -17,18 +17,18 @@ from tests.traces import same
 from tests.unit.storage.test_owners import LISTS, LOST, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
-OBJECTS = {Shared.COMPARISON: "comparison", Shared.SWEEP: "sweep", Shared.STUDY: "study"}
+OBJECTS = {Shared.COMPARISON: "comparison", Shared.STUDY: "study"}
 
 
 @pytest.fixture
 def world(store: RunStore) -> World:
-    return store, make(store.of("anna"), "annas own"), make(store.of("boris"), "boris own")
+    return store, make(store.of("anna"), "annas things"), make(store.of("boris"), "boris things")
 
 
 @pytest.fixture
 def sqlite_world(sqlite_store: RunStore) -> World:
     """Where nothing depends on the database, nor on a second owner."""
-    anna = make(sqlite_store.of("anna"), "annas own")
+    anna = make(sqlite_store.of("anna"), "annas things")
     return sqlite_store, anna, anna
 
 
@@ -41,42 +41,40 @@ def shared_by_anna(world: World, kind: Shared) -> tuple[str, RunStore]:
 
 def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
     store, anna, boris = world
-    shown = {
+    shared = {
         Shared.COMPARISON: anna.comparison,
-        Shared.SWEEP: anna.swept,
         Shared.STUDY: anna.studied,
     }
-    for kind, thing in shown.items():
-        _token, seen = shared_by_anna(world, kind)
-        assert seen.comparisons()["id"].tolist() == [thing]
-        assert seen.find(Search()).total == seen.count() == 1
-        assert same(seen.load(thing), store.load(thing))
-        lists = (seen.studies(sweeps=True), seen.studies())
-        assert [len(found) for found in lists] == [kind is Shared.SWEEP, kind is Shared.STUDY]
-        for head in (head for found in lists for head in found):
+    for kind, thing in shared.items():
+        _token, linked = shared_by_anna(world, kind)
+        assert linked.comparisons()["id"].tolist() == [thing]
+        assert linked.find(Search()).total == linked.count() == 1
+        assert same(linked.load(thing), store.load(thing))
+        assert len(linked.studies()) == (kind is Shared.STUDY)
+        for head in linked.studies():
             for read in (
                 RunStore.study,
                 RunStore.results,
                 RunStore.judgements,
                 RunStore.study_progress,
             ):
-                assert read(seen, head.id) == read(store, getattr(anna, OBJECTS[kind]))
-        for other in {*shown.values(), anna.deleted, boris.comparison} - {thing}:
+                assert read(linked, head.id) == read(store, getattr(anna, OBJECTS[kind]))
+        for other in {*shared.values(), anna.deleted, boris.comparison} - {thing}:
             with pytest.raises(StorageError, match="There is no comparison with the id"):
-                seen.load(other)
-        assert (seen.votes(), seen.shares(), seen.counts().votes) == ((), (), 0)
+                linked.load(other)
+        assert (linked.votes(), linked.shares(), linked.counts().votes) == ((), (), 0)
         for name in ("runs", "tokens"):
             stream = io.BytesIO()
-            write_csv(name, seen, stream)
+            write_csv(name, linked, stream)
             written = stream.getvalue().decode()
             assert thing in written
             assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in written]
         with pytest.raises(StorageError, match="There is no comparison with the id"):
-            write_csv("runs", seen, io.BytesIO(), [boris.comparison])
-        assert (seen.owner, seen.read_only) == (None, True)
+            write_csv("runs", linked, io.BytesIO(), [boris.comparison])
+        assert (linked.owner, linked.read_only) == (None, True)
         for owner in (None, "anna", "boris"):
             with pytest.raises(ValueError, match="cannot be changed to another scope"):
-                seen.of(owner)
+                linked.of(owner)
 
 
 def test_link_lets_nobody_write(sqlite_world: World) -> None:
@@ -91,15 +89,15 @@ def test_link_lets_nobody_write(sqlite_world: World) -> None:
     }
     assert calls.keys() == WRITES | {"expire", "new_comparison", "new_study"}
     for kind in Shared:
-        _token, seen = shared_by_anna(sqlite_world, kind)
+        _token, linked = shared_by_anna(sqlite_world, kind)
         before = everything_of(store)
         for call in (call for every in calls.values() for call in every):
             with pytest.raises(StorageError, match="a link gives read access only"):
-                call(seen, anna)
+                call(linked, anna)
         with pytest.raises(ValueError, match="Only the objects of one owner"):
-            seen.delete_everything()
+            linked.delete_everything()
         with pytest.raises(ValueError, match="transfer only its own objects"):
-            seen.give("anna", "boris")
+            linked.give("anna", "boris")
         assert everything_of(store) == before
 
 
@@ -110,24 +108,20 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
     for kind in Shared:
         thing = getattr(anna, OBJECTS[kind])
         before, replaced = shared_by_anna(world, kind)
-        token, seen = shared_by_anna(world, kind)
-        assert (replaced.count(), seen.count()) == (0, 1)
+        token, linked = shared_by_anna(world, kind)
+        assert (replaced.count(), linked.count()) == (0, 1)
         assert mine.shared(kind, thing)
         assert [(share.kind, share.object_id) for share in mine.shares()] == [(kind, thing)]
         assert store.of("boris").shares() == ()
         begun = [
-            export.tables(seen, seen.comparisons()["id"].tolist()) for export in EXPORTS.values()
+            export.tables(linked, linked.comparisons()["id"].tolist())
+            for export in EXPORTS.values()
         ]
         mine.unshare(kind, thing)
         assert [table for exported in begun for table in exported] == []
-        assert (seen.count(), seen.studies(sweeps=True), seen.studies(), mine.shares()) == (
-            0,
-            (),
-            (),
-            (),
-        )
+        assert (linked.count(), linked.studies(), mine.shares()) == (0, (), ())
         with pytest.raises(StorageError, match="There is no comparison"):
-            seen.load(anna.comparison)
+            linked.load(anna.comparison)
         for ended in (before, token):
             with pytest.raises(StorageError, match=ENDED):
                 store.through(ended)
@@ -137,9 +131,9 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
 
 def test_link_is_away_while_its_comparison_is(sqlite_world: World) -> None:
     store, anna, _ = sqlite_world
-    token, seen = shared_by_anna(sqlite_world, Shared.COMPARISON)
+    token, linked = shared_by_anna(sqlite_world, Shared.COMPARISON)
     store.of("anna").delete(anna.comparison)
-    assert (store.of("anna").shares(), seen.count(), seen.traces([anna.run])) == ((), 0, {})
+    assert (store.of("anna").shares(), linked.count(), linked.traces([anna.run])) == ((), 0, {})
     with pytest.raises(StorageError, match=ENDED):
         store.through(token)
     store.of("anna").restore(anna.comparison)
@@ -150,7 +144,7 @@ def test_link_goes_with_what_it_shows(world: World) -> None:
     store, anna, _ = world
     mine = store.of("anna")
     tokens = [shared_by_anna(world, kind)[0] for kind in Shared]
-    assert len(mine.shares()) == mine.counts().shares == 3
+    assert len(mine.shares()) == mine.counts().shares == len(Shared)
     mine.delete_study(anna.study)
     mine.delete_everything()
     assert everything_of(store)["shares"] == []
@@ -163,7 +157,7 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
     """Nor does what is in it, or anything else, open what a token opens."""
     store = sqlite_world[0]
     tokens = [shared_by_anna(sqlite_world, kind)[0] for kind in Shared]
-    assert len({*tokens}) == 3
+    assert len({*tokens}) == len(Shared)
     assert all(len(token) >= 32 for token in tokens)
     held = repr(everything_of(store))
     for token in tokens:
@@ -188,15 +182,20 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
 
 def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:
     mine = sqlite_store.of("anna")
-    things = make(mine, "annas own")
+    things = make(mine, "annas things")
     mine.annotate(things.comparison, name="")
-    mine.annotate(things.swept, name="a\x00b")
-    for comparison in (things.comparison, things.swept):
+    mine.annotate(things.of_done, name="a\x00b")
+    for comparison in (things.comparison, things.of_done):
         mine.share(Shared.COMPARISON, comparison)
     mine.share(Shared.STUDY, things.study)
-    mine.share(Shared.SWEEP, things.sweep)
+    mine.share(Shared.STUDY, things.done)
     titles = [share.title for share in mine.shares()]
-    assert titles == ["sweep annas own", "study annas own", "a\\u0000b", "prompt of annas own"]
+    assert titles == [
+        "done annas things",
+        "study annas things",
+        "a\\u0000b",
+        "prompt of annas things",
+    ]
 
 
 def test_table_takes_no_link_to_two_things(store: RunStore) -> None:

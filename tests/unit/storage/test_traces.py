@@ -85,14 +85,14 @@ def again(flat: Flat) -> Flat:
     return unpack([pack(flat)], flat["run.seed"])
 
 
-def assert_same(found: Flat, flat: Flat) -> None:
+def assert_same(actual: Flat, flat: Flat) -> None:
     """To the last bit, but for the bits of a nan."""
-    assert found.keys() == flat.keys()
+    assert actual.keys() == flat.keys()
     for name, column in flat.items():
         if name == "vocabulary.piece":
-            assert found[name].to_pylist() == column.to_pylist()
+            assert actual[name].to_pylist() == column.to_pylist()
         else:
-            assert exact(found[name]) == exact(column), name
+            assert exact(actual[name]) == exact(column), name
 
 
 def exact(column: Any) -> list[str]:
@@ -103,9 +103,9 @@ def exact(column: Any) -> list[str]:
 
 def test_several_runs_read_together_are_each_its_own() -> None:
     flats = [flat_of(trace) for trace in TRACES.values()]
-    whole = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
+    together = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
     starts = np.cumsum([0, *(len(flat["vocabulary.piece"]) for flat in flats)])
-    for name, column in whole.items():
+    for name, column in together.items():
         if name == "vocabulary.piece":
             expected = [piece for flat in flats for piece in flat[name].to_pylist()]
             assert [decode(piece) for piece in column.to_pylist()] == list(map(decode, expected))
@@ -117,7 +117,7 @@ def test_several_runs_read_together_are_each_its_own() -> None:
             assert exact(column) == exact(np.concatenate(moved)), name
 
 
-def kept(flat: Flat, name: str) -> Any:
+def stored_values(flat: Flat, name: str) -> Any:
     """What is written of a column."""
     batch = opened(pack(flat))
     return (
@@ -139,10 +139,10 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
     flat = flat_of(
         TRACES["chain"] if name in ("token.start", "token.end") else real
     )  # the words of ``real`` lack their spaces
-    found = np.count_nonzero(
-        np.nan_to_num(kept(flat, name))
+    written = np.count_nonzero(
+        np.nan_to_num(stored_values(flat, name))
     )  # of u, which only older runs have, nothing but nan
-    whole = name in (
+    in_full = name in (
         "token.edge",
         "token.p",
         "node.p",
@@ -151,7 +151,7 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
         "node.token",
         "node.outcome",
     )
-    assert found == 0 or (whole and found < len(flat[name]))
+    assert written == 0 or (in_full and written < len(flat[name]))
 
 
 @pytest.mark.parametrize("name", DERIVED)
@@ -241,10 +241,10 @@ def changed_columns(
 )
 def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
     flat = flat_of(TRACES["tree"])
-    found = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
+    columns = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
     count = len(flat[name])
-    assert exact(found[name]) == exact([value] * count) + exact(flat[name])
-    assert exact(found["token.tv"]) == 2 * exact(flat["token.tv"])
+    assert exact(columns[name]) == exact([value] * count) + exact(flat[name])
+    assert exact(columns["token.tv"]) == 2 * exact(flat["token.tv"])
 
 
 def test_column_of_a_later_form_is_left_alone() -> None:

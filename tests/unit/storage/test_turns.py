@@ -62,7 +62,7 @@ def hold(pipe: Connection, path: str) -> None:
 
 
 def live_on(pipe: Connection, store: RunStore) -> None:
-    """A child forked in the middle of a transaction: it uses the store, and lives until it is told
+    """A child forked in the middle of a transaction: it uses the store, and lives until a signal
     to end."""
     for use in (store.count, lambda: store.new_comparison(PromptConfig("x"))):
         try:
@@ -163,7 +163,7 @@ def test_a_forked_child_that_lives_on_is_in_nobodys_way(either: RunStore) -> Non
 
 
 def test_a_store_that_was_closed_touches_nothing(store: RunStore) -> None:
-    """A thread that still has it is told so; nothing is opened again."""
+    """A thread that uses it later gets an error; nothing is opened again."""
     url = store._engine.url.render_as_string(hide_password=False)
     closed = RunStore(url)
     one = closed.of("anna")
@@ -196,7 +196,7 @@ def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     when it or another transaction ends, or the database is opened again."""
     mine, secret = either.of("anna"), "a \ua66e\ua66f\ua670 secret"
     make(mine, secret)
-    kept = [
+    ids = [
         either.new_comparison(PromptConfig(f"a prompt, number {number}")) for number in range(30)
     ]
     files = [Path(f"{either.path}{side}") for side in ("", *SIDES)]
@@ -219,7 +219,7 @@ def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     elif later == "opening":
         RunStore(f"sqlite:///{either.path}").close()
     assert not there()
-    assert either.find(Search(text="number 7")).frame["id"].tolist() == [kept[7]]
+    assert either.find(Search(text="number 7")).frame["id"].tolist() == [ids[7]]
     assert either.path
     assert_sound(either.path)
 

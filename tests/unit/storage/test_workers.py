@@ -24,7 +24,7 @@ TASKS, LANES = 12, 2
 def at_work(
     pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = ""
 ) -> None:
-    """Works off a study; says what it does, and goes on when it is told so. ``dies``: the beginning
+    """Works off a study; says what it does, and goes on at a message. ``dies``: the beginning
     of a statement after whose second one it kills itself, in the middle of a transaction."""
 
     def say(*words: object) -> None:
@@ -75,25 +75,25 @@ def planned(url: str, tasks: int) -> str:
         return store.new_study("", {}, tasks)
 
 
-def assert_whole(store: RunStore, study_id: str, tasks: int) -> None:
+def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
     """Every lane of every task has one result, whose run is there and whole; nothing else is."""
-    found = store.results(study_id)
-    assert [(one.task, one.lane) for one in found] == [
+    results = store.results(study_id)
+    assert [(one.task, one.lane) for one in results] == [
         (task, lane) for task in range(tasks) for lane in range(LANES)
     ]
-    run_ids = [run_id for result in found for run_id in result.run_ids]
-    assert len(set(run_ids)) == len(found) == counts(store)["runs"]
+    run_ids = [run_id for result in results for run_id in result.run_ids]
+    assert len(set(run_ids)) == len(results) == counts(store)["runs"]
     assert counts(store)["comparisons"] == tasks
-    assert all(result.relative == {"same": True} for result in found)
+    assert all(result.relative == {"same": True} for result in results)
     progress = store.study_progress(study_id)
-    assert (progress.done, progress.results, store.claims(study_id)) == (tasks, len(found), ())
+    assert (progress.done, progress.results, store.claims(study_id)) == (tasks, len(results), ())
     for comparison_id in store.comparisons()["id"]:
         runs = store.load(comparison_id).runs
         assert [run.lane for run in runs] == list(range(LANES))
         assert all(same(run.trace, trace_of(run.trace.config.seed, run.lane)) for run in runs)
     records = store.records(run_ids)
     assert [(one.config.seed, one.lane) for one in records] == [
-        (one.task, one.lane) for one in found
+        (one.task, one.lane) for one in results
     ]
 
 
@@ -105,20 +105,20 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     children = [Child(at_work, url, study_id, f"w{number}", 1.0) for number in range(3)]
     assert [child.pipe.recv() for child in children] == [("ready",)] * 3
     may(children[2], 4)  # so that tasks are left for the others, however slow they are
-    said = []
+    messages = []
     for child in children[:2]:
         count = rng.randrange(2, 6)
         may(child, count + 1)
-        said += [child.pipe.recv() for _ in range(count)]
+        messages += [child.pipe.recv() for _ in range(count)]
         time.sleep(rng.random() * 0.03)
         child.kill()
     may(children[2], 99)
-    said += [words for child in children for words in child.rest()]
+    messages += [words for child in children for words in child.rest()]
     assert [child.process.exitcode for child in children] == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    done = [words for words in said if words != ("lost",)]
+    done = [words for words in messages if words != ("lost",)]
     assert len(done) == len(set(done))
     with RunStore(url) as store:
-        assert_whole(store, study_id, TASKS)
+        assert_complete(store, study_id, TASKS)
         assert len(store.study_progress(study_id).workers) == 3
 
 
@@ -169,4 +169,4 @@ def test_worker_killed_in_a_transaction_leaves_none_of_it(
         assert left.worker == "killed"
         run_out(store, Claim(study_id, left.task, ""))
         work(store, study_id, "heir", LEASE_S, lambda *_words: None)
-        assert_whole(store, study_id, 3)
+        assert_complete(store, study_id, 3)

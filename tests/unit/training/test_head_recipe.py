@@ -24,13 +24,13 @@ from training.head import rounds
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, batches
 from training.head.model import frequent_ids
-from training.head.rounds import Place, Training
-from training.head.synthesis import ATTENTION, Sample, Synthesis, Writer
+from training.head.rounds import Training, TrainingProcess
+from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
 
 _SMALL = Synthesis(
     cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3
 )
-_HERE = Place(0, 1, torch.device("cpu"))
+_HERE = TrainingProcess(0, 1, torch.device("cpu"))
 _STEPS = 4
 
 
@@ -58,11 +58,11 @@ def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> li
     values: list[Tensor] = []
     states: list[Tensor] = []
     hidden = head.fuse(features[None, :1])
-    for place in range(anchor + _STEPS):
-        if place <= anchor:
-            hidden = head.fuse(features[None, place : place + 1])
+    for process in range(anchor + _STEPS):
+        if process <= anchor:
+            hidden = head.fuse(features[None, process : process + 1])
         residual, query, key, value = project(
-            head, ids[None, place : place + 1], hidden, torch.tensor([[place]])
+            head, ids[None, process : process + 1], hidden, torch.tensor([[process]])
         )
         keys.append(key)
         values.append(value)
@@ -108,22 +108,22 @@ def _open(folder: Path) -> tuple[Any, Any]:
 def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_target_s_own(
     target: Path,
 ) -> None:
-    """Rows stand at positions of their own and start anew; the oracle is transformers' own
+    """Rows stand at positions of their own and start anew; the oracle is transformers'
     attention over one text."""
     model, tokenizer = _open(target)
     pack(model)
-    writer = Writer(model, tokenizer, (0, 1), _SMALL, 5)
+    writer = TextWriter(model, tokenizer, (0, 1), _SMALL, 5)
     samples = list(writer.samples(900))
     plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
-    own = 0
+    greedy = 0
     for sample in samples:
         output = plain(sample.ids[None, :-1], output_hidden_states=True)
         states = torch.cat([output.hidden_states[layer][0] for layer in (0, 1, -1)], -1)
         torch.testing.assert_close(sample.values, states, atol=2e-4, rtol=0)
         assert writer.prefix < sample.start < len(sample.ids)
         best = output.logits[0, sample.start - 1 :].argmax(-1)
-        own += bool((best == sample.ids[sample.start :]).all())
-    assert 0.3 < own / len(samples) < 0.9  # 0.6 of them
+        greedy += bool((best == sample.ids[sample.start :]).all())
+    assert 0.3 < greedy / len(samples) < 0.9  # 0.6 of them
     assert max(len(sample.ids) for sample in samples) > _SMALL.length  # the long ones
 
 
@@ -133,18 +133,18 @@ def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> No
     shares = torch.rand(300)
     one, two = drafted.clone().requires_grad_(), drafted.clone().requires_grad_()
     loss, agreed = Distillation.apply(one, final, rows, shares)  # type: ignore[no-untyped-call]
-    aim, given = (final @ rows.T).log_softmax(-1), (two @ rows.T).log_softmax(-1)
-    expected = ((aim.exp() * (aim - given)).sum(-1) * shares).sum()
+    aim, drafts = (final @ rows.T).log_softmax(-1), (two @ rows.T).log_softmax(-1)
+    expected = ((aim.exp() * (aim - drafts)).sum(-1) * shares).sum()
     (3 * loss).backward()
     (3 * expected).backward()
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(one.grad, two.grad)
-    assert agreed.tolist() == (aim.argmax(-1) == given.argmax(-1)).tolist()
+    assert agreed.tolist() == (aim.argmax(-1) == drafts.argmax(-1)).tolist()
 
 
 def test_batches_hold_every_sample_once_and_no_more_entries_than_allowed() -> None:
     samples = [
-        Sample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
+        TextSample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
         for length in (5, 9, 30, 12, 40, 7, 8)
     ]
     groups = list(batches(samples, 40, rounds.random.Random(1)))
@@ -169,7 +169,7 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     updates: list[float] = []
     update = Learner.update
 
-    def counted(self: Learner, samples: Sequence[Sample], scale: float, share: Any) -> Any:
+    def counted(self: Learner, samples: Sequence[TextSample], scale: float, share: Any) -> Any:
         if len(updates) == stop:
             raise _Stopped
         updates.append(scale)
@@ -178,18 +178,18 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     monkeypatch.setattr(Learner, "update", counted)
     stop = -1
     done = Training(options, _HERE, _SMALL)
-    keep, kept = Training._keep, list[int]()
+    keep, rounds = Training._keep, list[int]()
 
     def noted(self: Training, learner: Learner) -> None:
         nonlocal stop
         keep(self, learner)
-        kept.append(self._progress.rounds)
+        rounds.append(self._progress.rounds)
         stop = len(updates) + 1  # in the next round
 
     monkeypatch.setattr(Training, "_keep", noted)
     with pytest.raises(_Stopped):
         done.run()
-    assert kept == [1]
+    assert rounds == [1]
     stop, first = -1, len(updates)
     monkeypatch.setattr(Training, "_keep", keep)
     Training(options, _HERE, _SMALL).run()

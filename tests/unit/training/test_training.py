@@ -16,7 +16,7 @@ from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, PromptConfig, Sampling, Trace
 from tests.live_pairs import config_for, decoded
-from training.measure import BRANCHED, CHAIN, GREEDY, TREE, Measured, card, measure
+from training.measure import BRANCHED, CHAIN, GREEDY, TREE, PairMeasurement, card, measure
 from training.train import main
 
 
@@ -111,7 +111,7 @@ def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
     stored = (WEIGHTS / "README.md").read_text(encoding="utf-8")
     row = r"^\| (\w+) \| (\d) \| ([\w -]+) \| ([\d.]+)% \| ([\d.]+) \| ([\d.]+)% \| ([\d.]+)% \|$"
     rows = [
-        Measured(
+        PairMeasurement(
             rule,
             float(temperature),
             drafts,
@@ -130,7 +130,10 @@ def test_the_stored_card_is_what_its_numbers_give(bundled: Pair) -> None:
     examples: Any = [
         SimpleNamespace(config=each, text=text) for each, text in zip(configs, texts, strict=True)
     ]
-    seen = re.search(r"(\d+) of their (\d+) equations", stored)
-    assert len(rows) == 11 and len(examples) == 2 and seen
+    equations = re.search(r"(\d+) of their (\d+) equations", stored)
+    assert len(rows) == 11 and len(examples) == 2 and equations
     provenance = (WEIGHTS / "PROVENANCE.md").read_text(encoding="utf-8").strip()
-    assert card(bundled, rows, examples, 300, (int(seen[1]), int(seen[2])), provenance) == stored
+    assert (
+        card(bundled, rows, examples, 300, (int(equations[1]), int(equations[2])), provenance)
+        == stored
+    )

@@ -18,7 +18,7 @@ from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from tests.unit.ui.places import FORM, one_loop, traces_of
 from ui.jobs.services import Services
-from ui.tabs.compare.frames import Shown
+from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import run_comparison
 
 
@@ -54,7 +54,7 @@ def services(pool: ModelPool, spec: PairSpec, store: RunStore) -> Services:
 
 
 @pytest.fixture
-def place(services: Services) -> Services:
+def ordered_services(services: Services) -> Services:
     """The first lane runs first."""
     return replace(services, order=lambda lanes: list(range(lanes)))
 
@@ -79,12 +79,12 @@ def traces(
 
 
 @pytest.fixture
-def shown(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> Shown:
+def displayed(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> DisplayedComparison:
     """A saved comparison of ``traces`` that can be continued."""
     comparison = services.store.new_comparison(traces[0].config.prompt)
     for lane, trace in enumerate(traces):
         services.store.save_run(comparison, trace, lane=lane, order=lane)
-    return Shown(comparison, spec, (0, 1))
+    return DisplayedComparison(comparison, spec, (0, 1))
 
 
 @pytest.fixture

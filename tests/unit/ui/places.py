@@ -24,7 +24,7 @@ from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
 from ui.tabs.compare.frames import Frame
-from ui.tabs.sweep.form import SweepForm
+from ui.tabs.study.form import StudyForm
 from ui.token_view.whatif import codes
 
 FORM = Form(
@@ -37,11 +37,12 @@ FORM = Form(
     mode="greedy",
     lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
 )
-SWEEP = SweepForm(
+SWEEP = StudyForm(
+    suite="prompts",
+    problems=None,
     prompts="Once\nTwice",
     pair="bundled",
-    rule="mars",
-    parameter="theta",
+    rules=["mars"],
     values="0.1 0.9",
     temperatures="1",
     ks="3",
@@ -55,7 +56,7 @@ LONG = replace(
 )  # the random model does not end by itself
 
 
-def place_of(store: RunStore, **more: Any) -> Services:
+def services_of(store: RunStore, **more: Any) -> Services:
     """For tests that load no model. Without the catalog's first pair, a page begins with the
     bundled one."""
     return Services(
@@ -166,7 +167,7 @@ def judged(trace: Trace) -> list[Judged]:
     )
 
 
-def said(frame: Any) -> tuple[str, str]:
+def strip_text(frame: Any) -> tuple[str, str]:
     """State and words of a frame's strip."""
     return frame.strip.state, plain(frame.strip.parts)
 

@@ -54,160 +54,170 @@ class Asking:
 
 
 @pytest.fixture
-def place(store: RunStore) -> Services:
+def services(store: RunStore) -> Services:
     return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
 
 
-def keep(place: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    return places.keep(place.seen_by(request).store, prompt, new_tokens=4)
+def keep(services: Services, request: Asking, prompt: str = "Tell me.") -> str:
+    return places.keep(services.for_visitor(request).store, prompt, new_tokens=4)
 
 
-def prompts(place: Services, request: Asking) -> list[str]:
-    return list(place.seen_by(request).store.comparisons()["prompt"])
+def prompts(services: Services, request: Asking) -> list[str]:
+    return list(services.for_visitor(request).store.comparisons()["prompt"])
 
 
-def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(place: Services) -> None:
-    keep(place, Asking())
-    mine, other = look(place, Asking()), look(place, Asking(TWO))
+def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(services: Services) -> None:
+    keep(services, Asking())
+    mine, other = look(services, Asking()), look(services, Asking(TWO))
     assert (
         "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     )
     assert "Nothing of yours" in other.counts and not other.anything
     for days, words in ((30, "stored for 30 days"), (None, "until you delete them")):
-        line = consent_line(replace(place, retention_days=days))
+        line = consent_line(replace(services, retention_days=days))
         assert line is not None and words in line.value and "no personal data" in line.value
 
 
-def test_who_one_is_here_is_told(place: Services) -> None:
-    assert "random number in a cookie" in look(place, Asking()).who
-    assert "does not store cookies" in look(place, Asking("")).who
-    assert "Signed in as name of 7." in look(place, Asking(subject="7")).who
+def test_who_one_is_here_is_told(services: Services) -> None:
+    assert "random number in a cookie" in look(services, Asking()).who
+    assert "does not store cookies" in look(services, Asking("")).who
+    assert "Signed in as name of 7." in look(services, Asking(subject="7")).who
 
 
-def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(place: Services) -> None:
-    gone, other = keep(place, Asking(), "gone"), keep(place, Asking(TWO), "stays")
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, gone)
-    panel = read_panel(look(place, Asking()).html())
+def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Services) -> None:
+    gone, other = keep(services, Asking(), "gone"), keep(services, Asking(TWO), "stays")
+    services.for_visitor(Asking()).store.share(Shared.COMPARISON, gone)
+    panel = read_panel(look(services, Asking()).html())
     (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
-    asked = re.compile(field.attributes["pattern"])
-    assert all(map(asked.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(
-        map(asked.fullmatch, ("", "del"))
+    pattern = re.compile(field.attributes["pattern"])
+    assert all(map(pattern.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(
+        map(pattern.fullmatch, ("", "del"))
     )
     assert (
         "1 comparison with 2 runs" in panel.one(".mars-account-confirm").text
         and panel.one("form").hidden
     )
     for word in (None, "", "no", ["delete"], HOSTILE):
-        answer = act(place, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
-        assert answer.state == "failed" and prompts(place, Asking()) == ["gone"]
-    answer = act(place, Asking(), {"action": "delete", "word": " Delete "})
+        answer = act(services, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
+        assert answer.state == "failed" and prompts(services, Asking()) == ["gone"]
+    answer = act(services, Asking(), {"action": "delete", "word": " Delete "})
     assert (
         answer.message.startswith("Deleted for good: 1 comparison with 2 runs.")
         and answer.state == "done"
     )
     assert not answer.anything and not answer.shares
-    assert prompts(place, Asking(TWO)) == ["stays"] and place.store.load(other)
+    assert prompts(services, Asking(TWO)) == ["stays"] and services.store.load(other)
     with pytest.raises(StorageError):
-        place.store.load(gone)
+        services.store.load(gone)
 
 
-def test_who_signs_in_can_move_what_the_browser_made(place: Services) -> None:
-    shared = keep(place, Asking(), "before")
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, shared)
-    keep(place, Asking(TWO), "another's")
+def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None:
+    shared = keep(services, Asking(), "before")
+    services.for_visitor(Asking()).store.share(Shared.COMPARISON, shared)
+    keep(services, Asking(TWO), "another's")
     signed = Asking(subject="7")
     for asking in (
         Asking(),
         Asking(TWO),
         Asking("", subject="7"),
     ):  # without signing in, or without a cookie
-        assert act(place, asking, {"action": "move"}).state == "failed"
-    assert "1 comparison with 2 runs" in look(place, signed).movable
+        assert act(services, asking, {"action": "move"}).state == "failed"
+    assert "1 comparison with 2 runs" in look(services, signed).movable
     assert (
-        act(place, signed, {"action": "move"}).message
+        act(services, signed, {"action": "move"}).message
         == "Moved to your account: 1 comparison with 2 runs."
     )
     assert (
-        prompts(place, signed) == ["before"]
-        and prompts(place, Asking()) == []
-        and look(place, signed).movable == ""
+        prompts(services, signed) == ["before"]
+        and prompts(services, Asking()) == []
+        and look(services, signed).movable == ""
     )
-    assert [link.object_id for link in look(place, signed).shares] == [shared]
-    assert prompts(place, Asking(TWO)) == ["another's"]
+    assert [link.object_id for link in look(services, signed).shares] == [shared]
+    assert prompts(services, Asking(TWO)) == ["another's"]
 
 
 def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
-    place: Services, store: RunStore
+    services: Services, store: RunStore
 ) -> None:
-    kept = keep(place, Asking())
-    mine = place.seen_by(Asking())
+    comparison = keep(services, Asking())
+    mine = services.for_visitor(Asking())
     share = {"action": "share"}
     for press in ({}, share, share | {"kind": "comparison", "id": "../x"}, {"id": [1], "kind": {}}):
         assert act_share(mine, press) == HIDDEN
-    wrong = act_share(mine, share | {"kind": HOSTILE, "id": kept})
+    wrong = act_share(mine, share | {"kind": HOSTILE, "id": comparison})
     assert_inert(wrong.html())
     assert wrong.token == "" and "must be one of" in wrong.message
-    assert share_of(replace(mine, public=False), Shared.COMPARISON, kept) == HIDDEN
-    token = mine.store.share(Shared.COMPARISON, kept)
-    assert share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, kept) == HIDDEN
+    assert share_of(replace(mine, public=False), Shared.COMPARISON, comparison) == HIDDEN
+    token = mine.store.share(Shared.COMPARISON, comparison)
+    assert (
+        share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, comparison) == HIDDEN
+    )
 
 
-def test_a_failing_store_is_one_sentence(place: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_one_sentence(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RunStore, "counts", failing("The database could not be read."))
-    for shown in (
-        look(place, Asking()),
-        act(place, Asking(), {"action": "delete", "word": "delete"}),
+    for account in (
+        look(services, Asking()),
+        act(services, Asking(), {"action": "delete", "word": "delete"}),
     ):
-        assert shown.message == "The database could not be read." and shown.state == "failed"
+        assert account.message == "The database could not be read." and account.state == "failed"
 
 
-def test_what_the_panel_says_is_safe_in_any_page(place: Services) -> None:
-    kept = keep(place, Asking(subject=HOSTILE), HOSTILE)
-    place.seen_by(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, kept)
-    shown = look(place, Asking(subject=HOSTILE)).html()
-    assert_inert(shown)
-    panel = read_panel(shown)
+def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
+    comparison = keep(services, Asking(subject=HOSTILE), HOSTILE)
+    services.for_visitor(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, comparison)
+    html = look(services, Asking(subject=HOSTILE)).html()
+    assert_inert(html)
+    panel = read_panel(html)
     assert (
         "<img src=x" in panel.one(".mars-account-who").text
         and "<img src=x" in panel.all("a")[0].text
     )
-    assert panel.all("a")[0].attributes["href"] == f"?comparison={kept}"
+    assert panel.all("a")[0].attributes["href"] == f"?comparison={comparison}"
 
 
-def test_a_link_is_shown_once_and_ends_where_it_is_ended(place: Services) -> None:
+def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> None:
     """By its owner alone: beside what is shared, or in the panel."""
-    kept = keep(place, Asking(), HOSTILE)
-    mine, other = place.seen_by(Asking()), place.seen_by(Asking(TWO))
+    comparison = keep(services, Asking(), HOSTILE)
+    mine, other = services.for_visitor(Asking()), services.for_visitor(Asking(TWO))
     press, end = (
-        {"action": action, "kind": "comparison", "id": kept} for action in ("share", "unshare")
+        {"action": action, "kind": "comparison", "id": comparison}
+        for action in ("share", "unshare")
     )
-    assert not share_of(mine, Shared.COMPARISON, kept).shared
+    assert not share_of(mine, Shared.COMPARISON, comparison).shared
     link = act_share(mine, press)
     made = read_panel(link.html())
-    assert link.shared and place.store.through(link.token).load(kept).prompt.text == HOSTILE
+    assert (
+        link.shared and services.store.through(link.token).load(comparison).prompt.text == HOSTILE
+    )
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
     assert (
         set(json.loads(address)) == {"comparison", "share"}
         and not made.one(".mars-share-link").hidden
     )
-    again = read_panel(share_of(mine, Shared.COMPARISON, kept).html())
+    again = read_panel(share_of(mine, Shared.COMPARISON, comparison).html())
     assert (
         again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
     )
     refused = act_share(other, press)
     assert refused.token == "" and "There is no comparison" in refused.message
-    assert share_of(other, Shared.COMPARISON, kept) == HIDDEN
-    (row,) = look(place, Asking()).shares
-    assert (row.kind, row.object_id) == ("comparison", kept)
-    assert look(place, Asking(TWO)).shares == () and act(place, Asking(TWO), end).state == "failed"
-    assert place.store.through(link.token).count() == 1
+    assert share_of(other, Shared.COMPARISON, comparison) == HIDDEN
+    (row,) = look(services, Asking()).shares
+    assert (row.kind, row.object_id) == ("comparison", comparison)
+    assert (
+        look(services, Asking(TWO)).shares == ()
+        and act(services, Asking(TWO), end).state == "failed"
+    )
+    assert services.store.through(link.token).count() == 1
     ended = read_panel(act_share(mine, end).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
     token = act_share(mine, press).token
-    assert act(place, Asking(), end).shares == ()
+    assert act(services, Asking(), end).shares == ()
     for gone in (token, link.token):
         with pytest.raises(StorageError):
-            place.store.through(gone)
+            services.store.through(gone)
 
 
 def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
@@ -225,24 +235,24 @@ def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
 
 @pytest.mark.parametrize("sign_in", [False, True])
 def test_none_of_its_events_is_an_endpoint_for_programs(
-    place: Services, page: gr.Blocks, sign_in: bool
+    services: Services, page: gr.Blocks, sign_in: bool
 ) -> None:
-    public = replace(place, sign_in=sign_in)
+    public = replace(services, sign_in=sign_in)
     build_account(public, gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
     assert {event.api_visibility for event in page.fns.values()} == {"private"}
 
 
-def test_a_panel_whose_link_still_works_stays_as_it_is(place: Services, page: gr.Blocks) -> None:
-    kept = keep(place, Asking())
+def test_a_panel_whose_link_still_works_stays_as_it_is(services: Services, page: gr.Blocks) -> None:
+    comparison = keep(services, Asking())
     with page:
-        wire_share(place, share_component("history"))
+        wire_share(services, share_component("history"))
     (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
-    place.seen_by(Asking()).store.share(Shared.COMPARISON, kept)
-    known = {"kind": "comparison", "id": kept, "shared": True}
+    services.for_visitor(Asking()).store.share(Shared.COMPARISON, comparison)
+    known = {"kind": "comparison", "id": comparison, "shared": True}
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
-    place.seen_by(Asking()).store.unshare(Shared.COMPARISON, kept)
+    services.for_visitor(Asking()).store.unshare(Shared.COMPARISON, comparison)
     assert "Only you" in refresh(gr.EventData(None, known), Asking())
 
 
@@ -250,11 +260,11 @@ PATH = "/mine/export.zip"
 
 
 def test_the_export_is_ones_own_and_leaves_nothing_behind(
-    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    keep(place, Asking(), "my own words")
-    client = client_of(place)
+    keep(services, Asking(), "my own words")
+    client = client_of(services)
     before = set(tmp_path.iterdir())
     answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
     assert answer.status_code == 200 and NAME in answer.headers["content-disposition"]
@@ -272,14 +282,14 @@ def unzipped(content: bytes) -> str:
 
 
 def test_a_full_disk_ends_the_export_in_a_sentence(
-    place: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(
         "storage.export.everything.ZipFile", failing("No space left on device", OSError)
     )
     before = set(tmp_path.iterdir())
-    answer = client_of(place).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
+    answer = client_of(services).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
     assert (
         answer.status_code == 503
         and answer.text.count("\n") == 1
@@ -291,7 +301,7 @@ def test_a_full_disk_ends_the_export_in_a_sentence(
 
 
 def test_few_downloads_of_a_visitor_are_written_at_once(
-    place: Services, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whatever address; visitors without a cookie count as one, and the library of the figures
     is no download."""
@@ -302,23 +312,23 @@ def test_few_downloads_of_a_visitor_are_written_at_once(
         ("", "3"): [("", "4")],
     }
     answers: dict[tuple[str, str], list[int]] = {}
-    paths = iter([*handlers(place), "/downloads/runs.csv"] * 9)
+    paths = iter([*handlers(services), "/downloads/runs.csv"] * 9)
 
-    def ask(asked: tuple[str, str]) -> int:
+    def download(visitor: tuple[str, str]) -> int:
         path = next(paths).replace("{name}", "runs.csv")
         return client.get(
-            path, params={"at": asked[1]}, headers={"cookie": f"{COOKIE}={asked[0]}"}
+            path, params={"at": visitor[1]}, headers={"cookie": f"{COOKIE}={visitor[0]}"}
         ).status_code
 
     def busy(_: Services, request: Request) -> Response:
         """Asks for others while it is written."""
-        asked = (request.cookies.get(COOKIE, ""), request.query_params["at"])
-        answers[asked] = [ask(each) for each in inner.pop(asked, ())]
+        visitor = (request.cookies.get(COOKIE, ""), request.query_params["at"])
+        answers[visitor] = [download(each) for each in inner.pop(visitor, ())]
         return PlainTextResponse("")
 
-    monkeypatch.setattr("ui.routes.handlers", lambda _: dict.fromkeys(handlers(place), busy))
-    client = client_of(replace(place, limits=PUBLIC_LIMITS))
-    assert ask(("", "")) == 200
+    monkeypatch.setattr("ui.routes.handlers", lambda _: dict.fromkeys(handlers(services), busy))
+    client = client_of(replace(services, limits=PUBLIC_LIMITS))
+    assert download(("", "")) == 200
     assert answers[ONE, "2"] == [429, 429, 200, 200]  # a refused one gives nothing free
     assert answers["", "3"] == [429] and answers[ONE, "1"] == [200, 200]
     assert client.get(f"/{SOURCE}").status_code == 200

@@ -54,7 +54,7 @@ def client(server: Server) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def asked(client: Client) -> dict[str, Any]:
+def compared(client: Client) -> dict[str, Any]:
     """One comparison, run over HTTP."""
     answer: dict[str, Any] = client.predict(**ASK, api_name="/compare")
     return answer
@@ -76,10 +76,10 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
     )
 
 
-def test_comparisons_of_sweeps_and_studies_are_listed_only_on_request(services: Services) -> None:
+def test_comparisons_of_studies_are_listed_only_on_request(services: Services) -> None:
     single, *batches = (
         services.store.new_comparison(PromptConfig("x"), source=source)
-        for source in (Source.COMPARE, Source.SWEEP, Source.STUDY)
+        for source in (Source.COMPARE, Source.STUDY)
     )
     api = Api(services)
     listed, everything = (
@@ -102,12 +102,12 @@ def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
 
 
 def test_a_comparison_is_answered_as_it_is_saved(
-    saved: RunStore, client: Client, asked: dict[str, Any]
+    saved: RunStore, client: Client, compared: dict[str, Any]
 ) -> None:
-    stored = saved.load(asked["id"])
-    assert [run["rule"] for run in asked["runs"]] == ["strict", "mars"]
-    assert (asked["state"], asked["prompt"]) == ("completed", ASK["prompt"])
-    for run, one in zip(asked["runs"], stored.runs, strict=True):
+    stored = saved.load(compared["id"])
+    assert [run["rule"] for run in compared["runs"]] == ["strict", "mars"]
+    assert (compared["state"], compared["prompt"]) == ("completed", ASK["prompt"])
+    for run, one in zip(compared["runs"], stored.runs, strict=True):
         summary = one.trace.summary
         assert (run["text"], run["tau"], run["tokens_per_s"]) == (
             one.trace.text,
@@ -116,17 +116,17 @@ def test_a_comparison_is_answered_as_it_is_saved(
         )
         assert (run["seed"], run["temperature"], run["max_new_tokens"]) == (2, 1.0, 24)
         assert tuple(run["token_ids"]) == one.trace.token_ids
-    assert client.predict(asked["id"], api_name="/comparison") == asked
-    (row,) = (row for row in client.predict(api_name="/comparisons") if row["id"] == asked["id"])
+    assert client.predict(compared["id"], api_name="/comparison") == compared
+    (row,) = (row for row in client.predict(api_name="/comparisons") if row["id"] == compared["id"])
     assert row["rules"] == ["strict", "mars(theta=0.9)"]
-    assert row["tau"] == [run["tau"] for run in asked["runs"]]
+    assert row["tau"] == [run["tau"] for run in compared["runs"]]
 
 
 def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client) -> None:
-    asked = client.predict(**ASK | {"repeats": 3}, api_name="/compare")
-    stored = saved.load(asked["id"])
-    assert len(stored.runs) == len(asked["runs"]) == 2 and len(stored.repeats) == 4
-    first, other = asked["runs"]
+    compared = client.predict(**ASK | {"repeats": 3}, api_name="/compare")
+    stored = saved.load(compared["id"])
+    assert len(stored.runs) == len(compared["runs"]) == 2 and len(stored.repeats) == 4
+    first, other = compared["runs"]
     assert first["speed_ratio"] == first["speed_ratio_low"] == first["speed_ratio_high"] == 1
     ratios = [ours / base for ours, base in zip(other["speeds"], first["speeds"], strict=True)]
     assert len(ratios) == 3 and other["speed_ratio"] == pytest.approx(
@@ -136,10 +136,10 @@ def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client
 
 
 def test_a_divergence_names_both_tokens_and_their_cause(
-    client: Client, asked: dict[str, Any]
+    client: Client, compared: dict[str, Any]
 ) -> None:
-    strict, mars = asked["runs"]
-    (parted,) = client.predict(asked["id"], api_name="/divergences")
+    strict, mars = compared["runs"]
+    (parted,) = client.predict(compared["id"], api_name="/divergences")
     assert strict["same_text"] is True and strict["divergence"] is None
     assert parted["position"] == mars["divergence"]["position"]
     assert parted["cause"] == mars["divergence"]["cause"] == "relaxed"
@@ -148,9 +148,9 @@ def test_a_divergence_names_both_tokens_and_their_cause(
     assert mars["text"].startswith(parted["before"])
 
 
-def test_tokens_make_the_text_and_the_counts(client: Client, asked: dict[str, Any]) -> None:
-    for lane, run in enumerate(asked["runs"]):
-        tokens = client.predict(asked["id"], lane, api_name="/tokens")
+def test_tokens_make_the_text_and_the_counts(client: Client, compared: dict[str, Any]) -> None:
+    for lane, run in enumerate(compared["runs"]):
+        tokens = client.predict(compared["id"], lane, api_name="/tokens")
         assert "".join(token["text"] for token in tokens) == run["text"]
         counted = [token["outcome"] for token in tokens]
         assert all(
@@ -159,10 +159,12 @@ def test_tokens_make_the_text_and_the_counts(client: Client, asked: dict[str, An
         )
 
 
-def test_given_tokens_are_said_and_the_text_goes_on(client: Client, asked: dict[str, Any]) -> None:
-    strict = asked["runs"][0]
-    ask = ASK | {"rules": ["strict"], "prefix": strict["token_ids"][:7], "max_new_tokens": 17}
-    again = client.predict(**ask, api_name="/compare")
+def test_given_tokens_are_said_and_the_text_goes_on(
+    client: Client, compared: dict[str, Any]
+) -> None:
+    strict = compared["runs"][0]
+    request = ASK | {"rules": ["strict"], "prefix": strict["token_ids"][:7], "max_new_tokens": 17}
+    again = client.predict(**request, api_name="/compare")
     (run,) = again["runs"]
     assert (run["text"], run["token_ids"]) == (strict["text"], strict["token_ids"][7:])
     tokens = client.predict(again["id"], api_name="/tokens")
@@ -172,11 +174,11 @@ def test_given_tokens_are_said_and_the_text_goes_on(client: Client, asked: dict[
     )
 
 
-def test_what_json_cannot_hold_is_null_or_inf(client: Client, asked: dict[str, Any]) -> None:
+def test_what_json_cannot_hold_is_null_or_inf(client: Client, compared: dict[str, Any]) -> None:
     greedy = client.predict(**ASK | {"temperature": 0.0, "rules": "mars"}, api_name="/compare")
     json.dumps(greedy, allow_nan=False)
     assert greedy["runs"][0]["kl_sum"] == "inf"
-    tokens = client.predict(asked["id"], api_name="/tokens")
+    tokens = client.predict(compared["id"], api_name="/tokens")
     json.dumps(tokens, allow_nan=False)
     assert {token["q"] for token in tokens if token["outcome"] in ("recovered", "bonus")} == {None}
     assert finite({"a": (float("nan"), float("-inf"), 0.5, Status.FAILED)}) == {
@@ -199,7 +201,7 @@ def test_rules_may_be_written_in_several_ways(client: Client) -> None:
         ]
 
 
-def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> None:
+def test_rules_and_pairs_are_listed(client: Client, compared: dict[str, Any]) -> None:
     rules = {rule["name"]: rule for rule in client.predict(api_name="/rules")}
     assert set(rules) == {*RULES, "none"}
     (theta,) = rules["mars"]["parameters"]
@@ -207,11 +209,13 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
     assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["coupled", "greedy"]
     pairs = client.predict(api_name="/pairs")
     assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
-    assert pairs[0]["drafters"] == ["model", "ngram", "none"]
-    assert pairs[1]["drafters"] == ["eagle3", "ngram", "none"] and pairs[0]["fits"] is True
+    assert pairs[0]["drafters"] == ["model", "suffix", "ngram", "none"]
+    assert (
+        pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True
+    )
     listed = client.predict(api_name="/comparisons")
     # gradio_client takes every object with a path for a file to be fetched
-    assert not re.search(r'"path":', json.dumps([asked, rules, pairs, listed]))
+    assert not re.search(r'"path":', json.dumps([compared, rules, pairs, listed]))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +240,7 @@ def test_rules_and_pairs_are_listed(client: Client, asked: dict[str, Any]) -> No
         ({"pair": "huge"}, "pair is 'huge'; it must be one of bundled, eagle"),
         (
             {"drafter": "eagle3"},
-            "drafter is 'eagle3'; the pair bundled has auto, model, ngram, none",
+            "drafter is 'eagle3'; the pair bundled has auto, model, suffix, ngram, none",
         ),
         ({"tree": "many"}, "tree is 'many'"),
         ({"k": "5"}, "k is '5'; it must be a number"),
@@ -274,8 +278,8 @@ def test_bad_input_gets_one_sentence_and_saves_nothing(
     assert saved.count() == before
 
 
-def test_what_is_not_there_is_named(client: Client, asked: dict[str, Any]) -> None:
-    id_ = asked["id"]
+def test_what_is_not_there_is_named(client: Client, compared: dict[str, Any]) -> None:
+    id_ = compared["id"]
     for name, values, sentence in (
         ("comparison", ["0" * 32], "There is no comparison with the id"),
         ("comparison", ["../x"], "There is no comparison with the id"),
@@ -311,11 +315,13 @@ def test_a_connection_that_is_closed_ends_the_run(server: Server, saved: RunStor
     assert states[-1] is Status.CANCELLED
 
 
-def test_further_processors_are_asked_for_and_said(client: Client, asked: dict[str, Any]) -> None:
-    (first, *_) = asked["runs"][0]["token_ids"]
+def test_further_processors_are_asked_for_and_said(
+    client: Client, compared: dict[str, Any]
+) -> None:
+    (first, *_) = compared["runs"][0]["token_ids"]
     chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
     (run, _) = client.predict(**ASK, processors=chosen, api_name="/compare")["runs"]
-    assert first not in run["token_ids"] and asked["runs"][0]["processors"] == {}
+    assert first not in run["token_ids"] and compared["runs"][0]["processors"] == {}
     assert run["processors"] == {
         "repetition_penalty": 1.5,
         "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]],
@@ -323,15 +329,15 @@ def test_further_processors_are_asked_for_and_said(client: Client, asked: dict[s
 
 
 def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
-    ask = {"prompt": "Once", "pair": "eagle", "max_new_tokens": 12, "rules": ["strict"]}
-    own, tree, chain = (
-        client.predict(**ask, **more, api_name="/compare")["runs"][0]
+    request = {"prompt": "Once", "pair": "eagle", "max_new_tokens": 12, "rules": ["strict"]}
+    default, tree, chain = (
+        client.predict(**request, **more, api_name="/compare")["runs"][0]
         for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
     )
-    assert own["tree"] == {"tokens": 59, "depth": 8, "top_k": 10}
+    assert default["tree"] == {"tokens": 59, "depth": 8, "top_k": 10}
     assert tree["tree"] == {"tokens": 8, "depth": 3, "top_k": 2}
     assert (chain["tree"], chain["k"], chain["drafter"]) == (None, 2, "eagle3")
-    assert own["text"] == tree["text"] == chain["text"]
+    assert default["text"] == tree["text"] == chain["text"]
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) -> None:
@@ -351,11 +357,11 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) ->
 
 
 def test_the_examples_of_the_documentation_run(server: Server) -> None:
-    shown = io.StringIO()
+    output = io.StringIO()
     for example in re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL):
-        with contextlib.redirect_stdout(shown):
+        with contextlib.redirect_stdout(output):
             exec(example.replace("http://127.0.0.1:7860/", server.url), {})
-    assert "mars" in shown.getvalue() and "relaxed" in shown.getvalue()
+    assert "mars" in output.getvalue() and "relaxed" in output.getvalue()
 
 
 def test_the_documentation_names_every_endpoint_and_every_parameter(services: Services) -> None:

@@ -31,24 +31,25 @@ from tests.unit.ui.places import (
     failing,
     raising,
     running,
-    said,
+    strip_text,
     traces_of,
 )
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.form import Form
-from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
-from ui.tabs.sweep.run import SweepFrame
-from ui.tabs.sweep.run import run as run_sweep
+from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
+from ui.tabs.study.form import StudyForm
+from ui.tabs.study.running import StudyProgress, started
 from ui.tabs.votes.round import Rounds, write_answers
 
-ENGINE = "mars_core.jobs.perform.burst"  # in its thread
+ENGINE = "mars_core.jobs.perform.decode_for"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)
 PUBLIC = Limits(
     prompt_characters=200,
@@ -56,57 +57,65 @@ PUBLIC = Limits(
     new_tokens=64,
     k=8,
     lanes=3,
-    sweep_runs=8,
+    study_runs=8,
     seconds=60,
     waiting=2,
     runs_an_hour=500,
 )
 
 
+def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[StudyProgress]:
+    """A study of the page, as its tab shows it."""
+    return errors_as_frames(started(services, visitor, form), StudyProgress, "study")
+
+
 @pytest.fixture
-def public(place: Services) -> Services:
+def public(ordered_services: Services) -> Services:
     """As two visitors' pages share it."""
     made = Services(
-        place.pool,
-        place.store,
-        place.catalog,
-        order=place.order,
+        ordered_services.pool,
+        ordered_services.store,
+        ordered_services.catalog,
+        order=ordered_services.order,
         public=True,
         limits=PUBLIC,
-        engine=place.engine,
+        engine=ordered_services.engine,
     )
     return replace(made, visitor=Visitor("browser:a", "page a"))
 
 
-def last(place: Services, form: Form = SHORT) -> tuple[str, str]:
-    return said(list(run_comparison(place, form, "visitor"))[-1])
+def last(ordered_services: Services, form: Form = SHORT) -> tuple[str, str]:
+    return strip_text(list(run_comparison(ordered_services, form, "visitor"))[-1])
 
 
-def works(place: Services) -> bool:
-    return last(place)[0] == "done" and (place.queue.running, place.queue.waiting) == (0, 0)
+def works(ordered_services: Services) -> bool:
+    return last(ordered_services)[0] == "done" and (
+        ordered_services.queue.running,
+        ordered_services.queue.waiting,
+    ) == (0, 0)
 
 
-def shown_by(frames: Iterator[Frame]) -> Shown:
+def shown_by(frames: Iterator[Frame]) -> DisplayedComparison:
     """What a whole comparison shows."""
-    return [frame.shown for frame in frames if frame.shown][-1]
+    return [frame.displayed for frame in frames if frame.displayed][-1]
 
 
-def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Services) -> None:
-    hasty = replace(place, limits=Limits(seconds=1))
+def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
+    ordered_services: Services,
+) -> None:
+    hasty = replace(ordered_services, limits=Limits(seconds=1))
     state, words = last(hasty, LONG)
     assert state == "cancelled" and words.startswith(
         "The time for one request is up. Strict was stopped after "
     )
-    (trace,) = traces_of(place.store)
+    (trace,) = traces_of(ordered_services.store)
     assert (trace.status, trace.stop_reason) == (
         Status.CANCELLED,
         StopReason.DEADLINE,
     ) and trace.tokens
-    frames = list(
-        run_sweep(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900), "visitor")
-    )
-    assert plain(frames[-1].strip.parts).startswith("The time for one job is up; stopped after ")
-    assert works(place)
+    frames = list(swept(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900)))
+    assert frames[-1].why == "The time for one job is up"
+    assert works(ordered_services)
 
 
 @pytest.mark.parametrize(
@@ -119,26 +128,29 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(place: Service
     ],
 )
 def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
-    place: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
+    ordered_services: Services,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    target: str,
 ) -> None:
-    """In sweeps and votes too, and in the engine's thread."""
+    """In studies and votes too, and in the engine's thread."""
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr(target, failing("secret of the prompt", KeyError))
-        told = [last(place)]
+        sentences = [last(ordered_services)]
         if target == "ui.jobs.driver.Record":
             patch.setattr("evaluation.study.engine.Record", failing("secret", KeyError))
-            told += [
-                said(list(run_sweep(place, SWEEP, "v"))[-1]),
-                said(list(write_answers(place, Rounds(9), FORM, "v"))[-1]),
+            sentences += [
+                strip_text(list(swept(ordered_services, SWEEP))[-1]),
+                strip_text(list(write_answers(ordered_services, Rounds(9), FORM, "v"))[-1]),
             ]
-    for (state, words), record in zip(told, caplog.records, strict=True):
+    for (state, words), record in zip(sentences, caplog.records, strict=True):
         assert (
             state == "failed" and "Something went wrong (error " in words and "secret" not in words
         )
         assert record.__dict__["fault"] in words
     if target == ENGINE:
-        assert [trace.status for trace in traces_of(place.store)] == [Status.CANCELLED]
-    assert caplog.records[0].__dict__["where"] == "compare" and works(place)
+        assert [trace.status for trace in traces_of(ordered_services.store)] == [Status.CANCELLED]
+    assert caplog.records[0].__dict__["where"] == "compare" and works(ordered_services)
 
 
 @pytest.mark.parametrize(
@@ -156,24 +168,32 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     ],
 )
 def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
-    place: Services, monkeypatch: pytest.MonkeyPatch, place_of_it: str, error: BaseException
+    ordered_services: Services,
+    monkeypatch: pytest.MonkeyPatch,
+    place_of_it: str,
+    error: BaseException,
 ) -> None:
     """Also what is no Exception: from a tokenizer's regular expression, say. For the page, and for
     programs."""
-    fresh = replace(place, pool=ModelPool(device="cpu", dtype="float32"), accelerator=None)
-    ask = {"prompt": "Once", "rules": ["strict"], "max_new_tokens": 4}
+    reloaded = replace(
+        ordered_services, pool=ModelPool(device="cpu", dtype="float32"), accelerator=None
+    )
+    request_ = {"prompt": "Once", "rules": ["strict"], "max_new_tokens": 4}
     with monkeypatch.context() as patch:
         patch.setattr(place_of_it, raising(error))
-        state, words = last(fresh)
+        state, words = last(reloaded)
         assert state == "failed" and words and "Traceback" not in words
         if "frames" not in place_of_it:
             try:
-                (run,) = list(Api(fresh).compare(**ask))[-1]["runs"]
-                told = str(run["error"])
+                (run,) = list(Api(reloaded).compare(**request_))[-1]["runs"]
+                sentences = str(run["error"])
             except gr.Error as refused:
-                told = str(refused)
-            assert re.search(r"odd bytes\.|[Mm]emory", told) and "\n" not in told
-    assert works(fresh) and list(Api(fresh).compare(**ask))[-1]["runs"][0]["status"] == "completed"
+                sentences = str(refused)
+            assert re.search(r"odd bytes\.|[Mm]emory", sentences) and "\n" not in sentences
+    assert (
+        works(reloaded)
+        and list(Api(reloaded).compare(**request_))[-1]["runs"][0]["status"] == "completed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,59 +204,65 @@ def test_what_ends_the_program_or_a_task_is_no_panic(end: type[BaseException]) -
         raise end
 
 
-def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(place: Services) -> None:
-    first = run_comparison(place, LONG, "first")
+def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
+    ordered_services: Services,
+) -> None:
+    first = run_comparison(ordered_services, LONG, "first")
     running(first)
-    waiting = run_comparison(place, LONG, "second")
+    waiting = run_comparison(ordered_services, LONG, "second")
     assert (
-        said(next(waiting)) == ("running", place.queue._waiting[0].message())
-        and place.queue.waiting == 1
+        strip_text(next(waiting)) == ("running", ordered_services.queue._waiting[0].message())
+        and ordered_services.queue.waiting == 1
     )
     waiting.close()  # type: ignore[attr-defined]
-    assert place.queue.waiting == 0
+    assert ordered_services.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
-    (trace,) = traces_of(place.store)
-    assert trace.status is Status.CANCELLED and place.queue.running == 0 and works(place)
+    (trace,) = traces_of(ordered_services.store)
+    assert (
+        trace.status is Status.CANCELLED
+        and ordered_services.queue.running == 0
+        and works(ordered_services)
+    )
 
 
-def test_who_waits_sees_it_and_may_stop(place: Services) -> None:
-    first = run_comparison(place, LONG, "first")
+def test_who_waits_sees_it_and_may_stop(ordered_services: Services) -> None:
+    first = run_comparison(ordered_services, LONG, "first")
     running(first)
     for kind, frames in enumerate[Iterator[Any]](
         [
-            run_comparison(place, FORM, "second"),
-            run_sweep(place, SWEEP, "second"),
-            write_answers(place, Rounds(9), FORM, "second"),
+            run_comparison(ordered_services, FORM, "second"),
+            swept(ordered_services, SWEEP, "second"),
+            write_answers(ordered_services, Rounds(9), FORM, "second"),
         ]
     ):
         started = time.monotonic()
         strips = [next(frames).strip for _ in range(3)]
         assert time.monotonic() - started > 0.5, kind
         assert all(plain(strip.parts).startswith("1 before you; about ") for strip in strips)
-        place.stops.request("somebody")
+        ordered_services.stops.request("somebody")
         assert next(frames).strip.state == "running"
-        place.stops.request("second")
+        ordered_services.stops.request("second")
         (*_, end) = frames
         assert (
             plain(end.strip.parts) == "Stopped while waiting; nothing was written."
             and end.strip.state == "cancelled"
         )
-        assert place.queue.waiting == 0
-        place.stops.begin("second")
-    progress = Api(place).compare(prompt="Once", max_new_tokens=8)
+        assert ordered_services.queue.waiting == 0
+        ordered_services.stops.begin("second")
+    progress = Api(ordered_services).compare(prompt="Once", max_new_tokens=8)
     assert next(iter(progress))["message"].startswith("Waiting: 1 before you; about ")
     progress.close()  # type: ignore[attr-defined]
-    assert place.queue.waiting == 0
+    assert ordered_services.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
-    assert works(place)
+    assert works(ordered_services)
 
 
-def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Services) -> None:
+def test_shutting_down_cancels_saves_and_lets_nobody_in(ordered_services: Services) -> None:
     ends: list[Frame] = []
     begun = threading.Event()
 
     def visit(visitor: str) -> None:
-        for frame in run_comparison(place, LONG, visitor):
+        for frame in run_comparison(ordered_services, LONG, visitor):
             if any(view and view.state == "running" for view in frame.lanes):
                 begun.set()
         ends.append(frame)
@@ -244,26 +270,32 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(place: Services) -> None
     visitors = [threading.Thread(target=visit, args=[str(number)]) for number in range(3)]
     for visitor in visitors:
         visitor.start()
-    assert begun.wait(240) and place.shutdown(240)
+    assert begun.wait(240) and ordered_services.shutdown(240)
     for visitor in visitors:
         visitor.join()
-    assert [said(frame)[0] for frame in ends] == ["cancelled"] * 3
-    assert [trace.status for trace in traces_of(place.store)] == [
+    assert [strip_text(frame)[0] for frame in ends] == ["cancelled"] * 3
+    assert [trace.status for trace in traces_of(ordered_services.store)] == [
         Status.CANCELLED
-    ] and place.store.count() == 1
-    assert last(place) == ("failed", "This page is being shut down; try again in a minute.")
+    ] and ordered_services.store.count() == 1
+    assert last(ordered_services) == (
+        "failed",
+        "This page is being shut down; try again in a minute.",
+    )
 
 
-def test_every_saved_run_is_observed_once(place: Services) -> None:
+def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
     seen: list[Trace] = []
-    watched = replace(place, observers=(seen.append,))
-    shown = shown_by(run_comparison(watched, FORM, "visitor"))
+    watched = replace(ordered_services, observers=(seen.append,))
+    displayed = shown_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
-    list(run_one_more(watched, shown, Wish(0, 3, 7), "visitor"))
-    list(run_sweep(watched, replace(SWEEP, values="0.9"), "visitor"))
+    list(run_one_more(watched, displayed, ContinuationRequest(0, 3, 7), "visitor"))
+    list(swept(watched, replace(SWEEP, values="0.9")))
     list(write_answers(watched, Rounds(9), FORM, "visitor"))
     list(Api(watched).compare(prompt="Once", max_new_tokens=8))
-    assert len(seen) == sum(map(len, place.store.comparisons()["status"])) and len(seen) >= 11
+    assert (
+        len(seen) == sum(map(len, ordered_services.store.comparisons()["status"]))
+        and len(seen) >= 11
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,28 +326,30 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_sweeps_continuations_and_programs(
+def test_a_public_page_bounds_studies_continuations_and_programs(
     public: Services, spec: PairSpec
 ) -> None:
-    def swept(**change: Any) -> str:
-        frame: SweepFrame = list(run_sweep(public, replace(SWEEP, **change), "visitor"))[-1]
-        return plain(frame.strip.parts)
+    def refused(**change: Any) -> str:
+        return plain(list(swept(public, replace(SWEEP, **change)))[-1].strip.parts)
 
-    assert swept(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
-    assert swept(max_new_tokens=65).startswith("max_new_tokens is 65")
-    assert swept(ks="9").startswith("K is 9") and swept(
+    assert refused(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
+    assert refused(max_new_tokens=65).startswith("max_new_tokens is 65")
+    assert refused(ks="9").startswith("K is 9") and refused(
         pair="custom", own_target="/etc"
     ).startswith("This page runs")
-    shown = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
-    closed = replace(shown, pair=replace(spec, key="custom", title="Own"))
-    assert "of its list only" in said(list(run_one_more(public, closed, Wish(0, 3, 7), "v"))[-1])[1]
-    for ask in (
+    displayed = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
+    closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
+    assert (
+        "of its list only"
+        in strip_text(list(run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v"))[-1])[1]
+    )
+    for request_ in (
         {"max_new_tokens": 65},
         {"prefix": [5] * 60, "max_new_tokens": 8},
         {"prompt": "x" * 300},
     ):
         with pytest.raises(gr.Error, match="on this public page"):
-            list(Api(public).compare(**({"prompt": "Once"} | ask)))  # type: ignore[arg-type]
+            list(Api(public).compare(**({"prompt": "Once"} | request_)))  # type: ignore[arg-type]
     with pytest.raises(gr.Error, match="must be at most 64 together"):
         list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
     assert public.queue.running == 0
@@ -340,12 +374,12 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
         run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)
     ]
     running(frames[0])
-    assert said(next(frames[1]))[1].startswith("1 before you")
-    assert said(next(frames[2]))[1].startswith("Another run of yours is waiting")
+    assert strip_text(next(frames[1]))[1].startswith("1 before you")
+    assert strip_text(next(frames[2]))[1].startswith("Another run of yours is waiting")
     other = run_comparison(replace(public, visitor=Visitor("browser:b", "page b")), FORM, "b")
-    assert said(next(other))[1].startswith("1 before you") and said(next(frames[1]))[1].startswith(
-        "2 before you"
-    )
+    assert strip_text(next(other))[1].startswith("1 before you") and strip_text(next(frames[1]))[
+        1
+    ].startswith("2 before you")
     for each in (*frames, other):
         each.close()  # type: ignore[attr-defined]
     assert public.queue.running == public.queue.waiting == 0
@@ -372,7 +406,7 @@ def zero(services: Services, gpu: ForkingGpu) -> Services:
 
 def written(zero: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
     frames = list(run_comparison(zero, form, "visitor"))
-    assert said(frames[-1])[0] == "done", said(frames[-1])
+    assert strip_text(frames[-1])[0] == "done", strip_text(frames[-1])
     return [
         (trace.text, trace.token_ids, dict(trace.config.environment))
         for trace in traces_of(zero.store)
@@ -421,7 +455,7 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     running(frames, 1)
     next(frames)
     gpu.kill()
-    state, words = said(list(frames)[-1])
+    state, words = strip_text(list(frames)[-1])
     assert state == "failed" and "was taken away: ZeroGPU worker error: GPU task aborted." in words
     (trace,) = traces_of(zero.store)
     assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(
@@ -444,7 +478,7 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(services: Ser
         return lambda _: call
 
     zero = replace(services, accelerator=ZeroGpu(services.pool, services.catalog, gpu))
-    state, words = said(list(run_comparison(zero, FORM, "visitor"))[-1])
+    state, words = strip_text(list(run_comparison(zero, FORM, "visitor"))[-1])
     assert (
         state == "failed"
         and words.endswith("You have exceeded your quota. Subscribe.")
@@ -463,7 +497,7 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
         frames.close()  # type: ignore[attr-defined]
     else:
         zero.stops.request("visitor")
-        assert said(list(frames)[-1])[0] == "cancelled"
+        assert strip_text(list(frames)[-1])[0] == "cancelled"
         zero.stops.begin("visitor")
     assert zero.queue.running == 0
     (trace,) = traces_of(zero.store)
@@ -471,13 +505,15 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
     assert written(zero) and len(set(gpu.pids)) == 1
 
 
-def test_continuing_voting_and_sweeping_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
-    *_, shown = [frame.shown for frame in run_comparison(zero, FORM, "visitor") if frame.shown]
-    ended = list(run_one_more(zero, shown, Wish(0, 3, 7), "visitor"))[-1]
-    assert said(ended)[0] == "done" and len(gpu.durations) == 2
+def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
+    *_, displayed = [
+        frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed
+    ]
+    ended = list(run_one_more(zero, displayed, ContinuationRequest(0, 3, 7), "visitor"))[-1]
+    assert strip_text(ended)[0] == "done" and len(gpu.durations) == 2
     rounds = list(write_answers(zero, Rounds(9), FORM, "visitor"))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
-    assert list(run_sweep(zero, SWEEP, "visitor"))[-1].strip.state == "done"
+    assert list(swept(zero, SWEEP))[-1].status is Status.COMPLETED
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
@@ -506,7 +542,7 @@ def test_the_job_ends_before_the_time_that_was_asked_for(
     zero: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
-    state, words = said(list(run_comparison(zero, LONG, "visitor"))[-1])
+    state, words = strip_text(list(run_comparison(zero, LONG, "visitor"))[-1])
     assert state == "cancelled" and words.startswith("The time for one request is up.")
     assert [trace.stop_reason for trace in traces_of(zero.store)] == [StopReason.DEADLINE]
 
@@ -515,7 +551,7 @@ def test_a_pair_that_was_not_placed_is_refused(zero: Services, spec: PairSpec) -
     other = replace(spec, title="Another pair")
     with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
         next(zero.accelerator.run(Job(other, (), ()), zero.stops.of("visitor")))
-    state, words = said(
+    state, words = strip_text(
         list(run_comparison(zero, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1]
     )
     assert state == "failed" and "of its list only" in words

@@ -26,8 +26,8 @@ from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 from ui.settings.form import read_configs
-from ui.tabs.compare.frames import Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
+from ui.tabs.compare.frames import DisplayedComparison
+from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.votes.round import Rounds, write_answers
 
 FORM = replace(WHOLE, max_new_tokens=8)
@@ -49,9 +49,9 @@ class Scripted:
 
 
 @pytest.fixture
-def services(place: Services) -> Services:
+def services(ordered_services: Services) -> Services:
     limits = Limits(runs_an_hour=MOST)
-    return replace(place, limits=limits, queue=Queue(limits))
+    return replace(ordered_services, limits=limits, queue=Queue(limits))
 
 
 def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
@@ -66,7 +66,9 @@ def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
     return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
 
 
-def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) -> str:
+def sentence(
+    way: str, services: Services, displayed: DisplayedComparison, *, valid: bool = True
+) -> str:
     """How the job ends that is begun in this way."""
     form = FORM if valid else replace(FORM, k=0)
     strip: Strip | None
@@ -80,7 +82,12 @@ def sentence(way: str, services: Services, shown: Shown, *, valid: bool = True) 
         strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
     elif way == "continue":
         strip = list(
-            run_one_more(services, shown, Wish(0, 3, 7 if valid else NO_TOKEN), services.key)
+            run_one_more(
+                services,
+                displayed,
+                ContinuationRequest(0, 3, 7 if valid else NO_TOKEN),
+                services.key,
+            )
         )[-1].strip
     else:
         strip = list(run_comparison(services, form, services.key))[-1].strip
@@ -93,7 +100,7 @@ def began(job: Job, traces: tuple[Trace, ...], run: int) -> Began:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
-    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+    services: Services, displayed: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a
     stop."""
@@ -102,24 +109,28 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
         raise AcceleratorError("The GPU is not available: quota.")
         yield
 
-    said = sentence(way, services, shown, valid=False)
-    assert "K is 0" in said or str(NO_TOKEN) in said
+    message = sentence(way, services, displayed, valid=False)
+    assert "K is 0" in message or str(NO_TOKEN) in message
     with monkeypatch.context() as patch:
         patch.setattr(ModelPool, "get", failing("The weights are damaged.", ModelError))
-        assert "The weights are damaged." in sentence(way, services, shown)
-    assert "quota" in sentence(way, replace(services, accelerator=Scripted(refused)), shown)
-    assert sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), shown)
+        assert "The weights are damaged." in sentence(way, services, displayed)
+    assert "quota" in sentence(way, replace(services, accelerator=Scripted(refused)), displayed)
+    assert sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), displayed)
     with services.queue.ticket(
         services.key, runs=MOST, tokens=1
     ) as ticket:  # all runs of the hour are still free
         assert ticket.ready(0.0)
-    assert services.store.count() == 1 and len(services.store.load(shown.comparison).runs) == 2
+    assert services.store.count() == 1 and len(services.store.load(displayed.comparison).runs) == 2
 
 
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
-    services: Services, shown: Shown, traces: tuple[Trace, ...], way: str, status: Status
+    services: Services,
+    displayed: DisplayedComparison,
+    traces: tuple[Trace, ...],
+    way: str,
+    status: Status,
 ) -> None:
     def script(job: Job) -> Iterator[Event]:
         yield began(job, traces, 0)
@@ -128,16 +139,18 @@ def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
             raise AcceleratorError("The process was taken away.")
         yield Ended(0, status, StopReason.ERROR, "The process was taken away.")
 
-    place = replace(services, accelerator=Scripted(script))
-    said = sentence(way, place, shown)
-    stored = services.store.load(shown.comparison) if way == "continue" else latest(services.store)
+    scripted = replace(services, accelerator=Scripted(script))
+    message = sentence(way, scripted, displayed)
+    stored = (
+        services.store.load(displayed.comparison) if way == "continue" else latest(services.store)
+    )
     run = max(stored.runs, key=lambda run: run.lane)
-    assert "taken away" in said or said == status == "failed"
+    assert "taken away" in message or message == status == "failed"
     assert run.trace.status is status and same(run.trace.steps, traces[0].steps[:2])
     with pytest.raises(ValueError, match="2 runs an hour"):
         services.queue.ticket(services.key, runs=MOST, tokens=1)
     if way == "compare":
-        last = list(run_comparison(replace(place, queue=Queue(Limits())), FORM, "visitor"))[-1]
+        last = list(run_comparison(replace(scripted, queue=Queue(Limits())), FORM, "visitor"))[-1]
         assert (
             last.strip is not None
             and last.strip.state == "failed"
@@ -150,15 +163,15 @@ def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
 
 @pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
 def test_what_cannot_be_saved_is_told(
-    services: Services, shown: Shown, way: str, monkeypatch: pytest.MonkeyPatch
+    services: Services, displayed: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "new_comparison", failing("The disk is full."))
-        assert "The disk is full." in sentence(way, services, shown)
+        assert "The disk is full." in sentence(way, services, displayed)
     monkeypatch.setattr(
         RunStore, "save_run", failing("The disk is full.")
     )  # a comparison does so beside its sentence
-    assert way == "compare" or "The disk is full." in sentence(way, services, shown)
+    assert way == "compare" or "The disk is full." in sentence(way, services, displayed)
 
 
 @pytest.mark.parametrize("stops", [False, True])
@@ -175,9 +188,9 @@ def test_batches_are_one_comparison_each_and_share_the_time(
             services.stops.request("visitor")
         yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
 
-    place = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
+    ordered_services = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
     batch = Batch((traces[0].config,), (0,), source=Source.VOTE)
-    events = list(jobs(place, batch, batch))
+    events = list(jobs(ordered_services, batch, batch))
     comparisons = {event.comparison for event in events if isinstance(event, Started)}
     assert len(comparisons) == services.store.count() == len(times) == (1 if stops else 2)
     assert times == sorted(times, reverse=True) and times[0] <= 60
@@ -365,11 +378,11 @@ def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
 
 
 def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none() -> None:
-    assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(sweep=True) == ""
-    one, sweep = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(sweep=True)
+    assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(study=True) == ""
+    one, study = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(study=True)
     assert all(
         part in one
         for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes")
     )
-    assert "80 runs a sweep" in sweep and "lanes" not in sweep and "a sweep" not in one
+    assert "80 runs a study" in study and "lanes" not in study and "a study" not in one
     assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

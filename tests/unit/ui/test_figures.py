@@ -27,7 +27,7 @@ from storage.export import guarded
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import ROW, THEMED, Data, Plot, Run, Scale, margin_scale
+from ui.figures.plot import ROW, THEMED, Data, Plot, PlottedRun, Scale, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
@@ -47,7 +47,7 @@ LEFT, RIGHT = (
 
 
 def margins(trace: Trace, scale: Scale | None = None) -> go.Figure:
-    return margin_plot(Run(trace, 0, "run"), scale or margin_scale([trace])).figure
+    return margin_plot(PlottedRun(trace, 0, "run"), scale or margin_scale([trace])).figure
 
 
 def test_both_runs_share_one_scale_with_theta_on_it() -> None:
@@ -72,7 +72,7 @@ def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
 def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     """A place without a ratio counts as decisive; outcomes are marked by shape at their cells."""
     scale = margin_scale([RIGHT])
-    plot = margin_plot(Run(RIGHT, 0, "run"), scale)
+    plot = margin_plot(PlottedRun(RIGHT, 0, "run"), scale)
     assert [row[0] for row in plot.data.rows] == list(range(150))
     heat, *others = plot.figure.data
     assert sum(z is not None for row in heat.z for z in row) == 150
@@ -103,17 +103,17 @@ def test_the_gap_rule_is_drawn_on_its_own_quantity() -> None:
 
 def test_acceptance_counts_are_the_summarys() -> None:
     for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
-        rows = acceptance_plot([Run(trace, 0, "run")]).data.rows
+        rows = acceptance_plot([PlottedRun(trace, 0, "run")]).data.rows
         assert [row[4] + row[5] for row in rows] == pytest.approx(
             list(trace.summary.acceptance_by_position)
         )
 
 
 def test_relaxed_bars_stand_on_the_accepted_ones_and_a_lane_keeps_its_colour() -> None:
-    left, right = Run(LEFT, 1, "Strict"), Run(RIGHT, 0, "MARS")
+    left, right = PlottedRun(LEFT, 1, "Strict"), PlottedRun(RIGHT, 0, "MARS")
     alone = acceptance_plot([left]).figure.data[0].marker.color
     assert alone == acceptance_plot([right, left]).figure.data[-1].marker.color
-    figure = acceptance_plot([Run(LEFT, 0, "Strict"), Run(RIGHT, 1, "MARS")]).figure
+    figure = acceptance_plot([PlottedRun(LEFT, 0, "Strict"), PlottedRun(RIGHT, 1, "MARS")]).figure
     assert [bar.name for bar in figure.data] == [
         "Strict: accepted",
         "MARS: accepted",
@@ -128,7 +128,7 @@ NAN, INFINITY = float("nan"), float("inf")
 def test_the_value_is_ascii_without_a_tag_whatever_it_carries() -> None:
     words = ("</script><script>", "\ud800", "\u2028", "<img onerror=x>", "=1+1")
     trace = make_trace(words=words, rule="mars", new_tokens=20)
-    text = figure_json(margin_plot(Run(trace, 0, "</b>"), margin_scale([trace])))
+    text = figure_json(margin_plot(PlottedRun(trace, 0, "</b>"), margin_scale([trace])))
     assert text.isascii() and "<" not in text
     assert set(json.loads(text)) == {"figure", "csv", "title"}
     assert json.loads(figure_json(None)) is None
@@ -158,14 +158,14 @@ DRAWN = set(
 
 
 def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
-    own = [name for name in THEMED.values() if name.startswith("--mars-")]
-    assert len(own) == 5 and all(f"{name}:" in page_css() for name in own)
+    variables = [name for name in THEMED.values() if name.startswith("--mars-")]
+    assert len(variables) == 5 and all(f"{name}:" in page_css() for name in variables)
 
 
 def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
     answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", plotly_file)])).get(f"/{SOURCE}")
-    whole = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    version = re.search(r"v[\d.]+", whole.read_text(encoding="utf-8")[:200])
+    complete = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    version = re.search(r"v[\d.]+", complete.read_text(encoding="utf-8")[:200])
     assert version and f"plotly.js (cartesian - minified) {version[0]}\n" in answer.text[:200]
     assert answer.text == LIBRARY_CODE
     assert "immutable" in answer.headers["cache-control"] and answer.headers[
@@ -176,7 +176,7 @@ def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
 def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
     component = figure_component(scope="s", name="n", label="Label", empty="None.")
     assert str(component.js_on_load).startswith(
-        'const GIVEN = {"scope":"s","name":"n","label":"Label","empty":"None."'
+        'const CONSTANTS = {"scope":"s","name":"n","label":"Label","empty":"None."'
     )
 
 
@@ -205,12 +205,12 @@ def moved(trace: Trace, by: int) -> Trace:
 
 
 def details(traces: dict[int, Trace]) -> Details:
-    found = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
-    return found
+    result = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
+    return result
 
 
-def plots(shown: Details) -> list[Plot]:
-    return [plot for plot in shown.plots.values() if plot]
+def plots(drawn_details: Details) -> list[Plot]:
+    return [plot for plot in drawn_details.plots.values() if plot]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -237,7 +237,9 @@ def test_ratios_are_only_where_every_lane_ended_and_nothing_is_judged_without_dr
 @pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
 def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
     *bars, reach = (
-        part for part in ribbon_plot([Run(trace, 0, "a")]).figure.data if part.x[0] is not None
+        part
+        for part in ribbon_plot([PlottedRun(trace, 0, "a")]).figure.data
+        if part.x[0] is not None
     )
     stacked = sorted(
         (step, below, texts[2], length)
@@ -255,9 +257,9 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
 
 
 def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
-    layout = ribbon_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")]).figure.layout
+    layout = ribbon_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 1, "b")]).figure.layout
     assert layout.yaxis.range == layout.yaxis2.range and "xaxis2" not in layout
-    figure = timeline_plot([Run(STRICT, 0, "a"), Run(PLAIN, 1, "b")]).figure
+    figure = timeline_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(PLAIN, 1, "b")]).figure
     start, end = figure.layout.xaxis.range
     assert start == 0 and end >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
     assert {bar.xaxis for bar in figure.data} == {None}
@@ -270,7 +272,8 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
     )
     trace = replace(trace, steps=steps)
     segments = [
-        (kind, start, end) for *_, kind, start, end in timeline_plot([Run(trace, 0, "a")]).data.rows
+        (kind, start, end)
+        for *_, kind, start, end in timeline_plot([PlottedRun(trace, 0, "a")]).data.rows
     ]
     assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
     assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
@@ -285,17 +288,17 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
 def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
-    plot = ratio_plot([Run(trace, 0, "a")], margin_scale([trace]))
+    plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
     without = re.search(r"; (\d+) places? without", plot.title)
-    kept = sum(token.outcome in KEPT for token in trace.tokens)
+    accepted = sum(token.outcome in KEPT for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
-    assert counted + (int(without[1]) if without else 0) == kept + refused
+    assert counted + (int(without[1]) if without else 0) == accepted + refused
 
 
 def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
     scale = margin_scale([STRICT, MARS])
-    plot = ratio_plot([Run(STRICT, 0, "a"), Run(MARS, 1, "b")], scale)
+    plot = ratio_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 1, "b")], scale)
     relaxed = {row[3]: row[6] for row in plot.data.rows if row[0] == 2}
     assert sum(relaxed.values()) and not any(
         count for low, count in relaxed.items() if low < scale.border - 1e-6
@@ -307,20 +310,20 @@ def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
 
 
 def test_the_cumulative_shift_ends_at_the_summarys() -> None:
-    plot = cumulative_plot([Run(MARS, 1, "b")])
+    plot = cumulative_plot([PlottedRun(MARS, 1, "b")])
     assert plot.data.rows[-1][-1] == pytest.approx(MARS.summary.tv_sum, abs=1e-4)
 
 
 def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other_run() -> None:
     late = moved(MARS, 40)
     scale = margin_scale([STRICT, late])
-    heat = margin_plot(Run(late, 1, "b"), scale).figure.data[0]
+    heat = margin_plot(PlottedRun(late, 1, "b"), scale).figure.data[0]
     assert heat.z[0] == [None] * ROW and heat.z[1][7] is None and heat.z[1][8] is not None
     assert margin_scale([late]).first == 1
     assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
-    assert shift_plot([Run(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
-    shown = details({0: moved(STRICT, 40), 1: late})
-    margins = shown.plots["margins-2"]
+    assert shift_plot([PlottedRun(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
+    drawn_details = details({0: moved(STRICT, 40), 1: late})
+    margins = drawn_details.plots["margins-2"]
     assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))
 
 
@@ -344,20 +347,20 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
 @pytest.mark.parametrize("trace", [TREE, MARS])
 def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
-        places = tree_nodes(trace, step.index)
-        own = [token for token in step.emitted if token.outcome in OWN]
-        assert len(places) == 1 + len(step.nodes) + len(own)
-        assert len({(place.x, place.y) for place in places}) == len(places)
-        by_number = {place.number: place for place in places}
-        assert all(place.x == by_number[place.parent].x + 1 for place in places[1:])
+        nodes = tree_nodes(trace, step.index)
+        drawn = [token for token in step.emitted if token.outcome in OWN]
+        assert len(nodes) == 1 + len(step.nodes) + len(drawn)
+        assert len({(node.x, node.y) for node in nodes}) == len(nodes)
+        by_number = {node.number: node for node in nodes}
+        assert all(node.x == by_number[node.parent].x + 1 for node in nodes[1:])
         plot = tree_plot(trace, step.index)
         go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
         assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
         # the kept path spells the emitted tokens in one straight line
-        path = sorted((place for place in places if place.kept), key=lambda place: place.x)
-        assert [place.outcome for place in path[1:]] == [token.outcome for token in step.emitted]
-        assert {place.y for place in path} == {0.0}
-        spans = [_rows_under(places, place) for place in places]  # branches never cross
+        path = sorted((node for node in nodes if node.accepted), key=lambda node: node.x)
+        assert [node.outcome for node in path[1:]] == [token.outcome for token in step.emitted]
+        assert {node.y for node in path} == {0.0}
+        spans = [_rows_under(nodes, node) for node in nodes]  # branches never cross
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 

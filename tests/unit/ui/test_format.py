@@ -48,14 +48,14 @@ def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> 
     )
 )
 def test_what_is_shown_hides_nothing(character: str) -> None:
-    shown = written.displayable(character)
-    assert shown == character or not character.isprintable()
+    displayed = written.displayable(character)
+    assert displayed == character or not character.isprintable()
     assert (
-        shown != character
+        displayed != character
         or character in "\n\t"
         or unicodedata.category(character) not in ("Cc", "Cs")
     )
-    assert not set(shown) & set(
+    assert not set(displayed) & set(
         "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r"
     )
     assert written.visible(character).strip() != "" and not written.visible(character).isspace()

@@ -45,18 +45,18 @@ def page() -> gr.Blocks:
     blocks: gr.Blocks
     with one_loop():
         with FaultyBlocks(analytics_enabled=False) as blocks:
-            text, shown, times = gr.Textbox(), gr.Textbox(), gr.State(0)
-            text.submit(_count, [text, times], [shown, times])
-            text.blur(str.upper, text, shown)
-            text.focus(_report, None, shown)
+            text, upper, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+            text.submit(_count, [text, times], [upper, times])
+            text.blur(str.upper, text, upper)
+            text.focus(_report, None, upper)
         blocks.app = App.create_app(blocks)
     return blocks
 
 
-def _run(page: gr.Blocks, session: str, event: int, given: list[str | None], **more: Any) -> Any:
+def _run(page: gr.Blocks, session: str, event: int, inputs: list[str | None], **more: Any) -> Any:
     """What the page shows after an event, which runs in a thread: in this one a browser may be
     driven."""
-    running = page.process_api(event, given, state=page.state_holder[session], **more)
+    running = page.process_api(event, inputs, state=page.state_holder[session], **more)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, running).result()["data"][0]
 
@@ -141,7 +141,7 @@ def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradi
         outputs = first, second, state = gr.Textbox(), gr.Textbox(), gr.State(0)
         first.change(str, first, list(outputs))
     skip, update = gr.skip(), gr.update(value="new", label="b")
-    for given, built in (
+    for inputs, built in (
         ({first: "new"}, []),
         ({first: skip, second: None}, []),
         ({first: skip, state: 7}, []),
@@ -152,16 +152,20 @@ def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradi
     ):
         answers = []
         for owner in (FaultyBlocks, gr.Blocks):
-            kept = state_holder.SessionState(page)
+            session_state = state_holder.SessionState(page)
             values = {
-                each: copy(value) for each, value in given.items()
+                each: copy(value) for each, value in inputs.items()
             }  # Gradio empties an update
-            asked = owner.postprocess_data(page, page.fns[0], values, kept)
+            predictions = owner.postprocess_data(page, page.fns[0], values, session_state)
             with ThreadPoolExecutor(1) as thread:
-                answers.append((thread.submit(asyncio.run, asked).result(), kept[state._id]))
+                answers.append(
+                    (thread.submit(asyncio.run, predictions).result(), session_state[state._id])
+                )
             if owner is FaultyBlocks:
-                assert [each for each in (first, second) if kept[each._id] is not each] == built
-        assert answers[0] == answers[1], given
+                assert [
+                    each for each in (first, second) if session_state[each._id] is not each
+                ] == built
+        assert answers[0] == answers[1], inputs
 
 
 def test_events_that_show_no_progress_report_to_one_component(page: gr.Blocks) -> None:

@@ -20,7 +20,7 @@ from mars_core.session import Run, Session
 from mars_core.types import Cause, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace, same
-from tests.unit.ui.places import FORM, failing, latest, lose_device, said
+from tests.unit.ui.places import FORM, failing, latest, lose_device, strip_text
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -29,17 +29,22 @@ from ui.kit.values import plain
 from ui.result import stored_runs
 from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
-from ui.result.stored_runs import ShownRuns, StoredRuns
+from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare import handlers
-from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more, wished_config
+from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.handlers import (
+    ContinuationRequest,
+    continuation_config,
+    run_comparison,
+    run_one_more,
+)
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.list import listing
-from ui.tabs.history.tab import History
+from ui.tabs.history.tab import HistoryTab
 from ui.token_view.view import LaneView
 
 EAGLE: dict[str, Any] = {"drafter": "eagle3"}
@@ -72,12 +77,14 @@ def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
 def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: list[Frame]) -> None:
     frame, lanes = frames[-1], len(frames[-1].lanes)
     assert (
-        said(frame)[0] == "done" and frame.details is not None and frame.details.table is not None
+        strip_text(frame)[0] == "done"
+        and frame.details is not None
+        and frame.details.table is not None
     )
     assert [view.state for view in frame.lanes if view] == ["completed"] * lanes
     assert saved(lasting) == [(lane, lanes - 1 - lane, Status.COMPLETED) for lane in range(lanes)]
     assert all(len(each.lanes) in (0, lanes) for each in frames)
-    assert len(said(frame)[1].split("\n")) == lanes - 1
+    assert len(strip_text(frame)[1].split("\n")) == lanes - 1
     assert (
         len(frame.details.table.heads) == {2: 4, 3: 6}[lanes] and len(frame.details.traces) == lanes
     )
@@ -99,7 +106,7 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
 
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
     frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
-    state, text = said(frames[-1])
+    state, text = strip_text(frames[-1])
     assert state == "done" and "3 interleaved runs each" in text
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
@@ -111,7 +118,7 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [
         (view.rows, view.times) for view in again
     ]
-    spoken = [said(frame)[1] for frame in frames if frame.strip]
+    spoken = [strip_text(frame)[1] for frame in frames if frame.strip]
     assert any(
         line.startswith("Run 3 of 3 of every lane, to measure the time: ") for line in spoken
     )
@@ -121,12 +128,12 @@ def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unasked = replace(FORM, repeats=0)
-    assert "3 interleaved runs each" in said(last(services, unasked))[1]
-    assert "one run" in said(last(services, FORM))[1]
+    assert "3 interleaved runs each" in strip_text(last(services, unasked))[1]
+    assert "one run" in strip_text(last(services, FORM))[1]
     for where, name, value in ((handlers, "AUTO_S", 0.0), (Local, "loads", False)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
-            assert "one run" in said(last(services, unasked))[1], name
+            assert "one run" in strip_text(last(services, unasked))[1], name
 
 
 def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> None:
@@ -134,7 +141,7 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
     for frame in frames:
         if frame.strip and "Run 3 of 5" in plain(frame.strip.parts):
             services.stops.request("visitor")
-    state, text = said(frame)
+    state, text = strip_text(frame)
     assert state == "done" and "2 interleaved runs each" in text
 
 
@@ -160,15 +167,15 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
 
 
 def test_streamed_deltas_spell_the_whole_text(frames: list[Frame]) -> None:
-    shown: list[object] = []
+    rows: list[object] = []
     ended = None
     for frame in frames:
         view = frame.lanes[0] if frame.lanes else None
         if view and view.state == "running":
-            assert view.start <= len(shown)
-            shown[view.start :] = view.rows
+            assert view.start <= len(rows)
+            rows[view.start :] = view.rows
         ended = view or ended
-    assert ended is not None and list(ended.rows) == shown
+    assert ended is not None and list(ended.rows) == rows
 
 
 def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services: Services) -> None:
@@ -176,7 +183,7 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
     for frame in frames:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
             services.stops.request("visitor")
-    state, words = said(frame)
+    state, words = strip_text(frame)
     assert (
         state == "cancelled"
         and "was stopped after" in words
@@ -185,7 +192,7 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
     assert next(view.chip for view in frame.lanes if view) == "not started"
     assert saved(services) == [(1, 1, Status.CANCELLED), (2, 0, Status.COMPLETED)]
     services.stops.begin("visitor")
-    assert said(last(services, FORM))[0] == "done"
+    assert strip_text(last(services, FORM))[0] == "done"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +239,7 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
-    state, sentence = said(last(services, replace(FORM, **change)))
+    state, sentence = strip_text(last(services, replace(FORM, **change)))
     assert (
         state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
     )
@@ -243,7 +250,7 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_device(monkeypatch, 12)
-    state, sentence = said(last(services, FORM))
+    state, sentence = strip_text(last(services, FORM))
     assert state == "failed" and "The device is gone." in sentence and "stack" not in sentence
     assert saved(services)[0][2] is Status.FAILED
 
@@ -282,21 +289,25 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
         )
 
 
-def runs_of(services: Services, shown: Shown) -> list[Trace]:
-    return [run.trace for run in services.store.load(shown.comparison).runs]
+def runs_of(services: Services, displayed: DisplayedComparison) -> list[Trace]:
+    return [run.trace for run in services.store.load(displayed.comparison).runs]
 
 
-def go_on(services: Services, shown: Shown, column: int, index: int, token: int) -> list[Frame]:
-    return list(run_one_more(services, shown, Wish(column, index, token), "visitor"))
+def go_on(
+    services: Services, displayed: DisplayedComparison, column: int, index: int, token: int
+) -> list[Frame]:
+    return list(
+        run_one_more(services, displayed, ContinuationRequest(column, index, token), "visitor")
+    )
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
 def test_strict_continued_from_its_own_token_writes_its_own_text(
-    services: Services, shown: Shown, index: int
+    services: Services, displayed: DisplayedComparison, index: int
 ) -> None:
-    strict = runs_of(services, shown)[0]
-    frames = go_on(services, shown, 0, index, strict.token_ids[index])
-    again = runs_of(services, shown)[2]
+    strict = runs_of(services, displayed)[0]
+    frames = go_on(services, displayed, 0, index, strict.token_ids[index])
+    again = runs_of(services, displayed)[2]
     assert (
         *again.config.prefix,
         *again.token_ids,
@@ -306,26 +317,26 @@ def test_strict_continued_from_its_own_token_writes_its_own_text(
 
 
 def test_another_token_opens_a_lane_that_is_saved_with_the_others(
-    services: Services, shown: Shown
+    services: Services, displayed: DisplayedComparison
 ) -> None:
-    mars = runs_of(services, shown)[1]
+    mars = runs_of(services, displayed)[1]
     other = next(a.id for a in mars.tokens[5].top if a.id != mars.tokens[5].id)
-    frames = go_on(services, shown, 1, 5, other)
-    runs = services.store.load(shown.comparison).runs
+    frames = go_on(services, displayed, 1, 5, other)
+    runs = services.store.load(displayed.comparison).runs
     assert [(run.lane, run.order) for run in runs][2] == (2, 2)
     new = runs[2].trace
     assert new.status is Status.COMPLETED and new.config.prefix == (*mars.token_ids[:5], other)
     assert new.tokens[0].position == 6 and len(new.given) == 6
-    parting = divergence(mars, new)
-    assert parting is not None and (parting.position, parting.cause) == (5, Cause.CHOSEN)
-    now = [frame.shown for frame in frames if frame.shown][-1]
+    difference = divergence(mars, new)
+    assert difference is not None and (difference.position, difference.cause) == (5, Cause.CHOSEN)
+    now = [frame.displayed for frame in frames if frame.displayed][-1]
     assert now.lanes == (0, 1, 2) and len(frames[-1].lanes) == 3
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
     # another theta is one more run, which leaves the others and keeps its given beginning
-    before = [trace.token_ids for trace in runs_of(services, shown)]
-    list(run_one_more(services, now, Wish(theta=0.4), "visitor"))
-    *others, last_one = runs_of(services, shown)
+    before = [trace.token_ids for trace in runs_of(services, displayed)]
+    list(run_one_more(services, now, ContinuationRequest(theta=0.4), "visitor"))
+    *others, last_one = runs_of(services, displayed)
     config = last_one.config
     assert [trace.token_ids for trace in others] == before and config.prefix == new.config.prefix
     assert (config.rule.name, config.rule.parameters, config.seed) == (
@@ -344,18 +355,18 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
     ],
 )
 def test_what_cannot_be_continued_is_said_and_changes_nothing(
-    services: Services, shown: Shown, column: int, index: int, words: str
+    services: Services, displayed: DisplayedComparison, column: int, index: int, words: str
 ) -> None:
-    frames = go_on(services, shown, column, index, 5)
+    frames = go_on(services, displayed, column, index, 5)
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
-    assert len(runs_of(services, shown)) == 2
+    assert len(runs_of(services, displayed)) == 2
 
 
 def test_another_theta_without_a_rule_that_has_one_is_mars_and_four_lanes_are_the_most() -> None:
     with pytest.raises(ValueError, match="All 4 lanes are in use"):
-        wished_config([make_trace()] * 4, Wish(0, 3, 1))
-    config = wished_config([make_trace(rule="strict")], Wish(theta=0.7))
+        continuation_config([make_trace()] * 4, ContinuationRequest(0, 3, 1))
+    config = continuation_config([make_trace(rule="strict")], ContinuationRequest(theta=0.7))
     assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.7})
 
 
@@ -370,20 +381,22 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
 def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(
     store: RunStore, spec: PairSpec
 ) -> None:
-    place = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
+    ordered_services = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
     first, *others = [
-        said(frame)[1] for frame in run_comparison(place, FORM, "visitor") if frame.strip
+        strip_text(frame)[1]
+        for frame in run_comparison(ordered_services, FORM, "visitor")
+        if frame.strip
     ]
     assert first == f"Waiting for the pair {spec.title!r} …"
     assert any(sentence.startswith("Loading ") for sentence in others)
 
 
 def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interval(
-    place: Services, monkeypatch: pytest.MonkeyPatch
+    ordered_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pair in memory is not waited for."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", LONG_S)
-    started, coming = time.monotonic(), run_comparison(place, FORM, "visitor")
+    started, coming = time.monotonic(), run_comparison(ordered_services, FORM, "visitor")
     frames = [next(coming)]
     assert (
         len(frames[0].lanes) == 2 and time.monotonic() - started < LONG_S / 10
@@ -400,7 +413,7 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
 
 
 def test_the_time_of_a_run_is_without_what_its_consumer_does(
-    place: Services, monkeypatch: pytest.MonkeyPatch
+    ordered_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a clock of its own: a thousandth of a second between two looks, and what the consumer
     takes."""
@@ -412,7 +425,7 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
         return now[0]
 
     monkeypatch.setattr("time.perf_counter", clock)
-    for frame in run_comparison(place, FORM, "visitor"):
+    for frame in run_comparison(ordered_services, FORM, "visitor"):
         if any(view and view.state == "running" for view in frame.lanes):
             now[0] += pause_s
             slept += pause_s
@@ -424,10 +437,10 @@ def test_the_time_of_a_run_is_without_what_its_consumer_does(
 
 
 def test_every_lane_is_warmed_up_directly_before_its_first_run(
-    place: Services, monkeypatch: pytest.MonkeyPatch
+    ordered_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the engine's thread, which alone computes."""
-    monkeypatch.setattr(place.pool, "ran", set())
+    monkeypatch.setattr(ordered_services.pool, "ran", set())
     begun, threads, warm_up, step = (
         list[tuple[str, str]](),
         set[str](),
@@ -440,15 +453,17 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
         begun[-1] = (config.rule.name, "warm-up")
 
     def watched(run: Run) -> Step:
-        found = step(run)
+        event = step(run)
         threads.add(threading.current_thread().name)
-        if found.index == 0:
+        if event.index == 0:
             begun.append((run.config.rule.name, "run"))
-        return found
+        return event
 
     def ran(**settings: Any) -> list[tuple[str, str]]:
         begun.clear()
-        list(run_comparison(place, replace(FORM, max_new_tokens=4, **settings), "visitor"))
+        list(
+            run_comparison(ordered_services, replace(FORM, max_new_tokens=4, **settings), "visitor")
+        )
         return begun
 
     monkeypatch.setattr(Session, "warm_up", warmed)
@@ -468,7 +483,7 @@ MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
 
 def visitors(store: RunStore) -> StoredRuns:
     """A request is the name of an owner."""
-    stub: Any = SimpleNamespace(seen_by=lambda owner: SimpleNamespace(store=store.of(owner)))
+    stub: Any = SimpleNamespace(for_visitor=lambda owner: SimpleNamespace(store=store.of(owner)))
     return StoredRuns(stub)
 
 
@@ -500,31 +515,33 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     tab = CompareTab(services)
     view, tree = tab.view, tab.view.tree
     frames = list(run_comparison(services, FORM, "visitor"))
-    shown = next(frame.shown for frame in reversed(frames) if frame.shown)
-    assert b"Trace" not in pickle.dumps(shown)
-    running, wish, none = (
-        Running(services, tab.ask, gr.State(), view),
-        Wish(0, 5, 7),
+    displayed = next(frame.displayed for frame in reversed(frames) if frame.displayed)
+    assert b"Trace" not in pickle.dumps(displayed)
+    running, request_state, none = (
+        Running(services, tab.prompt_panel, gr.State(), view),
+        ContinuationRequest(0, 5, 7),
         cast(Any, None),
     )
-    once, again = (list(running.run(wish, shown, "", None, none)) for _ in range(2))
+    once, again = (list(running.run(request_state, displayed, "", None, none)) for _ in range(2))
     details = running.ended.take(services.key)
     assert details and len(once) > 1 and again == [{view.strip: gr.skip()}], (
         "one event may be reported twice"
     )
-    ids = {run.lane: run.id for run in services.store.load(shown.comparison).runs}
+    ids = {run.lane: run.id for run in services.store.load(displayed.comparison).runs}
     assert details.ids == ids and len(ids) == 3
     updates = view.show(details)
     assert_small(updates)
-    assert updates[tree.shown] == ShownRuns(ids)
-    step = tree._mover(1)(updates[tree.shown], 1, 0, request=None)
+    assert updates[tree.displayed] == DisplayedRuns(ids)
+    step = tree._mover(1)(updates[tree.displayed], 1, 0, request=None)
     assert tree.plot in step and step[tree.step]["value"] == 1
-    assert_small(step | {tree.shown: updates[tree.shown]})
-    history = History(services, address_component())
+    assert_small(step | {tree.displayed: updates[tree.displayed]})
+    history = HistoryTab(services, address_component())
     comparison, saved_ids = save(services.store, range(4))
     updates = history.detail.opened(services.store.load(comparison), share="token")
     assert_small(updates)
-    assert updates[history.detail.view.tree.shown] == ShownRuns(dict(enumerate(saved_ids)), "token")
+    assert updates[history.detail.view.tree.displayed] == DisplayedRuns(
+        dict(enumerate(saved_ids)), "token"
+    )
 
 
 @pytest.mark.usefixtures("page")
@@ -540,19 +557,23 @@ def test_run_that_was_not_saved_is_shown_all_the_same(
     tree = view.tree
     updates = view.show(details)
     assert_small(updates)
-    assert tree.plot in tree._mover(1)(updates[tree.shown], 0, 0, request=None)
+    assert tree.plot in tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
     for seed in range(stored_runs.MOST):
         view.show(ended_result({0: make_trace(seed=seed)}, "other", [""]).details)
-    later = tree._mover(1)(updates[tree.shown], 0, 0, request=None)
+    later = tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
     assert later == {tree.empty: GONE}
 
 
 def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> None:
     anna = services.store.of("anna")
     _, (run_id,) = save(anna, range(1))
-    runs, shown = visitors(services.store), ShownRuns({2: run_id})
-    assert runs.read("bob", shown, 2) is None
-    found = runs.read("anna", shown, 2)
-    assert found is not None and same(found, make_trace(seed=0, new_tokens=12))
-    assert runs.read("anna", shown._replace(share="no such link"), 2) is found, "the one in memory"
-    assert visitors(services.store).read("anna", shown._replace(share="no such link"), 2) is None
+    runs, displayed = visitors(services.store), DisplayedRuns({2: run_id})
+    assert runs.read("bob", displayed, 2) is None
+    trace = runs.read("anna", displayed, 2)
+    assert trace is not None and same(trace, make_trace(seed=0, new_tokens=12))
+    assert runs.read("anna", displayed._replace(share="no such link"), 2) is trace, (
+        "the one in memory"
+    )
+    assert (
+        visitors(services.store).read("anna", displayed._replace(share="no such link"), 2) is None
+    )

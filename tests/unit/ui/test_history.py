@@ -22,7 +22,7 @@ from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest, place_of
+from tests.unit.ui.places import HOSTILE, failing, keep, latest, services_of
 from ui.api.documents import comparison_document
 from ui.kit.address import Address, address_component
 from ui.kit.labels import settings_line
@@ -43,16 +43,16 @@ from ui.tabs.history.runs import (
     signed,
     with_run,
 )
-from ui.tabs.history.tab import History
+from ui.tabs.history.tab import HistoryTab
 from ui.token_view.tiles import lane_check
 
 
 @pytest.fixture
-def history(store: RunStore, page: gr.Blocks) -> History:  # noqa: ARG001
-    return History(place_of(store), address_component())
+def history(store: RunStore, page: gr.Blocks) -> HistoryTab:  # noqa: ARG001
+    return HistoryTab(services_of(store), address_component())
 
 
-def shown(updates: dict[Any, Any], component: Any) -> Any:
+def value_of(updates: dict[Any, Any], component: Any) -> Any:
     return json.loads(updates[component])
 
 
@@ -60,7 +60,7 @@ def panel(updates: dict[Any, Any], component: Any) -> Element:
     return read_panel(updates[component])
 
 
-def columns(updates: dict[Any, Any], history: History) -> list[str]:
+def columns(updates: dict[Any, Any], history: HistoryTab) -> list[str]:
     """The runs that stand side by side."""
     heads = panel(updates, history.runs).one("thead")
     return [
@@ -70,7 +70,7 @@ def columns(updates: dict[Any, Any], history: History) -> list[str]:
     ]
 
 
-def empty_text(updates: dict[Any, Any], history: History) -> str:
+def empty_text(updates: dict[Any, Any], history: HistoryTab) -> str:
     return panel(updates, history.rows).one(".mars-history-empty").one("span").text
 
 
@@ -79,11 +79,11 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
 
 
 def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
-    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert empty_text(history.listed(Address()), history) == NOTHING
+    assert empty_text(history.list_updates(Address()), history) == NOTHING
     keep(store)
-    updates = history.listed(Address(text="no such words"))
+    updates = history.list_updates(Address(text="no such words"))
     rows = panel(updates, history.rows)
     empty = rows.one(".mars-history-empty")
     assert (
@@ -91,16 +91,16 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     )
     assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
-    assert empty_text(history.listed(Address()), history) == "The database could not be read."
+    assert empty_text(history.list_updates(Address()), history) == "The database could not be read."
 
 
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
-    kept = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
+    ids = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row["id"] for row in first.rows] == kept[
+    assert [row["id"] for row in first.rows] == ids[
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row["id"] for row in listing(store, Address(page=2)).rows] == kept[1::-1]
+    assert [row["id"] for row in listing(store, Address(page=2)).rows] == ids[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
 
@@ -108,11 +108,11 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     one = keep(store, "a lantern", rules=("strict",))
     two = keep(store, "a ladder", rules=("strict", "mars"), status=Status.FAILED)
     store.annotate(two, tags=["paper"])
-    three = keep(store, "sweeping", source=Source.SWEEP)
-    for view, found in (
+    three = keep(store, "studying", source=Source.STUDY)
+    for view, ids in (
         (Address(), {one, two}),
         (Address(source="all"), {one, two, three}),
-        (Address(source="sweep"), {three}),
+        (Address(source="study"), {three}),
         (Address(text="LANTERN"), {one}),
         (Address(rule="mars"), {two}),
         (Address(status="failed"), {two}),
@@ -121,23 +121,23 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         (Address(since="2001-01-01"), {one, two}),
         (Address(until="2001-01-01"), set()),
     ):
-        assert {row["id"] for row in listing(store, view).rows} == found, view
+        assert {row["id"] for row in listing(store, view).rows} == ids, view
 
 
 def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
-    store: RunStore, history: History, monkeypatch: pytest.MonkeyPatch
+    store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = keep(store)
+    comparison_id = keep(store)
     offered = {}
-    for select in panel(history.listed(Address(tag="gone")), history.search).all("select"):
+    for select in panel(history.list_updates(Address(tag="gone")), history.search).all("select"):
         offered[select.attributes["name"]] = [
             option.attributes["value"] for option in select.all("option")
         ]
     assert set(offered["rule"]) == {"", *store.choices().rules} and offered["tag"] == ["", "gone"]
     monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
-    for data in ({"action": "page", "page": 2}, {"action": "open", "id": kept}):
+    for data in ({"action": "page", "page": 2}, {"action": "open", "id": comparison_id}):
         assert history.search not in history.act(Address(), data)
-    assert history.search not in history.closed(Address(comparison=kept))
+    assert history.search not in history.closed(Address(comparison=comparison_id))
 
 
 def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
@@ -148,24 +148,24 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     monkeypatch.setattr("ui.tabs.history.list.PAGE", 2)
     for _ in range(5):
         keep(store, "lantern")
-    found = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
-    assert [(len(each.rows), each.page, each.pages > each.page) for each in found] == [
+    pages = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
+    assert [(len(each.rows), each.page, each.pages > each.page) for each in pages] == [
         (2, 1, True),
         (2, 2, True),
         (1, 3, False),
     ]
-    assert found[0].position == "Page 1, more than 1 comparison found"
+    assert pages[0].position == "Page 1, more than 1 comparison found"
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
 def test_what_is_not_there_is_told_and_leaves_the_address(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     updates = history.go(Address(comparison="0" * 32))
     strip = panel(updates, history.detail.view.strip).one(".mars-strip")
     assert (
         strip.attributes["data-state"] == "failed"
-        and shown(updates, history.address)["comparison"] == ""
+        and value_of(updates, history.address)["comparison"] == ""
     )
     run = runs_of(store, keep(store))[0]
     updates = history.go(Address(runs=(run, "f" * 32)))
@@ -173,22 +173,22 @@ def test_what_is_not_there_is_told_and_leaves_the_address(
     assert updates[history.session].runs == (run,) and "no longer there" in message
 
 
-def test_an_address_opens_everything_it_names(store: RunStore, history: History) -> None:
-    kept = keep(store, "a lantern")
-    runs = runs_of(store, kept)
-    updates = history.go(Address(comparison=kept, runs=tuple(runs), text="lan"))
+def test_an_address_opens_everything_it_names(store: RunStore, history: HistoryTab) -> None:
+    comparison_id = keep(store, "a lantern")
+    runs = runs_of(store, comparison_id)
+    updates = history.go(Address(comparison=comparison_id, runs=tuple(runs), text="lan"))
     for shows in (
         updates,
-        history.act(Address(), {"action": "open", "id": kept}),
+        history.act(Address(), {"action": "open", "id": comparison_id}),
     ):  # a click does so, too
-        assert shown(shows, history.address)["comparison"] == kept
+        assert value_of(shows, history.address)["comparison"] == comparison_id
         assert (
             panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
         )
-        assert shown(shows, history.detail.view.lanes[1])["state"] == "completed"
+        assert value_of(shows, history.detail.view.lanes[1])["state"] == "completed"
         links = panel(shows, history.detail.downloads).all("a")
         assert {link.attributes["href"].partition("?")[2] for link in links} == {
-            f"comparison={kept}"
+            f"comparison={comparison_id}"
         }
     assert columns(updates, history) == runs
     rows = panel(updates, history.runs).one("tbody").all("tr")
@@ -197,11 +197,13 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: History)
     }  # rows that agree say so
     assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
     text = panel(updates, history.search).all("input")[0]
-    assert text.attributes["value"] == "lan" and updates[history.session].comparison == kept
+    assert (
+        text.attributes["value"] == "lan" and updates[history.session].comparison == comparison_id
+    )
 
 
 def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
     view = Address()
     chosen = [runs_of(store, keep(store, f"prompt {number}"))[0] for number in range(3)]
@@ -220,7 +222,7 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
         assert history.act(view, nothing)[history.session] == view, nothing
     updates = history.act(view, {"action": "left", "run": chosen[0]})
     assert columns(updates, history)[0] == chosen[0]
-    assert shown(updates, history.address)["runs"].split(",")[0] == chosen[0]
+    assert value_of(updates, history.address)["runs"].split(",")[0] == chosen[0]
     updates = history.act(updates[history.session], {"action": "drop", "run": chosen[1]})
     assert len(columns(updates, history)) == 2
     updates = history.act(view, {"action": "choose", "run": chosen[2], "checked": False})
@@ -229,7 +231,7 @@ def test_runs_of_several_comparisons_stand_side_by_side_in_the_order_of_choice(
     assert columns(updates, history) == [] and panel(updates, history.runs).one("section").hidden
 
 
-def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: History) -> None:
+def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: HistoryTab) -> None:
     runs = [run for number in range(6) for run in runs_of(store, keep(store, f"prompt {number}"))]
     view = Address(runs=tuple(runs[:MOST_RUNS]))
     updates = history.act(view, {"action": "choose", "run": runs[MOST_RUNS]})
@@ -247,25 +249,28 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     )
 
 
-def test_name_tags_and_comment_are_kept(store: RunStore, history: History) -> None:
-    kept = keep(store)
-    updates = history.saved(Address(comparison=kept), " mine ", "b, a,, b", "fine")
-    stored = store.load(kept)
+def test_name_tags_and_comment_are_kept(store: RunStore, history: HistoryTab) -> None:
+    comparison_id = keep(store)
+    updates = history.saved(Address(comparison=comparison_id), " mine ", "b, a,, b", "fine")
+    stored = store.load(comparison_id)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
     row = panel(updates, history.rows)
     assert row.one(".mars-history-name").text == "mine" and [
         tag.text for tag in row.all(".mars-tag")
     ] == ["a", "b"]
     assert updates[history.detail.saved] == "Saved."
-    updates = history.saved(Address(comparison=kept), "x" * 201, "", "")
-    assert "200 characters" in updates[history.detail.saved] and store.load(kept).name == "mine"
+    updates = history.saved(Address(comparison=comparison_id), "x" * 201, "", "")
+    assert (
+        "200 characters" in updates[history.detail.saved]
+        and store.load(comparison_id).name == "mine"
+    )
 
 
 def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
-    kept = keep(store, "a lantern")
-    view = Address(comparison=kept, runs=tuple(runs_of(store, kept)))
+    comparison_id = keep(store, "a lantern")
+    view = Address(comparison=comparison_id, runs=tuple(runs_of(store, comparison_id)))
     updates = history.deleted(view)
     rows = panel(updates, history.rows)
     notice = rows.one(".mars-history-notice")
@@ -274,21 +279,28 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
         and notice.one("span").text == "Deleted “a lantern”."
         and not notice.hidden
     )
-    assert notice.one("button").value == {"action": "undo", "id": kept}
+    assert notice.one("button").value == {"action": "undo", "id": comparison_id}
     view = updates[history.session]
     assert view.comparison == "" and view.runs == () and store.count() == 0
-    assert panel(history.listed(view), history.rows).one(".mars-history-notice").hidden
-    back = history.act(view, {"action": "undo", "id": kept})
-    assert len(panel(back, history.rows).all(".mars-history-row")) == 1 and store.load(kept).runs
+    assert panel(history.list_updates(view), history.rows).one(".mars-history-notice").hidden
+    back = history.act(view, {"action": "undo", "id": comparison_id})
+    assert (
+        len(panel(back, history.rows).all(".mars-history-row")) == 1
+        and store.load(comparison_id).runs
+    )
 
 
 def test_hostile_text_is_inert_and_reaches_fields_unchanged(
-    store: RunStore, history: History
+    store: RunStore, history: HistoryTab
 ) -> None:
-    kept = keep(store, HOSTILE)
-    store.annotate(kept, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
+    comparison_id = keep(store, HOSTILE)
+    store.annotate(comparison_id, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
     updates = history.go(
-        Address(comparison=kept, runs=tuple(runs_of(store, kept)), text='"><img src=x>\ud800')
+        Address(
+            comparison=comparison_id,
+            runs=tuple(runs_of(store, comparison_id)),
+            text='"><img src=x>\ud800',
+        )
     )
     for component in (
         history.rows,
@@ -310,9 +322,9 @@ def test_hostile_text_is_inert_and_reaches_fields_unchanged(
 
 
 def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
-    kept = keep(store, "a lantern", rules=("none", "mars"), seed=7)
-    form = stored_form(store.load(kept), ())
-    config = store.load(kept).runs[1].trace.config
+    comparison_id = keep(store, "a lantern", rules=("none", "mars"), seed=7)
+    form = stored_form(store.load(comparison_id), ())
+    config = store.load(comparison_id).runs[1].trace.config
     assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
     assert (form.prompt, form.pair, form.k, form.seed) == (
         "a lantern",
@@ -322,7 +334,7 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     )
     assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
     # but not of a later turn of a conversation
-    stored = store.load(kept)
+    stored = store.load(comparison_id)
     prompt = replace(config.prompt, history=(Exchange("a lantern", "It is lit."),))
     later = replace(
         stored.runs[1], trace=replace(stored.runs[1].trace, config=replace(config, prompt=prompt))
@@ -336,8 +348,8 @@ def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(
 ) -> None:
     """Those of the traces here have none in their environment."""
     for temperature, note in ((1.0, OTHER_SAMPLER), (0.0, "")):
-        kept = Address(comparison=keep(store, "a lantern", temperature=temperature))
-        assert open_form(place_of(store), kept)[1] == note
+        address = Address(comparison=keep(store, "a lantern", temperature=temperature))
+        assert open_form(services_of(store), address)[1] == note
 
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])
@@ -347,7 +359,7 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
     stored = store.load(keep(store, "a lantern", rules=("strict",)))
     (run,) = stored.runs
     config = replace(run.trace.config, prompt=replace(run.trace.config.prompt, thinking=thinking))
-    for environment, said in (
+    for environment, exact in (
         ({"exact": "rows in twos"}, "rows in twos"),
         ({"exact": "no: \0"}, "no: ␀"),
         ({}, ""),
@@ -357,12 +369,12 @@ def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
         form = stored_form(changed, ())
         assert read_prompt(form).thinking is thinking and form.thinking == word
         facts = {name: read(trace.config) for name, _, read in SETTINGS}
-        assert (facts["Thinking"], facts["Exact"]) == (word, said)
+        assert (facts["Thinking"], facts["Exact"]) == (word, exact)
         (document,) = comparison_document(changed)["runs"]
-        assert (document["thinking"], document["exact"]) == (thinking, said)
+        assert (document["thinking"], document["exact"]) == (thinking, exact)
 
 
-def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: History) -> None:
+def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: HistoryTab) -> None:
     """A study compares more runs than the page has lanes."""
     comparison = keep(store, rules=("none", *("strict", "mars") * 3))
     runs = [run.id for run in store.load(comparison).runs]
@@ -462,8 +474,8 @@ def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after
 def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
     hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
     table = run_table([hostile])
-    shown = row(table, "Text").cells[0].text + table.columns[0]["name"]
-    assert "\u202e" not in shown and "\x1b" not in shown and "⟨U+202E⟩" in shown
+    text = row(table, "Text").cells[0].text + table.columns[0]["name"]
+    assert "\u202e" not in text and "\x1b" not in text and "⟨U+202E⟩" in text
     trace = make_tree_trace(new_tokens=8)
     config = replace(record(1), config=trace.config, summary=trace.summary)
     assert row(run_table([config]), "K").cells[0].text == "tree of 24, depth 6, top-k 4"
@@ -561,7 +573,7 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     )
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
-    assert (row["source"], row["settings"]) == ("server", ("server, K 5", "T –", "seed –"))
+    assert (row["source"], row["settings"]) == ("server", ("Server, K 5", "T –", "seed –"))
 
 
 def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
@@ -573,7 +585,7 @@ def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
     assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
-    assert listing(store).rows[0]["settings"] == ("server, K –", "T –", "seed –")
+    assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(

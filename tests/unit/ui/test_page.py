@@ -18,14 +18,14 @@ import pytest
 from starlette.testclient import TestClient
 
 import app
-from hosting.settings import Settings, offered, read_settings
+from hosting.settings import ServerSettings, offered, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import PanicException, client_of, contrast, keep, place_of, raising
+from tests.unit.ui.places import PanicException, client_of, contrast, keep, raising, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import (
@@ -37,7 +37,7 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
-from ui.kit.assets import share_scripts, with_given
+from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
@@ -51,24 +51,30 @@ from ui.token_view.view import OUTCOMES
 def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
-    options = launch_options(page, place_of(store))
+    options = launch_options(page, services_of(store))
     assert options["show_error"] is False and "http" not in options["head"]
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
     with page:
-        scripts = ("first()", "second()", "first()", None, with_given("first()", name="</script>"))
+        scripts = (
+            "first()",
+            "second()",
+            "first()",
+            None,
+            with_constants("first()", name="</script>"),
+        )
         drawn = [gr.HTML(js_on_load=code) for code in scripts]
     sent = share_scripts(page)
     assert sent.count("first()") == 1 and "second()" not in sent and sent.count("<") == 2
     call = "marsScripts[0](element, trigger, props, server, upload, watch%s);"
-    given = call % ', {"name":"\\u003c/script>"}'
+    with_constants_ = call % ', {"name":"\\u003c/script>"}'
     assert [component.js_on_load for component in drawn] == [
         call % "",
         "second()",
         call % "",
         None,
-        given,
+        with_constants_,
     ]
 
 
@@ -102,7 +108,7 @@ def test_downloads_are_whole_files_and_leave_nothing_behind(
 
 @pytest.fixture
 def client(store: RunStore) -> TestClient:
-    return client_of(place_of(store))
+    return client_of(services_of(store))
 
 
 def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[str, str]]:
@@ -131,11 +137,11 @@ def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
 def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(
     store: RunStore, client: TestClient
 ) -> None:
-    kept = keep(store, "a lantern")
-    answer = client.get(f"/downloads/{REPORT}?comparison={kept}")
+    comparison = keep(store, "a lantern")
+    answer = client.get(f"/downloads/{REPORT}?comparison={comparison}")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
     assert (
-        f'filename="mars-{kept[:8]}.html"' in answer.headers["content-disposition"]
+        f'filename="mars-{comparison[:8]}.html"' in answer.headers["content-disposition"]
         and "a lantern" in answer.text
     )
     for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
@@ -210,7 +216,7 @@ FULL = Address(
     rule="mars(theta=0.9)",
     target="demo/target",
     status="failed",
-    source="sweep",
+    source="study",
     tag="größer",
     since="2026-01-02",
     until="2026-03-04",
@@ -232,7 +238,6 @@ def test_an_address_comes_back_as_it_was_written() -> None:
             "tab": "../x",
             "comparison": "x" * 32,
             "runs": "1,2,<b>",
-            "sweep": "' or 1",
             "study": "../x",
         },
         {"status": "great", "source": "x"},
@@ -265,12 +270,12 @@ def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_kee
         FULL.sort,
     )
     assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
-    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "sweep", "study"}
+    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "study"}
     assert not any(history_parameters(Address()).values())
 
 
 def test_what_is_named_opens_its_tab() -> None:
-    for name, tab in (("comparison", "history"), ("sweep", "sweep"), ("study", "quality")):
+    for name, tab in (("comparison", "history"), ("study", "quality")):
         assert chosen_tab(read_address({name: ID})) == tab
     assert chosen_tab(read_address({})) == "compare"
     assert chosen_tab(read_address({"tab": "about", "comparison": ID})) == "about"
@@ -289,9 +294,9 @@ def test_the_default_pair_is_there_or_missed_and_the_collector_on(
     assert gc.isenabled()  # importing the app left it on
     lost = replace(spec, title="Lost", target=ModelRef(str(tmp_path / "nowhere")))
     for pair, loaded in ((spec, (spec,)), (lost, ())):
-        pool = (place := place_of(store, catalog=(pair,))).pool
+        pool = (services := services_of(store, catalog=(pair,))).pool
         gc.disable()
-        preload(place)
+        preload(services)
         assert pool.loaded() == loaded and pool.ran == set(loaded)  # its first run was a rehearsal
         assert gc.isenabled() and gc.get_freeze_count() > 0
     assert "The pair 'Lost' is not available" in caplog.text
@@ -303,43 +308,48 @@ def test_whatever_ends_the_first_loading_is_known(
 ) -> None:
     monkeypatch.setattr("mars_core.models.loading.plan", raising(error))
     failed: list[bool] = []
-    preload(place_of(store, catalog=(spec,)), lambda: failed.append(True))
+    preload(services_of(store, catalog=(spec,)), lambda: failed.append(True))
     assert failed == [True]
 
 
 def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"requirements-mcp\.txt"):
+    with pytest.raises(ValueError, match=r"extra mcp \(make mcp\)"):
         read_settings({"MARS_MCP": "on"})
 
 
 def test_pairs_are_offered_by_their_keys_and_in_public_the_small_ones(spec: PairSpec) -> None:
     first, second = replace(spec, key="small"), replace(spec, key="bundled")
     catalog = (first, second)
-    assert offered(Settings(), catalog) == catalog
-    assert offered(Settings(public=True), catalog) == (second,)
-    assert offered(Settings(public=True), CATALOG) == CATALOG[:2]
-    assert offered(Settings(pairs=("bundled", first.key, "bundled")), catalog) == (second, first)
+    assert offered(ServerSettings(), catalog) == catalog
+    assert offered(ServerSettings(public=True), catalog) == (second,)
+    assert offered(ServerSettings(public=True), CATALOG) == CATALOG[:2]
+    assert offered(ServerSettings(pairs=("bundled", first.key, "bundled")), catalog) == (
+        second,
+        first,
+    )
     with pytest.raises(
         ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"
     ):
-        offered(Settings(pairs=("nowhere",)), catalog)
+        offered(ServerSettings(pairs=("nowhere",)), catalog)
 
 
 def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for pairs, said in (
+    for pairs, notice in (
         ((), "SmolLM2 135M could not be fetched, so"),
         (("bundled", CATALOG[0].key), ""),
     ):
-        chosen = Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs)
+        chosen = ServerSettings(
+            database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu", pairs=pairs
+        )
         application = app.Application.open(chosen, CATALOG)
         try:
             services = application.services
-            assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(said)
-            assert ("`.venv/bin/mars fetch`" in services.notice) is bool(said)
+            assert services.catalog[0] == BUNDLED_PAIR and services.notice.startswith(notice)
+            assert ("`.venv/bin/mars fetch`" in services.notice) is bool(notice)
             assert sorted(each.key for each in services.catalog) == sorted(
                 pairs or (each.key for each in CATALOG)
             )
@@ -380,7 +390,7 @@ def test_runs_leave_a_core_to_the_page_unless_told(
         lambda count: threads.append((threading.current_thread().name, count)),
     )
     application = app.Application.open(
-        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
+        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
     )
     try:
         name = application.services.engine.submit(lambda: threading.current_thread().name).result()
@@ -394,7 +404,7 @@ def test_the_pair_waits_for_the_first_visitor(
 ) -> None:
     monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
     application = app.Application.open(
-        Settings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
+        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
     )
     try:
         application.start()

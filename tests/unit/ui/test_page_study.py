@@ -9,23 +9,26 @@ from typing import Any
 
 import pytest
 
+from evaluation.report.document.chart import charts
+from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
+from evaluation.study.plan import read_plan
 from evaluation.suites.demo import BUILT_IN
+from evaluation.suites.typed import TYPED
+from mars_core.models import PairSpec
 from mars_core.types import Status
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.tabs.study.lists import estimated
-from ui.tabs.study.quality_form import SUITES, StudyForm
-from ui.tabs.study.quality_tab import resumable, resumed, started
-from ui.tabs.study.running import TIME_IS_UP, Progress
+from ui.tabs.study.form import SUITES, StudyForm, estimated
+from ui.tabs.study.running import TIME_IS_UP, StudyProgress, resumable, resumed, started
 
 FORM = StudyForm(
     suite="demo_arithmetic",
     problems=3,
     rules=["mars", "none"],
-    thetas="0.8, 0.9",
+    values="0.8, 0.9",
     pair="bundled",
     temperatures="1",
     ks="3",
@@ -34,7 +37,7 @@ FORM = StudyForm(
 )
 
 
-def until(events: Iterator[Progress], results: int) -> str:
+def until(events: Iterator[StudyProgress], results: int) -> str:
     """The study, once so many results were stored."""
     for event in events:
         results -= event.saved is not None
@@ -56,14 +59,89 @@ def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
     assert not resumable(services.store, head.id)
 
 
+SWEEP = replace(
+    FORM,
+    suite="prompts",
+    prompts="Once upon a time => the\n2 + 2 =",
+    rules=["mars"],
+    values="0.1, 0.9",
+)
+
+
+def drawn(services: Services, study: str) -> dict[str, list[float]]:
+    """What a report draws over the varied parameter: its values by rule."""
+    drawings = charts(measure(services.store, study, resamples=100))
+    series = drawings[0].varied if drawings else ()
+    return {each.rule: [point.x for point in each.points] for each in series}
+
+
+def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) -> None:
+    """Also while its only task is not done; its numbers are those of its runs."""
+    points = []
+    for event in started(services, "visitor", replace(SWEEP, prompts="Once => the")):
+        if event.worker and event.saved:
+            points.append(len(drawn(services, event.worker.study_id).get("mars", ())))
+    assert points == sorted(points) and points[-1] == 2
+    (head,) = services.store.studies()
+    assert head.name == "mars, 1 prompt: Once" and head.done == head.tasks == 1
+    report = measure(services.store, head.id, resamples=100)
+    strict, first, _ = report.measured
+    traces = {
+        each.lane: services.store.traces(each.run_ids)[each.run_ids[0]].summary
+        for each in services.store.results(head.id)
+    }
+    assert [lane.name for lane in report.plan.lanes] == [
+        "strict",
+        "mars(theta=0.1)",
+        "mars(theta=0.9)",
+    ]
+    assert first.tau.value == pytest.approx(traces[1].tau)
+    assert first.relaxed_share.value == pytest.approx(traces[1].relaxed_share)
+    assert first.speedup_strict.value == pytest.approx(
+        traces[1].tokens_per_s / traces[0].tokens_per_s
+    )
+    assert [*strict.scores] == ["answer,none"] and strict.main_score
+    assert (head.id, {"mars": [0.1, 0.9]}) == (report.id, drawn(services, head.id))
+
+
+def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
+    """Then strict has a curve of its own."""
+    list(started(services, "visitor", replace(SWEEP, values="0.9", ks="2 3 5")))
+    (head,) = services.store.studies()
+    assert drawn(services, head.id) == {"strict": [2, 3, 5], "mars": [2, 3, 5]}
+
+
+def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(
+    services: Services, head: PairSpec
+) -> None:
+    tree = replace(
+        SWEEP,
+        pair="eagle",
+        drafter="eagle3",
+        tree_tokens=6,
+        tree_depth=3,
+        tree_top_k=2,
+        ks="no matter",
+        mode="greedy",
+    )
+    with_head = replace(services, catalog=(head,))
+    assert list(started(with_head, "visitor", tree))[-1].status is Status.COMPLETED
+    chain = replace(tree, shape="chain", ks="3", rules=["block"], values="")
+    assert list(started(with_head, "visitor", chain))[-1].status is Status.COMPLETED
+    block, mars = (
+        read_plan(with_head.store.study(each.id).plan) for each in with_head.store.studies()
+    )
+    assert [lane.drafts for lane in mars.lanes] == ["eagle3 6/3/2 greedy"] * 3
+    assert [lane.name for lane in block.lanes] == ["strict", "block"]
+
+
 def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) -> None:
     events = started(services, "visitor", FORM)
     study = until(events, 5)
     services.stops.request("visitor")
     assert list(events)[-1].status is Status.CANCELLED
     before = {
-        (stored.task, stored.lane): stored.run_ids
-        for stored in services.store.results(study, unfinished=True)
+        (stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)
     }
     assert len(before) == 5 and resumable(services.store, study)
     services.stops.begin("visitor")
@@ -122,7 +200,7 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
 
 
 def test_code_is_not_executed_from_the_page(services: Services) -> None:
-    assert not any(PASS in BUILT_IN[name]().metrics for name in SUITES)
+    assert not any(PASS in BUILT_IN[name]().metrics for name in SUITES if name != TYPED)
     plan = replace(FORM.plan(services.catalog[0]), execute_code=True)
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
@@ -140,15 +218,32 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     [
         (
             {"suite": "/etc/passwd"},
-            "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories.",
+            "The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, prompts.",
         ),
         ({"problems": 0}, "limit is 0; it must be at least 1"),
         ({"problems": None}, "the number of problems is empty"),
         ({"rules": []}, "No rule is chosen"),
         ({"rules": ["strict", "none"]}, "No rule is chosen"),
         ({"rules": ["vars"]}, "The rule is 'vars'"),
-        ({"thetas": ""}, "The list of θ is empty"),
-        ({"thetas": "2"}, "theta is 2; rule mars takes 0 to 1."),
+        ({"values": ""}, "The list of θ is empty"),
+        ({"values": "0.9, x"}, "'x' among the θ is not a number"),
+        ({"values": "0.9:0.8:0.1"}, "The range 0.9:0.8:0.1 of θ"),
+        ({"values": "0:1:0.0001"}, "The range 0:1:0.0001 of θ"),
+        ({"values": "0.9, 0.9"}, "Two lanes are the same"),
+        ({"others": "theta"}, "'theta' is not a parameter"),
+        ({"others": "theta = 0.5"}, "theta is varied and also fixed"),
+        ({"others": "beta = 1"}, "No chosen rule has a parameter 'beta'"),
+        ({"suite": "prompts", "prompts": " \n"}, "There is no prompt"),
+        ({"suite": "prompts", "prompts": "2 + 2 = =>"}, "nothing after => in prompt 1"),
+        ({"ks": "2.5"}, "K is 2.5; it must be a whole number."),
+        ({"ks": "100"}, "K is 100"),
+        ({"ks": "nan"}, "'nan' among the K"),
+        ({"temperatures": "-1"}, "temperature is -1"),
+        ({"repeats": None}, "repeats is empty"),
+        ({"top_p": 0}, "top_p is 0"),
+        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
+        ({"drafter": "ngram", "rules": ["ensemble"]}, "needs the drafter's probabilities"),
+        ({"values": "2"}, "theta is 2; rule mars takes 0 to 1."),
         ({"ks": ""}, "The list of K is empty"),
         ({"drafter": "none"}, "Two lanes are the same|drafter"),
         ({"problems": 600}, "The study has 2,400 runs; from the page it must be at most 2,000"),
@@ -170,7 +265,7 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
         estimated(services, FORM)
         == "3 problems × 4 lanes = 12 runs, at most 144 new tokens: a few seconds."
     )
-    public = replace(services, limits=Limits(sweep_runs=80, seconds=120))
+    public = replace(services, limits=Limits(study_runs=80, seconds=120))
     more = "The number of runs is 84; on this public page it must be at most 80."
     long = replace(FORM, problems=20, max_new_tokens=160)
     words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens: about 5 min. It stops after 120 s and can be resumed."

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
-from evaluation.arguments import parser, read_plan_options
+from evaluation.arguments import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts, drawings
 from evaluation.report.document.render import html, svg
@@ -30,20 +30,21 @@ from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
 from evaluation.study.processes import rate
 from mars_core.models import BUNDLED_PAIR
+from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress, WorkerProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import client_of, failing, one_loop, place_of
+from tests.unit.ui.places import client_of, failing, one_loop, services_of
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.filters import filter_choices, narrowed
-from ui.tabs.study.quality_panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.quality_tab import QualityTab, chosen_prompt
+from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.reports import PAUSE_S, Reports
 from ui.tabs.study.studies import progress_strip, studies_html
+from ui.tabs.study.tab import QualityTab, chosen_prompt
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ABSENT = "f" * 32
@@ -69,7 +70,7 @@ def open_study(store: RunStore) -> str:
 def view(store: RunStore) -> Iterator[QualityTab]:
     """Of a page that is never served."""
     with one_loop(), gr.Blocks(analytics_enabled=False):
-        yield QualityTab(place_of(store))
+        yield QualityTab(services_of(store))
 
 
 class Clock:
@@ -107,10 +108,10 @@ def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> Wo
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
-    shown = studies_html(place_of(store), study)
-    assert f'data-opened="{study}"' in shown and "python -m evaluation run" in shown
-    assert "<img" not in shown and "<script" not in shown
-    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in shown.split("<li>")[1:]}
+    html = studies_html(services_of(store), study)
+    assert f'data-opened="{study}"' in html and "mars eval run" in html
+    assert "<img" not in html and "<script" not in html
+    rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in html.split("<li>")[1:]}
     assert (
         "4 of 4 tasks" in rows[study]
         and 'badge done">done' in rows[study]
@@ -121,26 +122,22 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
 
 def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as empty:
-        shown = studies_html(place_of(empty), "")
-        public = studies_html(place_of(empty, public=True), "")
-        chosen = studies_html(place_of(empty), EXAMPLE)
-    assert (
-        f'data-first="{EXAMPLE}"' in shown
-        and shown.count("<li>") == 1
-        and "python -m evaluation run" in shown
-    )
-    assert f'data-first="{EXAMPLE}"' in public and "python -m evaluation" not in public
+        html = studies_html(services_of(empty), "")
+        public = studies_html(services_of(empty, public=True), "")
+        chosen = studies_html(services_of(empty), EXAMPLE)
+    assert f'data-first="{EXAMPLE}"' in html and html.count("<li>") == 1 and "mars eval run" in html
+    assert f'data-first="{EXAMPLE}"' in public and "mars eval" not in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
 
 def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
-    shown = list(csv.reader(io.StringIO("".join(csv_text(measured_table(report))))))
-    published = list(
-        csv.reader((folder / "results" / "bundled-arithmetic.csv").read_text("utf-8").splitlines())
-    )
-    assert shown[0] == published[0] and len(shown) == len(published) == 85
+    table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
+    text = (folder / "results" / "bundled-arithmetic.csv").read_text("utf-8")
+    heads, *published = csv.reader(text.splitlines())
+    shown = [[row[head] for head in heads] for row in table]
+    assert len(shown) == len(published) == 84
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
@@ -154,9 +151,9 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
             )
     command = re.search(
-        "^python -m evaluation (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
+        "^mars eval (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
     )
-    options = parser("evaluation").parse_args(shlex.split(command[1]))
+    options = parser().parse_args(["eval", *shlex.split(command[1])])
     spec = BUNDLED_PAIR
     pair: Any = SimpleNamespace(
         spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head
@@ -205,7 +202,7 @@ def test_progress_is_told_in_words() -> None:
     assert strip.side == "about 35 min to go"  # (600 · 11 − 2400) / 2 s
     stopped = progress_strip("", ABSENT, replace(at_work, workers=()), 11)
     assert stopped.state == "cancelled" and plain(stopped.parts).endswith(
-        f"python -m evaluation resume {ABSENT}"
+        f"mars eval resume {ABSENT}"
     )
     assert progress_strip("", ABSENT, StudyProgress(2, 2, 22, ()), 11).state == "done"
     assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan
@@ -217,13 +214,13 @@ def test_a_study_that_is_opened_shows_everything(
     changed = view.open(reports, study)
     others = {
         view.sharing,
-        view.listed,
+        view.studies,
         view.resume,
         view.stop,
         *view.pair.lanes,
     }  # depend on who looks
     assert changed.keys() == set(view.outputs) - others
-    assert changed[view.shown[0]] == study and changed[view.timer]["active"] is False
+    assert changed[view.opened[0]] == study and changed[view.timer]["active"] is False
     assert [value for _, value in changed[view.filters[0]]["choices"]] == [
         "",
         "gsm8k",
@@ -238,11 +235,11 @@ def test_a_study_that_is_opened_shows_everything(
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
     store: RunStore, reports: Reports, view: QualityTab, study: str
 ) -> None:
-    for asked in (ABSENT, "../x", ""):
+    for study_id in (ABSENT, "../x", ""):
         with pytest.raises(
             (ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"
         ):
-            view.open(reports, asked)
+            view.open(reports, study_id)
     with pytest.raises(ValueError, match="another version"):
         view.open(Reports(store, failing("It was saved by another version.", ValueError)), study)
 
@@ -296,13 +293,13 @@ def test_a_prompt_opens_both_runs_token_by_token(
 def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
     report = make_report()
     panels = [part(report) for part in (first_html, rest_html, prompts_html, charts_html)]
-    for shown in map(
+    for panel in map(
         str, [*panels, *(part(bare(report)) for part in (first_html, rest_html, charts_html))]
     ):
         assert (
-            not set("\u202e\x00\ud800") & set(shown)
-            and "<script" not in shown
-            and "<img" not in shown
+            not set("\u202e\x00\ud800") & set(panel)
+            and "<script" not in panel
+            and "<img" not in panel
         )
     assert escape(HOSTILE[:8]) in prompts_html(report)
     read_panel(rest_html(report))  # tags nest
@@ -325,12 +322,12 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
 
 def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     report = make_report()
-    shown = read_panel(charts_html(report))
-    found = shown.all(".mars-quality-chart")
+    panel = read_panel(charts_html(report))
+    found = panel.all(".mars-quality-chart")
     assert [each.attributes["data-name"] for each in found] == [
         "parameter",
         "tradeoff",
-    ] * 2  # gsm8k and news
+    ] * 3  # gsm8k, news and all
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
         assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
@@ -352,11 +349,11 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
         "mars(theta=0.84)",
         "typical(epsilon=0.3, delta=0.09)",
     }
-    assert [button.attributes["data-format"] for button in shown.all("button")] == [
+    assert [button.attributes["data-format"] for button in panel.all("button")] == [
         "png",
         "svg",
         "csv",
-    ] * 4
+    ] * 6
     # where there is nothing there is no card
     assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
     lanes = report.plan.lanes
@@ -372,7 +369,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
 
 def _sent(reports: Reports, name: str, study: str) -> Any:
     with patch("ui.routes.Reports", return_value=reports):
-        return client_of(place_of(reports.store)).get(f"/downloads/{name}?study={study}")
+        return client_of(services_of(reports.store)).get(f"/downloads/{name}?study={study}")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -23,10 +23,10 @@ from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import keep
-from ui.figures.plot import Run
+from ui.figures.plot import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
-from ui.kit.values import Cell, plain
+from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
 from ui.result.numbers import (
     QUANTITIES,
@@ -36,7 +36,7 @@ from ui.result.numbers import (
     self_check,
     summary_table,
 )
-from ui.result.planner_panel import NOTHING, Fields, PlannerPanel, planner_html, runs_of
+from ui.result.planner_panel import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.token_view.tiles import FLOAT_ERROR, lane_check
 from ui.token_view.view import ended_view
@@ -65,9 +65,9 @@ def test_ratios_are_those_of_the_summaries_and_carry_a_verdict() -> None:
         summary=replace(left.summary, tau=1.5 * left.summary.tau, ttft_s=2 * left.summary.ttft_s),
     )
     ratios = {name: cells[2] for name, _, cells in comparison_table([left, faster]).rows}
-    assert ratios["τ, tokens per step"] == Cell("1.50×", True, "better")
-    assert ratios["Time to first token"] == Cell("2.00×", True, "worse")
-    assert ratios["Output length"] == Cell("1.00×", True, "")
+    assert ratios["τ, tokens per step"] == ValueCell("1.50×", True, "better")
+    assert ratios["Time to first token"] == ValueCell("2.00×", True, "worse")
+    assert ratios["Output length"] == ValueCell("1.00×", True, "")
 
 
 def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
@@ -153,7 +153,7 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
     ) == (kind == "missing")
     assert cells["KL, summed"] == ("–" if kind == "missing" else tv_sum)
     assert not cells["Perplexity"].startswith("≤")
-    run = Run(trace, 0, "lane")
+    run = PlottedRun(trace, 0, "lane")
     assert label in json.dumps(
         shift_plot([run]).figure.to_plotly_json(), default=str, ensure_ascii=False
     )
@@ -173,7 +173,7 @@ def test_an_infinite_divergence_is_written_and_explained() -> None:
 
 
 def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
-    figure = shift_plot([Run(STRICT, 0, "a"), Run(MARS, 2, "b")]).figure
+    figure = shift_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 2, "b")]).figure
     shifted = [token for token in MARS.tokens if round(token.tv, 6)]
     assert list(figure.data[0].y) == []
     assert list(figure.data[1].y) == pytest.approx([token.tv for token in shifted], abs=1e-6)
@@ -248,8 +248,12 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     assert plain(verdict([LEFT, other])).endswith(
         "both were equally fast."
     )  # as many passes, but not the same work
-    parting = first_divergence(LEFT, other)
-    assert parting is not None and parting.cause is Cause.NUMERIC and not math.isnan(parting.gap)
+    difference = first_divergence(LEFT, other)
+    assert (
+        difference is not None
+        and difference.cause is Cause.NUMERIC
+        and not math.isnan(difference.gap)
+    )
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(
         verdict([LEFT, other])
     )
@@ -329,7 +333,7 @@ TRACES = {
 
 
 def drawn(**fields: Any) -> str:
-    return planner_html(Fields(runs=runs_of(TRACES), **fields))
+    return planner_html(PlannerFields(runs=runs_of(TRACES), **fields))
 
 
 def rows(html: str) -> list[dict[str, str]]:
@@ -366,7 +370,7 @@ def test_fields_change_the_plan_and_another_run_brings_its_own_costs() -> None:
 def test_where_nothing_was_drafted_a_sentence_says_so_and_a_label_is_text() -> None:
     assert NOTHING in planner_html(None) and runs_of({0: TRACES[0]}) == runs_of({}) == []
     run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
-    html = planner_html(Fields([run]))
+    html = planner_html(PlannerFields([run]))
     assert "<script" not in html and "\u202e" not in html
 
 
@@ -410,8 +414,8 @@ def reported(store: RunStore, prompt: str = "Tell me.", **more: object) -> Store
 
 def scripts(page: Element, kind: str = "") -> list[str]:
     """Of that type, as they stand."""
-    found = [each for each in page.all("script") if each.attributes.get("type", "") == kind]
-    return ["".join(map(str, each.children)) for each in found]
+    scripts_ = [each for each in page.all("script") if each.attributes.get("type", "") == kind]
+    return ["".join(map(str, each.children)) for each in scripts_]
 
 
 def drawn_values(page: Element) -> list[dict[str, object]]:
@@ -464,12 +468,12 @@ def test_hostile_text_is_never_markup(store: RunStore) -> None:
         "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}"
     )
     every = [str(props["value"]) for props in drawn_values(page)]
-    shown = [
+    values = [
         value for value in every if '"csv":' not in value
     ]  # the CSV of a figure has the text as it is
-    assert any("window.ran=1" in value for value in shown)
+    assert any("window.ran=1" in value for value in values)
     assert not [
-        value for value in shown if re.search(r"\\u202e|\\u001b|\\ud800|[\u202e\x1b\ud800]", value)
+        value for value in values if re.search(r"\\u202e|\\u001b|\\ud800|[\u202e\x1b\ud800]", value)
     ]
 
 
@@ -478,16 +482,16 @@ def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
     components."""
     page = read_panel(report_html(reported(store, "a lantern")))
     words = page.one("main").text
-    shown = (
+    expected = (
         "a lantern",
         "MARS",
         "Tokens per second",
         "Perplexity",
         "Self-check",
-        "python -m mars_core compare",
+        "mars compare",
         "torch",
     )
-    assert not [word for word in shown if word not in words]
+    assert not [word for word in expected if word not in words]
     ids = {each.attributes.get("id") for each in page.every}
     assert {"prompt", "numbers", "shift", "settings", "repeat", "versions"} <= ids
     drawn = [str(props["value"]) for props in drawn_values(page)]

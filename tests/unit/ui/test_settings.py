@@ -11,16 +11,17 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
-from tests.unit.ui.places import FORM, place_of
+from tests.unit.ui.places import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafters import FIELDS, TITLES, offered, taken, tree_shape
+from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import (
     DEFAULT_RULES,
     Values,
@@ -43,29 +44,26 @@ from ui.settings.form import (
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
-from ui.tabs.compare.ask import Ask
-from ui.tabs.study.lists import estimated
-from ui.tabs.study.quality_form import read_study
-from ui.tabs.study.quality_tab import QualityTab
-from ui.tabs.sweep.form import SweepForm, read_sweep
-from ui.tabs.sweep.tab import SweepTab
+from ui.tabs.compare.prompt_panel import PromptPanel
+from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.tab import QualityTab
 
 pytestmark = pytest.mark.usefixtures("page")
 HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
 
 
 @pytest.fixture
-def place(store: RunStore) -> Services:
-    return place_of(store)
+def services(store: RunStore) -> Services:
+    return services_of(store)
 
 
 PROCESSED = Processors(0.1, 0.9, 1.3, 0.5, -0.5, 3, ((" a=b", -2.5), ("[42, 7]", float("-inf"))))
 
 
 @pytest.fixture
-def panel(place: Services) -> SettingsPanel:
+def panel(services: Services) -> SettingsPanel:
     """That of Compare."""
-    return Ask(place).panel
+    return PromptPanel(services).panel
 
 
 def redrawn(panel: SettingsPanel, values: Values, **changed: Any) -> dict[str, Any]:
@@ -77,7 +75,7 @@ def fields_of(panel: SettingsPanel, values: Values) -> Element:
     return read_panel(json.loads(panel.value(values))["html"])
 
 
-def shown(html: Element) -> set[str]:
+def visible(html: Element) -> set[str]:
     """Names of the fields of the form, but for the lanes', that are not hidden."""
     lanes = {id(each) for lane in html.all("section") for each in lane.all(".mars-field")}
     every = [
@@ -129,17 +127,17 @@ def test_a_form_survives_the_panel(panel: SettingsPanel, form: Any) -> None:
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
     for drafter, shape in product(("model", "ngram", "none", "eagle3"), ("tree", "chain")):
-        assert shown(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(FIELDS) == taken(
-            drafter, shape
-        )
-    own = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
-    assert not own & shown(fields_of(panel, {})) and own <= shown(
+        assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
+            FIELDS
+        ) == taken(drafter, shape)
+    custom = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
+    assert not custom & visible(fields_of(panel, {})) and custom <= visible(
         fields_of(panel, {"pair": CUSTOM})
     )
 
 
 def test_a_change_resets_what_follows_from_it_and_nothing_else(
-    place: Services, panel: SettingsPanel
+    services: Services, panel: SettingsPanel
 ) -> None:
     lanes = [{"rule": "strict"}, {"rule": "typical", "theta": 0.5, "epsilon": 0.3}]
     values = {"tree_tokens": 3, "seed": 9, "lanes": lanes}
@@ -152,21 +150,21 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
         ("bundled", 1),
         (CATALOG[0].key, 0),
     ):  # of which the second is not in this place's catalog
-        own = SettingsPanel(
-            replace(place, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
+        custom = SettingsPanel(
+            replace(services, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
         )
         assert (
-            redrawn(own, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"]
+            redrawn(custom, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"]
             == temperature
         )
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
 
 
 def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
-    place: Services, page: gr.Blocks
+    services: Services, page: gr.Blocks
 ) -> None:
     """Gradio takes a tuple for the value of a single output."""
-    panel = QualityTab(place).panel
+    panel = QualityTab(services).panel
     panel.wire()
     drawn = page.fns[max(page.fns)].fn(gr.EventData(None, {"changed": "drafter"}), panel.value({}))
     assert parse(drawn)["pair"] == "bundled"
@@ -193,11 +191,10 @@ def waits(panel: SettingsPanel, values: Values) -> bool:
 def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(store, catalog=SPECS)
+    services = services_of(store, catalog=SPECS)
     panels = [
-        (Ask(place).panel, {"lanes": [{}, {"rule": "mars"}]}),
-        (QualityTab(place).panel, {}),
-        (SweepTab(place).panel, {}),
+        (PromptPanel(services).panel, {"lanes": [{}, {"rule": "mars"}]}),
+        (QualityTab(services).panel, {}),
     ]
     for panel, values in panels:
         (note,) = notes_of(panel, values)
@@ -209,8 +206,8 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         (note,) = notes_of(panel, values)
         assert "On this pair θ = 0.9 calls 100 % of 2 positions near ties" in note
         assert not waits(panel, values)
-    (sweep,) = notes_of(panels[2][0], {"values": "0.5, 1"})
-    assert sweep.count("On this pair") == 2
+    (study,) = notes_of(panels[1][0], {"values": "0.5, 1"})
+    assert study.count("On this pair") == 2
     for wrong in (None, 2, "x", []):  # what is no θ is said where a run is asked for
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
@@ -218,65 +215,74 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
 def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(
     store: RunStore,
 ) -> None:
-    place = place_of(store, catalog=SPECS)
-    ask, study, own = Ask(place).panel, QualityTab(place).panel, SPECS[1].key
+    services = services_of(store, catalog=SPECS)
+    compare, study, key = PromptPanel(services).panel, QualityTab(services).panel, SPECS[1].key
     mars = [{"rule": "strict"}, {"rule": "mars", "theta": 0.9}, {"rule": "mars", "theta": 0.5}]
-    after = redrawn(ask, {"pair": own, "lanes": mars}, changed="pair")
+    after = redrawn(compare, {"pair": key, "lanes": mars}, changed="pair")
     assert [lane.get("theta") for lane in lanes_of(after)] == [
         None,
         0.97,
         0.5,
     ]  # what was chosen otherwise stays
     reason = "θ = 0.97 is the default of this pair: a reason. The paper's is 0.9."
-    assert [note.partition(reason)[1:] for note in notes_of(ask, after)] == [
+    assert [note.partition(reason)[1:] for note in notes_of(compare, after)] == [
         (reason, "θ = 0.9, the paper’s"),
         (reason, "θ = 0.97, this pair’s"),
     ]
     for theta in (0.9, 0.97):
-        after = redrawn(ask, after, changed="other theta", lane=1)
+        after = redrawn(compare, after, changed="other theta", lane=1)
         assert lanes_of(after)[1]["theta"] == theta
-    assert redrawn(study, {"pair": own, "thetas": "0.9"}, changed="pair")["thetas"] == "0.97"
-    assert redrawn(study, {"pair": own, "thetas": "0.97"}, changed="other theta")["thetas"] == "0.9"
+    first = redrawn(study, {"pair": SPECS[0].key}, changed="seed")
+    assert first["values"] == "0.84, 0.9, 0.96"
+    after = redrawn(study, first | {"pair": key}, changed="pair")
+    assert after["values"] == "0.84, 0.9, 0.96, 0.97"
+    for theta in ("0.9", "0.97"):
+        after = redrawn(study, after, changed="other theta")
+        assert after["values"] == theta
+    assert redrawn(study, first | {"values": "0.8"}, changed="pair")["values"] == "0.8"
     assert (
-        redrawn(study, {"pair": own, "thetas": "0.8, 0.9"}, changed="pair")["thetas"] == "0.8, 0.9"
-    )
-    assert (
-        redrawn(ask, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"]
+        redrawn(compare, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"]
         == 0.9
     )
-    assert not any(reason in note for note in notes_of(ask, {"lanes": mars}))
+    assert not any(reason in note for note in notes_of(compare, {"lanes": mars}))
 
 
-def test_a_sweep_suggests_values_for_the_chosen_parameter(place: Services) -> None:
-    panel = SweepTab(place).panel
-    after = redrawn(panel, {"rule": "entropy", "values": "1", "others": "x = 1"}, changed="rule")
-    assert (
-        after["parameter"] == "alpha"
-        and after["values"] != "1"
-        and after["others"].startswith("limit = ")
+def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) -> None:
+    panel = QualityTab(services).panel
+    after = redrawn(
+        panel, {"rules": ["entropy"], "values": "1", "parameter": "theta"}, changed="rules"
     )
-    assert redrawn(panel, after | {"parameter": "limit"}, changed="parameter")["others"].startswith(
-        "alpha = "
-    )
-    assert redrawn(panel, {"rule": "block"}, changed="rule")["values"] == ""
-    form = read_sweep("2 + 2", json.dumps({"values": after}))
-    assert isinstance(form, SweepForm) and form.rule == "entropy" and form.top_k == 0
+    assert after["parameter"] == "alpha" and after["values"] != "1"
+    assert after["others"].startswith("limit = ")
+    again = redrawn(panel, after | {"parameter": "limit"}, changed="parameter")
+    assert again["others"].startswith("alpha = ")
+    assert redrawn(panel, {"rules": ["block"]}, changed="rules")["values"] == ""
+    mixed = redrawn(panel, {"rules": ["mars", "entropy"], "values": "0.5"}, changed="rules")
+    assert (mixed["values"], mixed["others"]) == ("0.5", "alpha = 0.4, limit = 0.95")
+    form = read_study(json.dumps({"values": after}))
+    assert form.rules == ["entropy"] and form.top_k == 0
+    for name, rule in RULES.items():
+        for each in rule.parameters:
+            values = redrawn(panel, {"rules": [name], "parameter": each.name}, changed="parameter")
+            plan = read_study(json.dumps({"values": values})).plan(services.catalog[0])
+            chosen = {lane.rule.parameters.get(each.name) for lane in plan.lanes} - {None}
+            assert len(chosen) >= 2 and each.default in chosen
 
 
-def test_a_study_reads_its_rules_and_says_what_is_missing(place: Services) -> None:
-    panel = QualityTab(place).panel
-    assert "30 runs" in estimated(place, read_study(panel.value({})))
-    assert "No rule is chosen" in estimated(place, read_study(panel.value({"rules": []})))
+def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
+    panel = QualityTab(services).panel
+    assert "50 runs" in estimated(services, read_study(panel.value({})))
+    assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
-    plan = form.plan(place.catalog[0])
+    plan = form.plan(services.catalog[0])
     assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, PROCESSED)
 
 
-@pytest.mark.parametrize("tab", [Ask, SweepTab, QualityTab])
+@pytest.mark.parametrize("tab", [PromptPanel, QualityTab])
 def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
-    place: Services, tab: Any
+    services: Services, tab: Any
 ) -> None:
-    html = fields_of(tab(place).panel, {})
+    html = fields_of(tab(services).panel, {})
     (folded,) = (
         each for each in html.all("details") if each.all("summary")[0].text == "More sampling"
     )
@@ -316,11 +322,13 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
     )
 
 
-def test_a_public_page_offers_its_pairs_only_and_says_its_limits(place: Services) -> None:
-    panel = Ask(replace(place, public=True)).panel
+def test_a_public_page_offers_its_pairs_only_and_says_its_limits(services: Services) -> None:
+    panel = PromptPanel(replace(services, public=True)).panel
     html = fields_of(panel, {"pair": CUSTOM})
     assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
-    assert panel.spec({"pair": CUSTOM}) == place.catalog[0] and not {"own_target"} & shown(html)
+    assert panel.spec({"pair": CUSTOM}) == services.catalog[0] and not {"own_target"} & visible(
+        html
+    )
 
 
 def test_further_processors_are_read_from_their_fields() -> None:
@@ -367,13 +375,13 @@ def test_each_drafter_reads_its_own_fields_and_no_others(
 
 def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
     assert taken("model", "tree") == {"k", "mode"}
-    assert taken("ngram", "chain") == {"k"}
+    assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k", "mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
-    assert offered(None) == list(TITLES)
-    assert offered(replace(bundled, draft=None, head=None)) == ["ngram", "none"]
+    assert offered(None) == list(DRAFTERS)
+    assert offered(replace(bundled, draft=None, head=None)) == ["suffix", "ngram", "none"]
     assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = (
@@ -391,12 +399,11 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
             note.one("code").text == " ".join(rule.formula.split())
             and rule.source in note.one("small").text
         )
-        assert all(
-            parameter_title(parameter.name) != parameter.name for parameter in rule.parameters
-        )
+        for each in rule.parameters:  # a symbol that another rule gives the same name would win
+            assert parameter_title(each.name) == each.symbol != each.name
     assert len({rule_title(name) for name in RULES}) == len(RULES)
     assert set(DEFAULT_RULES) <= set(RULES)
-    assert [step_of(Parameter("n", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
+    assert [step_of(Parameter("n", "N", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
 
 
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
@@ -434,11 +441,13 @@ def test_the_papers_setting_is_the_papers() -> None:
 
 
 def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_one_click(
-    place: Services,
+    services: Services,
 ) -> None:
-    ask = Ask(replace(place, catalog=CATALOG))
-    bundled, first = (ask.panel.value({"pair": pair.key}) for pair in (BUNDLED_PAIR, CATALOG[0]))
-    for given, prompt, said in (
+    prompt_panel = PromptPanel(replace(services, catalog=CATALOG))
+    bundled, first = (
+        prompt_panel.panel.value({"pair": pair.key}) for pair in (BUNDLED_PAIR, CATALOG[0])
+    )
+    for value, prompt, label in (
         (
             bundled,
             "What is the capital of France?",
@@ -452,16 +461,18 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
         (bundled, BUNDLED_PAIR.prompts[1], ""),
         (first, "What is the capital of France?", ""),
     ):
-        _, button = ask.about(prompt, given)
-        assert button["value"].startswith(said) and button["visible"] is bool(said)
-    switched = parse(ask.switch("What is the capital of France?", bundled)[0])
+        _, button = prompt_panel.about(prompt, value)
+        assert button["value"].startswith(label) and button["visible"] is bool(label)
+    switched = parse(prompt_panel.switch("What is the capital of France?", bundled)[0])
     assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
         CATALOG[0].key,
-        "ngram",
+        "suffix",
         0,
     )
-    assert Ask(place).about("capital", bundled)[1]["visible"] is True
+    assert PromptPanel(services).about("capital", bundled)[1]["visible"] is True
     assert (
-        Ask(replace(place, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1]["visible"]
+        PromptPanel(replace(services, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1][
+            "visible"
+        ]
         is False
     )

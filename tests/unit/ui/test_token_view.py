@@ -21,8 +21,8 @@ from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
-    Given,
     Outcome,
+    PrefixToken,
     Sampling,
     Status,
     Trace,
@@ -35,21 +35,21 @@ from tests.unit.ui.places import HIGH, contrast, judged, one_loop
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
-from ui.result.stored_runs import ShownRuns, StoredRuns
+from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.settings.form import FIRST_LANES
 from ui.tabs.compare.tab import example_result
 from ui.token_view.standalone import read_trace, token_view
-from ui.token_view.tiles import Counts, counts_of, stat_tiles
+from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
 from ui.token_view.view import (
     FIELDS,
-    GIVEN,
     HUES,
     MOST,
     OUTCOMES,
+    PREFIX,
     LaneView,
     Row,
     ended_view,
-    given_rows,
+    prefix_rows,
     token_rows,
 )
 from ui.token_view.whatif import codes, samples_drafts
@@ -125,24 +125,24 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
     shifted = replace(
         trace,
-        given=(Given(3, "Once", 0, 4), Given(4, " upon", 4, 9)),
+        given=(PrefixToken(3, "Once", 0, 4), PrefixToken(4, " upon", 4, 9)),
         text="Once upon" + trace.text,
     )
     built = token_rows([token for step in trace.steps for token in step.tokens], trace.text, 0)
     for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
         assert [row[:4] for row in rows[:2]] == [
-            ["Once", GIVEN, "Once", ""],
-            [" upon", GIVEN, "␣upon", ""],
+            ["Once", PREFIX, "Once", ""],
+            [" upon", PREFIX, "␣upon", ""],
         ]
         assert len(rows) == 8
-    whole = [*given_rows(shifted.given, shifted.text), *built]
+    whole = [*prefix_rows(shifted.given, shifted.text), *built]
     assert ended_view(shifted, "run", rows=whole).rows == (*whole,)
     assert ended_view(shifted, "run").judged.count(",") == 7
 
 
 def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_steps() -> None:
     trace = make_trace(new_tokens=30)
-    for said, shown in (
+    for cause, expected in (
         (
             "first differs at position 3: kept a where the target drew b.",
             "kept a where the target drew b.",
@@ -156,7 +156,7 @@ def test_the_cause_does_not_say_the_position_again_and_times_are_the_ends_of_ste
             "MARS goes on where Strict ends, at position 3.",
         ),
     ):
-        assert ended_view(trace, "run", diverges=3, cause=said).cause == shown
+        assert ended_view(trace, "run", diverges=3, cause=cause).cause == expected
     assert ended_view(trace, "run").times == pytest.approx(
         [step.elapsed_s for step in trace.steps], abs=1e-6
     )
@@ -196,14 +196,14 @@ def test_hostile_text_is_ascii_json_without_markup() -> None:
 
 def test_live_numbers_end_as_the_summary_says() -> None:
     trace = make_trace(rule="mars", new_tokens=70)
-    counts = Counts()
+    counts = LaneCounts()
     for step in trace.steps:
         counts = counts.after(step)
     ended = counts_of(trace)
     assert replace(counts, tv_sum=0.0) == replace(ended, tv_sum=0.0)
     assert counts.tv_sum == pytest.approx(ended.tv_sum)
     assert stat_tiles(counts) == ended_view(trace, "run").tiles
-    assert all(value == "–" for _, value, _, _ in stat_tiles(Counts()))  # before the first step
+    assert all(value == "–" for _, value, _, _ in stat_tiles(LaneCounts()))  # before the first step
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "token-view.md"
@@ -221,7 +221,7 @@ def test_the_input_is_documented() -> None:
     outcomes = [*(outcome.value for outcome in Outcome), "given"]
     assert (
         ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text
-        and len(outcomes) - 1 == GIVEN
+        and len(outcomes) - 1 == PREFIX
     )
 
 
@@ -277,7 +277,9 @@ def test_it_is_a_result_of_as_many_lanes_as_the_page_begins_with(stored: tuple[T
     assert all(result.details.plots[f"margins-{lane + 1}"] for lane in traces)
     assert any(token.outcome == "relaxed" for token in stored[1].tokens)
     runs: Any = StoredRuns(SimpleNamespace(), {"example-1": stored[1]})  # type: ignore[arg-type]
-    assert runs.read(None, ShownRuns({1: "example-1"}), 1) is stored[1]  # though no store has it
+    assert (
+        runs.read(None, DisplayedRuns({1: "example-1"}), 1) is stored[1]
+    )  # though no store has it
 
 
 @pytest.fixture(scope="module")
@@ -333,15 +335,15 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
     changes."""
     changed = 0
     for seed in range(3):
-        stored, fresh = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
+        stored, rerun = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
         first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
         if first is None:
-            assert stored.token_ids == fresh.token_ids
+            assert stored.token_ids == rerun.token_ids
             continue
         changed += 1
-        assert stored.token_ids[: first.token.position] == fresh.token_ids[: first.token.position]
-        assert stored.token_ids[first.token.position] != fresh.token_ids[first.token.position]
-        assert fresh.tokens[first.token.position].outcome is Outcome.RELAXED
+        assert stored.token_ids[: first.token.position] == rerun.token_ids[: first.token.position]
+        assert stored.token_ids[first.token.position] != rerun.token_ids[first.token.position]
+        assert rerun.tokens[first.token.position].outcome is Outcome.RELAXED
     assert changed
 
 
@@ -357,8 +359,8 @@ def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ra
     None
 ):
     drafts = judged(make_tree_trace(new_tokens=120))
-    kept = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
-    assert kept == sorted(kept, reverse=True) and kept[0] > kept[-1]
+    counts = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
+    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.token.r)]
     assert without and all(draft.kept_at(0.0) == bool(draft.code & HIGH) for draft in without)

@@ -21,13 +21,13 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
 from storage import RunStore
-from tests.unit.ui.places import place_of
+from tests.unit.ui.places import services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
-from ui.public.origin import OwnPages, VisitorCookie, new_cookie, own_origin, root_path
+from ui.public.origin import OwnPages, VisitorCookie, new_cookie, page_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -52,11 +52,11 @@ def request(
 def owner(
     headers: dict[str, str] | None = None, session: dict[str, Any] | None = None, **more: Any
 ) -> str:
-    found = visitor_of(
+    visitor_ = visitor_of(
         gr.Request(request(headers, session), session_hash="page1"), public=True, **more
     ).owner
-    assert found is not None and len(found) <= 64
-    return found
+    assert visitor_ is not None and len(visitor_) <= 64
+    return visitor_
 
 
 def signed_in(sub: Any = "123", **more: Any) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def test_in_private_mode_everybody_sees_everything_and_a_page_is_held_by_its_bro
     )
     assert session_key({COOKIE: SECRET}, {"x-gradio-user": "mcp"}) == "mcp"
     assert visitor_of(None, public=False) == ANYBODY
-    found = visitor_of(gr.Request(request({HEADER: SECRET}), session_hash="page1"), public=False)
-    assert (found.owner, found.session, found.lasting) == (None, "page1", True)
+    one = visitor_of(gr.Request(request({HEADER: SECRET}), session_hash="page1"), public=False)
+    assert (one.owner, one.session, one.lasting) == (None, "page1", True)
 
 
 def test_what_comes_first_says_who_it_is() -> None:
@@ -158,13 +158,13 @@ def test_the_page_sets_the_cookie_once() -> None:
     visitor = client()
     assert "set-cookie" not in visitor.get("/other").headers
     answer = visitor.get("/")
-    said = answer.headers["set-cookie"]
+    header = answer.headers["set-cookie"]
     assert re.fullmatch(
-        rf"{COOKIE}=[\w-]{{43}}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax", said
+        rf"{COOKIE}=[\w-]{{43}}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax", header
     )
     assert answer.headers["cache-control"] == "private, no-store"
     assert "set-cookie" not in visitor.get("/").headers
-    assert client().get("/").headers["set-cookie"] != said
+    assert client().get("/").headers["set-cookie"] != header
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
     # pages of other origins get none in place of the visitor's own
     assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
@@ -185,8 +185,8 @@ def test_over_https_the_cookie_is_partitioned(
     scheme: str, proxy: bool, forwarded: str, secure: bool
 ) -> None:
     asking = client(f"{scheme}://testserver", trust_proxy=proxy)
-    said = asking.get("/", headers={"x-forwarded-proto": forwarded}).headers["set-cookie"]
-    assert said.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
+    header = asking.get("/", headers={"x-forwarded-proto": forwarded}).headers["set-cookie"]
+    assert header.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
 
 
 @pytest.mark.parametrize(
@@ -293,27 +293,29 @@ def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.Mo
 
 def test_what_was_unused_for_longest_is_forgotten() -> None:
     """Of whatever the page keeps for visitors: their sessions, stops, rounds, traces, reports."""
-    kept = Latest[str](2)
-    assert {kept.first(name, "first") for name in "abac"} == {"first"}
-    assert [kept.first(name, "another") for name in "ac"] == ["first"] * 2 and kept.get("b") is None
-    kept.put("b", "new")
-    assert kept.get("a") is None and (kept.get("c"), kept.get("b")) == ("first", "new")
+    latest = Latest[str](2)
+    assert {latest.first(name, "first") for name in "abac"} == {"first"}
+    assert [latest.first(name, "another") for name in "ac"] == ["first"] * 2 and latest.get(
+        "b"
+    ) is None
+    latest.put("b", "new")
+    assert latest.get("a") is None and (latest.get("c"), latest.get("b")) == ("first", "new")
     assert (
-        kept.take("c", lambda value: value == "new") is None
-        and kept.take("c") == "first"
-        and kept.take("c") is None
+        latest.take("c", lambda value: value == "new") is None
+        and latest.take("c") == "first"
+        and latest.take("c") is None
     )
 
 
 @pytest.fixture
-def place(store: RunStore) -> Services:
-    return place_of(store)
+def services(store: RunStore) -> Services:
+    return services_of(store)
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-def private(place: Services, base: str, *hosts: str, proxy: bool = False) -> TestClient:
+def private(services: Services, base: str, *hosts: str, proxy: bool = False) -> TestClient:
     """Within all layers of the page; every answer of it is 200."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -323,20 +325,21 @@ def private(place: Services, base: str, *hosts: str, proxy: bool = False) -> Tes
             await PlainTextResponse("ours")(scope, receive, send)
 
     app = Starlette(
-        routes=[Mount("/", answer)], middleware=page_layers(place, trust_proxy=proxy, hosts=hosts)
+        routes=[Mount("/", answer)],
+        middleware=page_layers(services, trust_proxy=proxy, hosts=hosts),
     )
     return TestClient(app, base_url=base)
 
 
-def outcomes(client: TestClient, **said: str) -> set[int]:
+def outcomes(client: TestClient, **headers_: str) -> set[int]:
     """Statuses of all methods, and of a websocket."""
-    headers = {name.replace("_", "-"): value for name, value in said.items()}
-    found = {client.request(method, "/x", headers=headers).status_code for method in METHODS}
+    headers = {name.replace("_", "-"): value for name, value in headers_.items()}
+    statuses = {client.request(method, "/x", headers=headers).status_code for method in METHODS}
     try:
         with client.websocket_connect("ws://localhost:7860/x", headers=headers):
-            return found | {200}
+            return statuses | {200}
     except WebSocketDenialResponse as refused:
-        return found | {refused.status_code}
+        return statuses | {refused.status_code}
 
 
 @pytest.mark.parametrize(
@@ -360,11 +363,11 @@ def outcomes(client: TestClient, **said: str) -> set[int]:
     ],
 )
 def test_a_private_page_answers_under_its_own_names_alone(
-    place: Services, host: str, expected: int
+    services: Services, host: str, expected: int
 ) -> None:
     """A name that somebody else leads to this address makes the page that is open there one of the
     same origin."""
-    page = private(place, "http://localhost:7860", "lab.example", "*.hf.space")
+    page = private(services, "http://localhost:7860", "lab.example", "*.hf.space")
     assert (
         outcomes(page, host=host)
         == outcomes(page, host=host, origin=f"http://{host}")
@@ -374,12 +377,12 @@ def test_a_private_page_answers_under_its_own_names_alone(
         assert "MARS_HOSTS" in page.get("/", headers={"host": host}).json()["detail"]
     forwarded = {"host": "127.0.0.1:7860", "x_forwarded_host": host}
     assert outcomes(
-        private(place, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded
+        private(services, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded
     ) == {expected}
-    assert outcomes(private(place, "http://localhost"), **forwarded) == {
+    assert outcomes(private(services, "http://localhost"), **forwarded) == {
         200
     }  # without a proxy that header says nothing
-    assert outcomes(private(replace(place, public=True), "http://localhost"), host=host) - {
+    assert outcomes(private(replace(services, public=True), "http://localhost"), host=host) - {
         404,
         413,
     } == {200}
@@ -397,18 +400,18 @@ def test_a_private_page_answers_under_its_own_names_alone(
         {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"},
     ],
 )
-def test_a_private_page_refuses_other_pages(place: Services, said: dict[str, str]) -> None:
-    assert outcomes(private(place, "http://localhost:7860"), **said) == {403}
+def test_a_private_page_refuses_other_pages(services: Services, said: dict[str, str]) -> None:
+    assert outcomes(private(services, "http://localhost:7860"), **said) == {403}
 
 
-def test_a_private_page_answers_programs_its_own_page_and_links(place: Services) -> None:
-    page = private(place, "http://localhost:7860")
-    for said in (
+def test_a_private_page_answers_programs_its_own_page_and_links(services: Services) -> None:
+    page = private(services, "http://localhost:7860")
+    for headers in (
         {},
         {"origin": "http://localhost:7860"},
         {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"},
     ):
-        assert outcomes(page, **said) == {200}
+        assert outcomes(page, **headers) == {200}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert (
         page.get("/", headers=link).status_code == 200
@@ -423,7 +426,7 @@ def seen(
     method: str = "GET",
     base: str = "http://lab.example:7881",
     proxy: bool = False,
-    **said: str | None,
+    **headers_: str | None,
 ) -> Any:
     """Cookies, session and forwarding headers as the page gets them."""
 
@@ -439,7 +442,9 @@ def seen(
     inner = OwnPages(
         Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy
     )
-    headers = {name.replace("_", "-"): value for name, value in said.items() if value is not None}
+    headers = {
+        name.replace("_", "-"): value for name, value in headers_.items() if value is not None
+    }
     return (
         TestClient(signed, base_url=base)
         .request(method, "/", headers=headers | {"cookie": "a=b"})
@@ -447,8 +452,8 @@ def seen(
     )
 
 
-def known(*given: Any, **said: Any) -> bool:
-    cookies, session, _ = seen(*given, **said)
+def known(*arguments: Any, **headers_: Any) -> bool:
+    cookies, session, _ = seen(*arguments, **headers_)
     assert bool(cookies) == bool(session)
     return bool(cookies)
 
@@ -511,10 +516,10 @@ def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
 
 def test_the_origin_of_a_request() -> None:
     scope = {"type": "http", "scheme": "http", "headers": [(b"host", b"lab.example:81")]}
-    assert own_origin(scope) == ("http", "lab.example", 81)
-    assert own_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
+    assert page_origin(scope) == ("http", "lab.example", 81)
+    assert page_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
         "https",
         "lab.example",
         81,
     )
-    assert own_origin(scope | {"headers": []}) is None
+    assert page_origin(scope | {"headers": []}) is None

@@ -82,19 +82,19 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    shown = frames(services, rounds)
+    round_frames = frames(services, rounds)
     sent = "".join(
-        frame.strip.html() + (frame.view.html() if frame.view else "") for frame in shown
+        frame.strip.html() + (frame.view.html() if frame.view else "") for frame in round_frames
     )
-    (name,) = {frame.round for frame in shown if frame.round}
+    (name,) = {frame.round for frame in round_frames if frame.round}
     waiting = rounds.take(services.key)
     assert (
         waiting is not None
         and waiting.name == name
-        and shown[-1].view is not None
-        and shown[-1].view.state == "asking"
+        and round_frames[-1].view is not None
+        and round_frames[-1].view.state == "asking"
     )
-    texts = set(shown[-1].view.texts)
+    texts = set(round_frames[-1].view.texts)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     for text in texts:
@@ -111,13 +111,15 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
         name,
     ):
         assert secret not in words
-    assert len(texts) == 2 and all(frame.view is None or not frame.view.lanes for frame in shown)
+    assert len(texts) == 2 and all(
+        frame.view is None or not frame.view.lanes for frame in round_frames
+    )
     for trace in traces:
         assert number(trace.summary.tokens_per_s) not in "".join(
-            plain(frame.strip.parts) for frame in shown
+            plain(frame.strip.parts) for frame in round_frames
         )
-    assert shown[-1].view.comparison == ""
-    *before, _ = shown
+    assert round_frames[-1].view.comparison == ""
+    *before, _ = round_frames
     assert len(before) > 2 and all(frame.view is None or not frame.view.texts for frame in before)
     assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in before)
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
@@ -144,13 +146,13 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
         assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
         assert vote.choice is choice
         view = revealed(cast[1], choice)
-        shown = [
+        revealed_names = [
             ("A", vote.left_rule, choice is Choice.LEFT),
             ("B", vote.right_rule, choice is Choice.RIGHT),
         ]
         titles = [
             f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}"
-            for name, rule, chosen in shown
+            for name, rule, chosen in revealed_names
         ]
         assert [lane.title for lane in view.lanes] == titles
     views = [
@@ -189,13 +191,13 @@ def test_the_same_text_asks_no_vote_and_is_counted(
 
 
 def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Latest[OpenRound]) -> None:
-    shown = []
+    sent = []
     for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
-        shown.append(frame)
+        sent.append(frame)
         if frame.strip.progress or "left" in plain(frame.strip.parts):
             services.stops.request("visitor")
-    assert shown[-1].strip.state == "cancelled" and shown[-1].round == ""
-    assert shown[-1].view is not None and not shown[-1].view.texts
+    assert sent[-1].strip.state == "cancelled" and sent[-1].round == ""
+    assert sent[-1].view is not None and not sent[-1].view.texts
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     assert tally(services.store.vote_counts()) == ()
 
@@ -256,9 +258,9 @@ def test_hostile_texts_comments_and_prompts_are_data() -> None:
     trace = make_trace()
     hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
     round_ = Round("c" * 32, (replace(trace, text=hostile), replace(trace, text="")), 0)
-    shown = asking(round_).html()
-    assert_inert(shown)
-    first, second = read_panel(shown).all(".mars-vote-text")
+    html = asking(round_).html()
+    assert_inert(html)
+    first, second = read_panel(html).all(".mars-vote-text")
     assert (
         first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>")
         and second.text == "(This answer is empty.)"
@@ -276,10 +278,10 @@ def test_hostile_texts_comments_and_prompts_are_data() -> None:
         "Hello",
     )
     said = replace(vote, prompt="</script>\u202e", comment="<b>\ud800")
-    shown = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
-    assert_inert(shown)
-    assert read_panel(shown).one(".mars-tally-comment").text.startswith("<b>")
-    assert read_panel(shown).one("h3").text == "The last 1 of 21 votes"
+    html = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
+    assert_inert(html)
+    assert read_panel(html).one(".mars-tally-comment").text.startswith("<b>")
+    assert read_panel(html).one("h3").text == "The last 1 of 21 votes"
 
 
 def test_results_count_rules_and_not_sides() -> None:
@@ -326,14 +328,15 @@ def test_the_csv_holds_what_the_table_shows(
     assert float(rows[0]["second_win_rate"]) == 2 / 3
     assert (float(rows[0]["wilson95_low"]), float(rows[0]["wilson95_high"])) == wilson(2, 3)
     assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
-    shown = tally_now(services)
-    cells = [cell.text for cell in read_panel(shown).one("tbody").all("tr")[0].all("td")]
+    html = tally_now(services)
+    cells = [cell.text for cell in read_panel(html).one("tbody").all("tr")[0].all("td")]
     assert cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"]
-    assert read_panel(shown).one("h3").text == "All votes"
+    assert read_panel(html).one("h3").text == "All votes"
     monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
-    shown = read_panel(tally_now(services))
+    tally_panel = read_panel(tally_now(services))
     assert (
-        len(shown.all(".mars-tally-vote")) == 2 and shown.one("h3").text == "The last 2 of 3 votes"
+        len(tally_panel.all(".mars-tally-vote")) == 2
+        and tally_panel.one("h3").text == "The last 2 of 3 votes"
     )
 
 

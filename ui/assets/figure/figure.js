@@ -1,4 +1,4 @@
-// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; GIVEN is what is fixed about it.
+// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; CONSTANTS is what is fixed about it.
 // The value is one JSON string: {figure, csv, title}, or null. Everything here is written with textContent; what Plotly would read as
 // markup was escaped by the server.
 const box = element.querySelector(".mars-figure"),
@@ -22,7 +22,7 @@ const ROUNDS = 5; // a scrollbar that comes and goes must not keep it busy for e
 let value = null,
   version = 0,
   under = false;
-let shown = { version: -1, dark: false, width: 0 };
+let drawn = { version: -1, dark: false, width: 0 };
 
 // One figure a task, so that no chart keeps the page from answering for long.
 function turn() {
@@ -47,20 +47,20 @@ function painted(part, colours) {
 
 const themed = () =>
   Object.fromEntries(
-    Object.entries(GIVEN.themed).map(([colour, name]) => [colour, variable(name) || colour]),
+    Object.entries(CONSTANTS.themed).map(([colour, name]) => [colour, variable(name) || colour]),
   );
 
 function figure(family, ground) {
   const colours = themed(),
     layout = painted(value.figure.layout, colours);
-  const edge = {
+  const frame = {
     bgcolor: variable("--background-fill-primary"),
     bordercolor: variable("--border-color-accent"),
   };
   layout.font = { ...layout.font, family };
   layout.hoverlabel = {
     ...layout.hoverlabel,
-    ...edge,
+    ...frame,
     font: { family, color: variable("--body-text-color") },
   };
   Object.assign(layout, { paper_bgcolor: ground, plot_bgcolor: "rgba(0,0,0,0)", autosize: true });
@@ -76,7 +76,9 @@ function tell(name, points) {
   const position = point && parseInt(point.customdata[point.data.meta.position], 10);
   if (!(position >= 0)) return;
   document.dispatchEvent(
-    new CustomEvent(name, { detail: { scope: GIVEN.scope, lane: point.data.meta.lane, position } }),
+    new CustomEvent(name, {
+      detail: { scope: CONSTANTS.scope, lane: point.data.meta.lane, position },
+    }),
   );
 }
 
@@ -85,16 +87,16 @@ function spot({ detail: { scope, lane, position } }) {
   const map = value?.figure.data[0];
   if (
     box.dataset.state !== "drawn" ||
-    scope !== GIVEN.scope ||
+    scope !== CONSTANTS.scope ||
     map?.type !== "heatmap" ||
     map.meta?.lane !== lane
   )
     return;
   const shapes = painted(value.figure.layout.shapes ?? [], themed()),
-    place = map.meta.position;
+    column = map.meta.position;
   map.customdata.forEach((row, y) =>
     row.forEach((cell, x) => {
-      if (position === null || cell[place] !== String(position)) return;
+      if (position === null || cell[column] !== String(position)) return;
       const line = { color: variable("--body-text-color"), width: 2 };
       shapes.push({ type: "rect", x0: x - 0.5, x1: x + 0.5, y0: y - 0.5, y1: y + 0.5, line });
     }),
@@ -105,22 +107,22 @@ function spot({ detail: { scope, lane, position } }) {
 async function paint(Plotly) {
   const width = plot.clientWidth,
     dark = isDark(),
-    fresh = shown.version !== version;
+    renewed = drawn.version !== version;
   if (!value || !width) return;
-  if (!fresh && shown.dark === dark) {
-    if (shown.width !== width) Plotly.Plots.resize(plot);
-    shown.width = width;
+  if (!renewed && drawn.dark === dark) {
+    if (drawn.width !== width) Plotly.Plots.resize(plot);
+    drawn.width = width;
     return;
   }
-  if (fresh) Plotly.purge(plot);
-  shown = { version, dark, width };
+  if (renewed) Plotly.purge(plot);
+  drawn = { version, dark, width };
   const { data, layout, config } = figure(variable("--font") || SYSTEM, "rgba(0,0,0,0)");
-  await (fresh ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
-  if (fresh) {
+  await (renewed ? Plotly.newPlot : Plotly.react)(plot, data, layout, config);
+  if (renewed) {
     plot.on("plotly_click", ({ points }) => tell("mars:show", points));
     plot.on("plotly_hover", ({ points }) => tell("mars:point", points));
     plot.on("plotly_unhover", () =>
-      document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: GIVEN.scope } })),
+      document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: CONSTANTS.scope } })),
     );
   }
   box.dataset.state = "drawn";
@@ -129,7 +131,7 @@ async function paint(Plotly) {
 const behind = () =>
   value &&
   plot.clientWidth &&
-  (shown.version !== version || shown.dark !== isDark() || shown.width !== plot.clientWidth);
+  (drawn.version !== version || drawn.dark !== isDark() || drawn.width !== plot.clientWidth);
 
 // Whatever changed: at most one drawing is under way, for a second one would break the first; it goes on until it shows what is newest.
 async function draw() {
@@ -173,7 +175,7 @@ async function image(format) {
   const Plotly = await library();
   const width = Math.max(plot.clientWidth, 640),
     { data, layout, config } = figure(SYSTEM, variable("--background-fill-primary"));
-  const title = wrapped(GIVEN.label + ". " + value.title, width / 6.6),
+  const title = wrapped(CONSTANTS.label + ". " + value.title, width / 6.6),
     above = 17 * title.length + 8;
   layout.height += above;
   layout.margin = { ...layout.margin, t: layout.margin.t + above };
@@ -202,15 +204,15 @@ async function save(format) {
       : await image(format);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);
-  link.download = "mars-" + GIVEN.name + "." + format;
+  link.download = "mars-" + CONSTANTS.name + "." + format;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-tools.setAttribute("aria-label", "Download " + GIVEN.label);
+tools.setAttribute("aria-label", "Download " + CONSTANTS.label);
 for (const button of tools.children) {
   const { format } = button.dataset;
-  button.setAttribute("aria-label", "Download " + GIVEN.label + " as " + format.toUpperCase());
+  button.setAttribute("aria-label", "Download " + CONSTANTS.label + " as " + format.toUpperCase());
   button.addEventListener("click", () =>
     save(format).catch((error) => {
       console.error(error);
@@ -224,12 +226,12 @@ function update() {
   version += 1;
   if (plot.firstChild) window.Plotly?.purge(plot);
   box.dataset.state = value ? "waiting" : "empty";
-  box.hidden = !value && !GIVEN.empty;
+  box.hidden = !value && !CONSTANTS.empty;
   plot.hidden = tools.hidden = !value;
   plot.style.minHeight = value ? value.figure.layout.height + "px" : "";
-  plot.setAttribute("aria-label", GIVEN.label + (value ? ". " + value.title : ""));
+  plot.setAttribute("aria-label", CONSTANTS.label + (value ? ". " + value.title : ""));
   caption.textContent = value ? value.title : "";
-  note.textContent = value ? "" : GIVEN.empty;
+  note.textContent = value ? "" : CONSTANTS.empty;
   draw();
 }
 const sizes = new ResizeObserver(draw),

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from evaluation.format import count, plural, shorten
-from storage import Counts, RunStore, Share, StorageError, write_everything
+from storage import RunStore, Share, StorageError, StoreCounts, write_everything
 from ui.jobs.services import Services
 from ui.kit.panel import render
 from ui.kit.responses import written
@@ -57,20 +57,20 @@ NOBODY = Account("")  # until it was asked for
 
 
 def look(services: Services, request: Any) -> Account:
-    seen = services.seen_by(request)
+    visible = services.for_visitor(request)
     try:
-        counts, links = seen.store.counts(), seen.store.shares()
-        browser = _before(seen.visitor, request)
+        counts, links = visible.store.counts(), visible.store.shares()
+        browser = _before(visible.visitor, request)
         before = None if browser is None else services.store.of(browser).counts()
     except StorageError as error:
-        return Account(_who(seen.visitor), message=services.sentence(error), state=FAILED)
+        return Account(_who(visible.visitor), message=services.sentence(error), state=FAILED)
     stored = _anything(counts)
     days = f"Everything is removed for good {plural(services.retention_days or 0, 'day')} after it was made."
     links_end = (
         f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
     )
     return Account(
-        who=_who(seen.visitor),
+        who=_who(visible.visitor),
         counts=f"Kept: {amounts(counts)}." if stored else "Nothing of yours is kept here.",
         retention=f"{days if services.retention_days else 'It is kept until you delete it.'} {READERS}",
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
@@ -78,7 +78,7 @@ def look(services: Services, request: Any) -> Account:
         else "",
         consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {STILL_RUNNING}",
         shares=links,
-        lasting=seen.visitor.lasting,
+        lasting=visible.visitor.lasting,
         anything=stored,
     )
 
@@ -93,15 +93,15 @@ def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
 
 def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
     """What was done, in one sentence; empty for anything that is not an action."""
-    seen = services.seen_by(request)
+    visible = services.for_visitor(request)
     match data.get("action"):
         case "unshare":
-            seen.store.unshare(read_kind(data.get("kind")), str(data.get("id", "")))
+            visible.store.unshare(read_kind(data.get("kind")), str(data.get("id", "")))
             return "The link does not work any more."
         case "delete":
-            return _delete_all(seen.store, data.get("word"))
+            return _delete_all(visible.store, data.get("word"))
         case "move":
-            return _move_to_account(services, seen.visitor, request)
+            return _move_to_account(services, visible.visitor, request)
     return ""
 
 
@@ -143,12 +143,11 @@ def _signed_in(visitor: Visitor) -> bool:
     return (visitor.owner or "").startswith("account:")
 
 
-def _anything(counts: Counts) -> bool:
+def _anything(counts: StoreCounts) -> bool:
     return any(
         (
             counts.comparisons,
             counts.deleted,
-            counts.sweeps,
             counts.votes,
             counts.studies,
             counts.shares,
@@ -156,13 +155,12 @@ def _anything(counts: Counts) -> bool:
     )
 
 
-def amounts(counts: Counts, *, deleted: bool = False) -> str:
-    """``12 comparisons with 24 runs, 1 sweep``; what there is none of is left out. ``deleted``:
+def amounts(counts: StoreCounts, *, deleted: bool = False) -> str:
+    """``12 comparisons with 24 runs, 1 study``; what there is none of is left out. ``deleted``:
     those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
     more = (
         (counts.deleted if deleted else 0, "deleted comparison"),
-        (counts.sweeps, "sweep"),
         (counts.votes, "vote"),
     )
     parts = [
@@ -187,9 +185,9 @@ def _who(visitor: Visitor) -> str:
 
 def export_file(services: Services, request: Request) -> Response:
     """The export of whoever asks; on a private page, of everything. Raises StorageError."""
-    seen = services.seen_by(request)
-    if not seen.visitor.lasting:
+    visible = services.for_visitor(request)
+    if not visible.visitor.lasting:
         return PlainTextResponse(NO_COOKIE, 403)
-    answer = written(NAME, lambda path: write_everything(seen.store, path))
+    answer = written(NAME, lambda path: write_everything(visible.store, path))
     answer.headers["Cache-Control"] = "private, no-store"
     return answer

@@ -22,33 +22,36 @@ from ui.result.view import ResultView, Updates
 from ui.settings.fields import DEFAULT_RULES, Values, lanes_of, parse
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel
-from ui.tabs.compare.frames import Shown
-from ui.token_view.tiles import Counts, stat_tiles
+from ui.tabs.compare.frames import DisplayedComparison
+from ui.token_view.tiles import LaneCounts, stat_tiles
 from ui.token_view.view import LaneView
 
 
 def empty_lane(lane: int) -> LaneView:
     rule = DEFAULT_RULES[lane]
     values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
-    return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(Counts()))
+    return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(LaneCounts()))
 
 
-def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: ResultView) -> None:
-    """``shown``: the comparison that the lanes show, a Shown or None."""
+def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: ResultView) -> None:
+    """``shown``: the comparison that the lanes show, a DisplayedComparison or None."""
 
     def arrange(
-        value: str | None, shown_now: Shown | None, event: gr.EventData, request: gr.Request
+        value: str | None,
+        displayed: DisplayedComparison | None,
+        event: gr.EventData,
+        request: gr.Request,
     ) -> Updates:
         wanted, values = event_data(event), parse(value)
         lanes, lane = lanes_of(values)[:MOST_LANES], wanted.get("lane")
         if wanted.get("do") == "add" and len(lanes) < MOST_LANES:
-            fresh = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
+            added = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
             known = (
-                {shown: replace(shown_now, lanes=(*shown_now.lanes, None)[:MOST_LANES])}
-                if shown_now
+                {state: replace(displayed, lanes=(*displayed.lanes, None)[:MOST_LANES])}
+                if displayed
                 else {}
             )
-            return set_lanes(panel, view, values, [*lanes, {}]) | fresh | known
+            return set_lanes(panel, view, values, [*lanes, {}]) | added | known
         if not isinstance(lane, int) or not 0 <= lane < len(lanes):
             return {panel.component: gr.update()}
         order = list(range(len(lanes)))
@@ -56,14 +59,14 @@ def wire_lanes(services: Services, panel: SettingsPanel, shown: gr.State, view: 
             order[lane - 1], order[lane] = order[lane], order[lane - 1]
         elif wanted.get("do") == "remove" and len(lanes) > LEAST_LANES:
             del order[lane]
-        store = services.seen_by(request).store
+        store = services.for_visitor(request).store
         moved = set_lanes(panel, view, values, [lanes[old] for old in order])
-        return moved | _shown_anew(store, shown, view, order, shown_now)
+        return moved | _redrawn(store, state, view, order, displayed)
 
     panel.component.input(
         arrange,
-        [panel.component, shown],
-        [shown, panel.component, *view.cards, *view.outputs],
+        [panel.component, state],
+        [state, panel.component, *view.cards, *view.outputs],
         **PRIVATE,
     )
 
@@ -74,26 +77,30 @@ def set_lanes(
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
 
 
-def _shown_anew(
-    store: RunStore, state: gr.State, view: ResultView, order: Sequence[int], shown: Shown | None
+def _redrawn(
+    store: RunStore,
+    state: gr.State,
+    view: ResultView,
+    order: Sequence[int],
+    displayed: DisplayedComparison | None,
 ) -> Updates:
     """The result in the new order. Where a lane was not run since, only the lanes move."""
-    if shown is None:
+    if displayed is None:
         return {}
-    columns = (*shown.lanes, *[None] * MOST_LANES)
-    kept = tuple(columns[old] for old in order)
+    columns = (*displayed.lanes, *[None] * MOST_LANES)
+    columns_after = tuple(columns[old] for old in order)
     try:
-        loaded = store.load(shown.comparison)
+        loaded = store.load(displayed.comparison)
     except StorageError:
         return {state: None}
     stored, measured = {run.lane: run for run in loaded.runs}, run_speeds(loaded)
-    traces = {new: stored[lane].trace for new, lane in enumerate(kept) if lane in stored}
-    ids = {new: stored[lane].id for new, lane in enumerate(kept) if lane in stored}
-    speeds = {new: measured[lane] for new, lane in enumerate(kept) if lane in measured}
-    now = replace(shown, lanes=kept)
+    traces = {new: stored[lane].trace for new, lane in enumerate(columns_after) if lane in stored}
+    ids = {new: stored[lane].id for new, lane in enumerate(columns_after) if lane in stored}
+    speeds = {new: measured[lane] for new, lane in enumerate(columns_after) if lane in measured}
+    now = replace(displayed, lanes=columns_after)
     if not traces:
         return {state: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
-    name = f"{shown.comparison}/{'-'.join(map(str, kept))}"
+    name = f"{displayed.comparison}/{'-'.join(map(str, columns_after))}"
     labels = dict(
         zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
     )

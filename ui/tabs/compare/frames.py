@@ -18,8 +18,8 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels
 from ui.result.details import Details
 from ui.result.result import ended_result
-from ui.token_view.tiles import Counts, lane_check, stat_tiles
-from ui.token_view.view import LaneView, Row, ended_view, given_rows, row_flags, token_rows
+from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
+from ui.token_view.view import LaneView, Row, ended_view, prefix_rows, row_flags, token_rows
 
 FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."
@@ -41,7 +41,7 @@ def busy_note() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayedComparison:
     """Which comparison the lanes show: its id, its pair, and by column the lane as saved (None:
     nothing was run there)."""
 
@@ -53,24 +53,24 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What changes on the page: the strip, lanes by column (None: as it was), the details once a
-    comparison ended, and ``shown``. ``opens``: another result begins, whose details are not there
+    comparison ended, and ``displayed``. ``opens``: another result begins, whose details are not there
     yet."""
 
     strip: Strip | None = None
     lanes: tuple[LaneView | None, ...] = ()
     details: Details | None = None
-    shown: Shown | None = None
+    displayed: DisplayedComparison | None = None
     opens: bool = False
 
 
 @dataclass(slots=True)
-class Writing:
-    """What a run has written so far. ``place``: in the order of execution."""
+class WritingLane:
+    """What a run has written so far. ``turn``: in the order of execution."""
 
     column: int
-    place: int
+    turn: int
     rows: list[Row]
-    counts: Counts = field(default_factory=Counts)
+    counts: LaneCounts = field(default_factory=LaneCounts)
     sent: int = 0  # rows up to the frame before
     repeated: int = 0  # up to the one before that, from which the next delta starts
 
@@ -92,8 +92,8 @@ class Lanes:
     first: int = 0  # column of the first run of this go
     rows: dict[int, tuple[Row, ...]] = field(default_factory=dict)
     unsaved: str = ""  # why a run could not be saved
-    writing: Writing | None = None
-    shown: Shown | None = None  # goes with the next frame
+    writing: WritingLane | None = None
+    displayed: DisplayedComparison | None = None  # goes with the next frame
     speeds: dict[int, list[float]] = field(
         default_factory=dict
     )  # column → tokens/s of its run and its repeats
@@ -133,7 +133,7 @@ class Lanes:
             ids=self.ids,
             speeds=self.speeds,
         )
-        return Frame(strip or ended.strip, ended.lanes, ended.details, self._fresh())
+        return Frame(strip or ended.strip, ended.lanes, ended.details, self._take_displayed())
 
     @property
     def slowest_s(self) -> float:
@@ -152,22 +152,26 @@ class Lanes:
     def _open(self, event: Ready) -> Frame:
         batch, self.first = event.batch, len(self.traces)
         self.configs = (*(trace.config for trace in self.traces.values()), *batch.configs)
-        tiles, lanes = stat_tiles(Counts()), list[LaneView | None]([None] * len(self.configs))
-        for place, run in enumerate(dict.fromkeys(batch.order)):
-            chip, note = ("waiting", LATER.format(TURNS[place])) if place else ("warming up", FIRST)
+        tiles, lanes = stat_tiles(LaneCounts()), list[LaneView | None]([None] * len(self.configs))
+        for turn, run in enumerate(dict.fromkeys(batch.order)):
+            chip, note = ("waiting", LATER.format(TURNS[turn])) if turn else ("warming up", FIRST)
             column, note = self.first + run, CONTINUES if self.first else note
             lanes[column] = LaneView(self.labels[column], "waiting", chip, tiles=tiles, empty=note)
-        shown = Shown(self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs)))
+        displayed = DisplayedComparison(
+            self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
+        )
         self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
-        return Frame(message_strip(WARMING, "running"), tuple(lanes), shown=shown, opens=True)
+        return Frame(
+            message_strip(WARMING, "running"), tuple(lanes), displayed=displayed, opens=True
+        )
 
     def _start(self, event: Started) -> None:
-        self.writing = Writing(
-            self.first + event.run, event.place, given_rows(event.given, event.text)
+        self.writing = WritingLane(
+            self.first + event.run, event.turn, prefix_rows(event.prefix, event.text)
         )
-        if event.place == 0:
+        if event.turn == 0:
             self.comparison = event.comparison
-            self.shown = Shown(self.comparison, self.pair, self.saved)
+            self.displayed = DisplayedComparison(self.comparison, self.pair, self.saved)
 
     def _write(self, event: Wrote) -> Frame | None:
         """Each delta repeats the one before it, so that the page survives a lost one."""
@@ -183,7 +187,7 @@ class Lanes:
         now.repeated, now.sent = now.sent, len(now.rows)
         return self._lane(self._progress(now, config), now.column, view)
 
-    def _live(self, now: Writing, config: RunConfig) -> LaneView:
+    def _live(self, now: WritingLane, config: RunConfig) -> LaneView:
         return LaneView(
             self.labels[now.column],
             state="running",
@@ -197,27 +201,27 @@ class Lanes:
             check=lane_check(config, now.counts.tv_max, now.counts.tokens),
         )
 
-    def _progress(self, now: Writing, config: RunConfig) -> Strip:
+    def _progress(self, now: WritingLane, config: RunConfig) -> Strip:
         longest, runs, counts = config.max_new_tokens, len(self.order), now.counts
-        text = f"Run {now.place + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
+        text = f"Run {now.turn + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
         left = (
             counts.elapsed_s
             / counts.tokens
-            * (longest - counts.tokens + (runs - now.place - 1) * longest)
+            * (longest - counts.tokens + (runs - now.turn - 1) * longest)
         )
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
         return message_strip(
-            text, "running", side=side, progress=(now.place + counts.tokens / longest) / runs
+            text, "running", side=side, progress=(now.turn + counts.tokens / longest) / runs
         )
 
     def _repeat(self, event: Started) -> Frame | None:
         """Of short runs only the first of a round is announced: a frame takes a tenth as long as
         such a run."""
-        if event.place % len(self.configs) and self.slowest_s < SHORT_S:
+        if event.turn % len(self.configs) and self.slowest_s < SHORT_S:
             return None
         turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"
         strip = f"{turn}: {self.labels[event.run]}"
-        return Frame(message_strip(strip, "running", progress=event.place / len(self.order)))
+        return Frame(message_strip(strip, "running", progress=event.turn / len(self.order)))
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None
@@ -232,11 +236,11 @@ class Lanes:
 
     def _lane(self, strip: Strip | None, column: int, view: LaneView) -> Frame:
         lanes = tuple(view if other == column else None for other in range(len(self.configs)))
-        return Frame(strip, lanes, shown=self._fresh())
+        return Frame(strip, lanes, displayed=self._take_displayed())
 
-    def _fresh(self) -> Shown | None:
-        shown, self.shown = self.shown, None
-        return shown
+    def _take_displayed(self) -> DisplayedComparison | None:
+        displayed, self.displayed = self.displayed, None
+        return displayed
 
 
 def _shift_kind(config: RunConfig) -> ShiftKind:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mars_core.types import RuleConfig, RunConfig, Trace
-from ui.jobs.admission import JobError, admit, job_errors, unbroken
+from ui.jobs.admission import JobError, admit, errors_as_frames, job_errors
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.result import run_speeds
 from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
-from ui.tabs.compare.frames import Frame, Lanes, Shown
+from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Never raises: the strip says what
     was wrong."""
-    return unbroken(_compare(services, form, visitor), Frame, "compare")
+    return errors_as_frames(_compare(services, form, visitor), Frame, "compare")
 
 
 def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
@@ -48,7 +48,7 @@ def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ContinuationRequest:
     """One more run of the comparison that is shown: ``column`` up to output position ``index``,
     continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
     MARS) with another. ``nonce`` tells two wishes for the same apart."""
@@ -60,19 +60,35 @@ class Wish:
     nonce: float = field(default_factory=random.random)
 
 
-def run_one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Iterator[Frame]:
+def run_one_more(
+    services: Services,
+    displayed: DisplayedComparison,
+    continuation: ContinuationRequest,
+    visitor: str,
+) -> Iterator[Frame]:
     """The run in a new lane, saved as a further run of the comparison that is shown. Never raises,
     as ``run_comparison``."""
-    return unbroken(_one_more(services, shown, wish, visitor), Frame, "continue")
+    return errors_as_frames(
+        _one_more(services, displayed, continuation, visitor), Frame, "continue"
+    )
 
 
-def _one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Iterator[Frame]:
+def _one_more(
+    services: Services,
+    displayed: DisplayedComparison,
+    continuation: ContinuationRequest,
+    visitor: str,
+) -> Iterator[Frame]:
     with job_errors(services):
-        stored = services.store.load(shown.comparison)
+        stored = services.store.load(displayed.comparison)
         runs = {run.lane: run for run in stored.runs}
-        there = {place: runs[lane] for place, lane in enumerate(shown.lanes) if lane in runs}
-        traces = {place: run.trace for place, run in there.items()}
-        config = wished_config([traces.get(place) for place in range(len(shown.lanes))], wish)
+        runs_by_column = {
+            column: runs[lane] for column, lane in enumerate(displayed.lanes) if lane in runs
+        }
+        traces = {column: run.trace for column, run in runs_by_column.items()}
+        config = continuation_config(
+            [traces.get(column) for column in range(len(displayed.lanes))], continuation
+        )
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
     batch = Batch(
         (config,),
@@ -81,34 +97,43 @@ def _one_more(services: Services, shown: Shown, wish: Wish, visitor: str) -> Ite
         lane=lane,
         before=len(stored.runs) + len(stored.repeats),
     )
-    ids = {place: run.id for place, run in there.items()}
-    saved = tuple(lane for lane in shown.lanes if lane is not None)
+    ids = {column: run.id for column, run in runs_by_column.items()}
+    saved = tuple(lane for lane in displayed.lanes if lane is not None)
     measured = run_speeds(stored)
-    speeds = {place: measured[run.lane] for place, run in there.items() if run.lane in measured}
+    speeds = {
+        column: measured[run.lane] for column, run in runs_by_column.items() if run.lane in measured
+    }
     jobs = drive(
-        services, visitor, shown.pair, lambda _: [batch], runs=1, new_tokens=config.max_new_tokens
+        services,
+        visitor,
+        displayed.pair,
+        lambda _: [batch],
+        runs=1,
+        new_tokens=config.max_new_tokens,
     )
-    yield from _frames(Lanes(shown.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
+    yield from _frames(Lanes(displayed.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
 
 
-def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:
+def continuation_config(
+    columns: Sequence[Trace | None], continuation: ContinuationRequest
+) -> RunConfig:
     """The configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
     known = [trace for trace in columns if trace is not None]
-    source = columns[wish.column] if 0 <= wish.column < len(columns) else None
-    if not known or (wish.theta is None and source is None):
+    source = columns[continuation.column] if 0 <= continuation.column < len(columns) else None
+    if not known or (continuation.theta is None and source is None):
         raise ValueError("There is no run to continue in this lane; press Compare first.")
     if len(known) < len(columns) or len(columns) >= MOST_LANES:
         raise ValueError(
             f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again."
         )
-    if wish.theta is not None or source is None:
+    if continuation.theta is not None or source is None:
         config = next(
             (trace.config for trace in reversed(known) if "theta" in trace.config.rule.parameters),
             known[-1].config,
         )
         name = config.rule.name if "theta" in config.rule.parameters else "mars"
-        return replace(config, rule=RuleConfig(name, {"theta": wish.theta or 0.0}))
-    ids, index = (*source.config.prefix, *source.token_ids), wish.index
+        return replace(config, rule=RuleConfig(name, {"theta": continuation.theta or 0.0}))
+    ids, index = (*source.config.prefix, *source.token_ids), continuation.index
     if not 0 <= index < len(ids):
         raise ValueError(
             f"The output position is {index}; this run has positions 0 to {len(ids) - 1}."
@@ -118,7 +143,7 @@ def wished_config(columns: Sequence[Trace | None], wish: Wish) -> RunConfig:
         raise ValueError(
             f"Position {index} is the last that these settings allow; raise “Max new tokens” to go on from it."
         )
-    return replace(source.config, prefix=(*ids[:index], wish.token), max_new_tokens=longest)
+    return replace(source.config, prefix=(*ids[:index], continuation.token), max_new_tokens=longest)
 
 
 def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:

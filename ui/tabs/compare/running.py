@@ -14,7 +14,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.jobs.admission import unbroken
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -26,9 +26,9 @@ from ui.result.view import ResultView, Updates
 from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.tabs.compare.arrange import set_lanes
-from ui.tabs.compare.ask import Ask
-from ui.tabs.compare.frames import Frame, Shown
-from ui.tabs.compare.handlers import Wish, run_comparison, run_one_more
+from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
+from ui.tabs.compare.prompt_panel import PromptPanel
 
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
@@ -38,27 +38,40 @@ MOST_WISHES = 1000  # pages whose latest wish is known
 
 
 class Running:
-    """``comparison``: the state with what the lanes show, a Shown or None. ``ended``: details by
+    """``comparison``: the state with what the lanes show, a DisplayedComparison or None. ``ended``: details by
     page, until the event after the last frame. ``wished``: the nonce of the latest wish by page."""
 
     def __init__(
-        self, services: Services, ask: Ask, comparison: gr.State, view: ResultView
+        self, services: Services, prompt_panel: PromptPanel, comparison: gr.State, view: ResultView
     ) -> None:
-        self.services, self.ask, self.comparison, self.view = services, ask, comparison, view
+        self.services, self.prompt_panel, self.comparison, self.view = (
+            services,
+            prompt_panel,
+            comparison,
+            view,
+        )
         self.ended, self.wished = Latest[Details](MOST_ENDED), Latest[float](MOST_WISHES)
 
     def wire(self) -> None:
-        ask, panel, wish = self.ask, self.ask.panel.component, gr.State(None)
-        self._run(partial(gr.on, [ask.run.click, ask.prompt.submit]), self.compare, ask.inputs)
-        again = ask.again.click(self.new_seed, panel, panel, **PRIVATE)
-        self._run(again.then, self.compare, ask.inputs)
-        ask.stop.click(self.ask_stop, None, ask.stop, **PRIVATE)
+        prompt_panel, panel, wish = (
+            self.prompt_panel,
+            self.prompt_panel.panel.component,
+            gr.State(None),
+        )
+        self._run(
+            partial(gr.on, [prompt_panel.run.click, prompt_panel.prompt.submit]),
+            self.compare,
+            prompt_panel.inputs,
+        )
+        again = prompt_panel.again.click(self.new_seed, panel, panel, **PRIVATE)
+        self._run(again.then, self.compare, prompt_panel.inputs)
+        prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may still be under way
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
-        gr.on(triggers, read_wish, None, wish, trigger_mode="multiple", **QUEUED)
+        gr.on(triggers, read_continuation, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
-        wished, cards = [wish, self.comparison, *ask.inputs], self.view.cards
+        wished, cards = [wish, self.comparison, *prompt_panel.inputs], self.view.cards
         self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
 
     def _run(
@@ -72,29 +85,38 @@ class Running:
         """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
-        view, ask = self.view, self.ask
+        view, prompt_panel = self.view, self.prompt_panel
         streamed = [view.strip, *view.lanes, self.comparison, view.details, *view.margins, *changed]
         running = when(
             handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
         )
-        shown = running.then(self.show, view.strip, [*view.below, view.strip, ask.stop], **PRIVATE)
-        shown.then(ask.measured, ask.inputs, [ask.panel.component, *ask.below], **PRIVATE)
+        finished = running.then(
+            self.show, view.strip, [*view.below, view.strip, prompt_panel.stop], **PRIVATE
+        )
+        finished.then(
+            prompt_panel.measured,
+            prompt_panel.inputs,
+            [prompt_panel.panel.component, *prompt_panel.below],
+            **PRIVATE,
+        )
 
     def compare(
         self, request: gr.Request, prompt: str | None, value: str | None
     ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
-        yield from self.frames(request, lambda place: run_comparison(place, form, place.key))
+        yield from self.frames(
+            request, lambda services: run_comparison(services, form, services.key)
+        )
 
     def new_seed(self, value: str | None) -> str:
-        return self.ask.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
+        return self.prompt_panel.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
 
-    def ask_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(self.services.seen_by(request).key)
+    def request_stop(self, request: gr.Request) -> Any:
+        self.services.stops.request(self.services.for_visitor(request).key)
         return gr.update(value="Stopping …", interactive=False)
 
     def show(self, strip: str, request: gr.Request) -> Updates:
-        return self.after(self.services.seen_by(request).key, strip)
+        return self.after(self.services.for_visitor(request).key, strip)
 
     def after(self, page: str, strip: str) -> Updates:
         """The details of the comparison that just ended, if there are any. ``strip`` that still
@@ -103,7 +125,7 @@ class Running:
         changed = self.view.show(details) if details else {}
         if f'data-state="{RUNNING}"' in strip:
             changed |= self.view.update(message_strip(LOST, "failed"), ())
-        return changed | {self.ask.stop: gr.update(value="Stop", interactive=True)}
+        return changed | {self.prompt_panel.stop: gr.update(value="Stop", interactive=True)}
 
     def frames(
         self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]
@@ -112,23 +134,23 @@ class Running:
         margin maps are hidden while it runs and shown by the event after the last frame."""
 
         def updates() -> Iterator[Updates]:
-            place = self.services.seen_by(request)
-            self.services.stops.begin(place.key)
-            for frame in frames(place):
+            services = self.services.for_visitor(request)
+            self.services.stops.begin(services.key)
+            for frame in frames(services):
                 changed = self.view.update(frame.strip, frame.lanes)
                 if frame.details:
-                    self.ended.put(place.key, frame.details)
+                    self.ended.put(services.key, frame.details)
                 if frame.opens:
                     changed |= {self.view.details: gr.update(visible=False)}
                     changed |= dict.fromkeys(self.view.margins, figure_json(None))
-                yield changed | ({self.comparison: frame.shown} if frame.shown else {})
+                yield changed | ({self.comparison: frame.displayed} if frame.displayed else {})
 
-        return unbroken(updates(), lambda strip: self.view.update(strip, ()), "compare")
+        return errors_as_frames(updates(), lambda strip: self.view.update(strip, ()), "compare")
 
     def run(
         self,
-        wanted: Wish | None,
-        shown: Shown | None,
+        wanted: ContinuationRequest | None,
+        displayed: DisplayedComparison | None,
         prompt: str | None,
         value: str | None,
         request: gr.Request,
@@ -136,45 +158,51 @@ class Running:
         """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs
         it; the other lanes stay. Once, though gradio reports the change of a state with every event
         under way meanwhile."""
-        if wanted is None or (shown is None and wanted.theta is None):
+        if wanted is None or (displayed is None and wanted.theta is None):
             yield self.view.update(
                 message_strip("There is no run to continue; press Compare first.", "failed"), ()
             )
             return
-        page = self.services.seen_by(request).key
+        page = self.services.for_visitor(request).key
         if self.wished.get(page) == wanted.nonce:
             yield {self.view.strip: gr.skip()}
             return
         self.wished.put(page, wanted.nonce)
-        changed = self.one_more(wanted, shown, value)
+        changed = self.one_more(wanted, displayed, value)
         if changed:
             yield changed
-        if shown is None:
-            yield from self.compare(request, prompt, changed.get(self.ask.panel.component, value))
+        if displayed is None:
+            yield from self.compare(
+                request, prompt, changed.get(self.prompt_panel.panel.component, value)
+            )
         else:
             yield from self.frames(
-                request, lambda place: run_one_more(place, shown, wanted, place.key)
+                request, lambda services: run_one_more(services, displayed, wanted, services.key)
             )
 
-    def one_more(self, wanted: Wish, shown: Shown | None, value: str | None) -> Updates:
+    def one_more(
+        self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None
+    ) -> Updates:
         """The lane; nothing where there is no place for it: the run itself says why it cannot
         be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
-        if not lanes or (shown is not None and (None in shown.lanes or len(lanes) >= MOST_LANES)):
+        if not lanes or (
+            displayed is not None and (None in displayed.lanes or len(lanes) >= MOST_LANES)
+        ):
             return {}
         if wanted.theta is None:
-            fresh = lanes[min(wanted.column, len(lanes) - 1)]
+            added = lanes[min(wanted.column, len(lanes) - 1)]
         else:
-            fresh = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
-        kept = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
-        return set_lanes(self.ask.panel, self.view, values, [*kept, fresh])
+            added = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
+        lanes_before = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
+        return set_lanes(self.prompt_panel.panel, self.view, values, [*lanes_before, added])
 
 
-def read_wish(event: gr.EventData) -> Any:
+def read_continuation(event: gr.EventData) -> Any:
     column, index, token, theta = map(event_data(event).get, ("lane", "index", "token", "theta"))
     if isinstance(theta, int | float) and 0 <= theta <= 1:
-        return Wish(theta=float(theta))
+        return ContinuationRequest(theta=float(theta))
     if isinstance(column, int) and isinstance(index, int) and isinstance(token, int):
-        return Wish(column, index, token)
+        return ContinuationRequest(column, index, token)
     return gr.skip()

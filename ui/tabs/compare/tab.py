@@ -16,14 +16,14 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.kit.labels import lane_labels
 from ui.result import example
-from ui.result.result import Result, ended_result
+from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
 from ui.settings.fields import parse
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.presets import PRESETS
 from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
-from ui.tabs.compare.ask import Ask
+from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
 
 EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of your own"
@@ -33,7 +33,7 @@ class CompareTab:
     """``outputs``: what ``fill`` changes."""
 
     def __init__(self, services: Services) -> None:
-        self.ask = Ask(services)
+        self.services, self.prompt_panel = services, PromptPanel(services)
         traces = dict(enumerate(example.stored()))
         keys = {lane: f"example-{lane}" for lane in traces}
         stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
@@ -45,26 +45,31 @@ class CompareTab:
             continues=True,
         )
         self.view.begin_with(example_result(traces, keys))
-        self.outputs: list[Any] = [*self.ask.inputs, *self.view.cards]
-        shown, panel = gr.State(None), self.ask.panel
-        self.ask.wire()
-        wire_lanes(services, panel, shown, self.view)
-        preset = [self.ask.preset, panel.component]
-        self.ask.preset.input(self.apply, preset, [panel.component, *self.view.cards], **PRIVATE)
-        Running(services, self.ask, shown, self.view).wire()
+        self.outputs: list[Any] = [*self.prompt_panel.inputs, *self.view.cards]
+        self.displayed = gr.State(None)
+
+    def wire(self) -> None:
+        displayed, panel = self.displayed, self.prompt_panel.panel
+        self.prompt_panel.wire()
+        wire_lanes(self.services, panel, displayed, self.view)
+        preset = [self.prompt_panel.preset, panel.component]
+        self.prompt_panel.preset.input(
+            self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
+        )
+        Running(self.services, self.prompt_panel, displayed, self.view).wire()
 
     def fill(self, form: Form) -> Updates:
-        return self.ask.fill(form) | self.view.show_lanes(len(form.lanes))
+        return self.prompt_panel.fill(form) | self.view.show_lanes(len(form.lanes))
 
     def apply(self, key: str | None, value: str | None) -> Updates:
         if key is None or key not in PRESETS:
-            return {self.ask.panel.component: gr.update()}
+            return {self.prompt_panel.panel.component: gr.update()}
         preset, values = PRESETS[key], parse(value)
         lanes = [{"rule": rule, **parameters} for rule, parameters in preset.rules]
-        return set_lanes(self.ask.panel, self.view, {**values, **preset.fields}, lanes)
+        return set_lanes(self.prompt_panel.panel, self.view, {**values, **preset.fields}, lanes)
 
 
-def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> Result:
+def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> ComparisonResult:
     """The stored example as a result that says what it is. ``keys``: under which its runs are
     read."""
     labels = lane_labels([trace.config for trace in traces.values()])

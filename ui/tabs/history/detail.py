@@ -76,42 +76,46 @@ class Detail:
             self.comment,
         ]  # the fields that can be changed
         head = [self.box, self.head, self.foot, *self.notes, self.save, self.delete, self.saved]
-        shown = [self.prompt, self.settings, self.downloads, self.sharing]
-        self.outputs: list[Any] = [*head, *shown, *self.view.outputs, *self.view.cards]
+        visible = [self.prompt, self.settings, self.downloads, self.sharing]
+        self.outputs: list[Any] = [*head, *visible, *self.view.outputs, *self.view.cards]
 
     def closed(self) -> Updates:
-        return {self.box: _shown("mars-details", False)}
+        return {self.box: _column("mars-details", False)}
 
     def failed(self, error: str) -> Updates:
-        shown = {self.box: _shown("mars-details", True)}
-        shown |= {part: _shown("mars-panel", False) for part in (self.head, self.foot)}
+        visible = {self.box: _column("mars-details", True)}
+        visible |= {part: _column("mars-panel", False) for part in (self.head, self.foot)}
         strip = self.view.update(message_strip(error, "failed"), ())
-        return shown | strip | self.view.show_lanes(0) | self.view.show(None)
+        return visible | strip | self.view.show_lanes(0) | self.view.show(None)
 
     def opened(
-        self, whole: StoredComparison, wanted: Collection[str] = (), share: str = ""
+        self, stored_comparison: StoredComparison, wanted: Collection[str] = (), share: str = ""
     ) -> Updates:
         """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there
         are too many; ``share``: token of the link through which it is read."""
-        stored, view = few(whole, wanted), self.view
+        stored, view = few(stored_comparison, wanted), self.view
         result = reopened(stored)
-        shown = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes))
-        return self._head(stored, len(whole.runs), share) | shown | view.show(result.details, share)
+        visible = view.update(result.strip, result.lanes) | view.show_lanes(len(result.lanes))
+        return (
+            self._head(stored, len(stored_comparison.runs), share)
+            | visible
+            | view.show(result.details, share)
+        )
 
     def _head(self, stored: StoredComparison, total: int, share: str) -> Updates:
         link = f"&share={share}" if share else ""
         group = "This comparison:", (REPORT, *RUN_FILES), f"?comparison={stored.id}{link}"
-        own = not share
+        editable = not share
         return {
-            self.box: _shown("mars-details", True),
-            self.head: _shown("mars-panel", True),
-            self.foot: _shown("mars-panel", True),
-            self.name: gr.update(value=displayable(stored.name), interactive=own),
-            self.tags: gr.update(value=displayable(", ".join(stored.tags)), interactive=own),
-            self.comment: gr.update(value=displayable(stored.comment), interactive=own),
-            self.save: gr.update(visible=own),
-            self.delete: gr.update(visible=own),
-            self.saved: "" if own else READ_ONLY,
+            self.box: _column("mars-details", True),
+            self.head: _column("mars-panel", True),
+            self.foot: _column("mars-panel", True),
+            self.name: gr.update(value=displayable(stored.name), interactive=editable),
+            self.tags: gr.update(value=displayable(", ".join(stored.tags)), interactive=editable),
+            self.comment: gr.update(value=displayable(stored.comment), interactive=editable),
+            self.save: gr.update(visible=editable),
+            self.delete: gr.update(visible=editable),
+            self.saved: "" if editable else READ_ONLY,
             self.prompt: displayable(stored.prompt.text),
             self.settings: _settings(stored, total),
             self.downloads: downloads_html(group),
@@ -131,15 +135,15 @@ def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
 def _settings(stored: StoredComparison, total: int) -> str:
     """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the
     comparison has, shown or not."""
-    config, shown = richest(stored), len(stored.runs)
-    hidden = f"Shown are {count(shown)} of {count(total)} runs: choose others in the list, then open it again. "
-    return f"{hidden if total > shown else ''}{settings_line(config) if config else ''}"
+    config, visible = richest(stored), len(stored.runs)
+    hidden = f"Shown are {count(visible)} of {count(total)} runs: choose others in the list, then open it again. "
+    return f"{hidden if total > visible else ''}{settings_line(config) if config else ''}"
 
 
-def _shown(name: str, shown: bool) -> Any:
+def _column(name: str, visible: bool) -> Any:
     """A column that is not shown is there all the same: a component that appears late starts its
     script without its props."""
-    return gr.update(elem_classes=[name, *([] if shown else ["mars-away"])])
+    return gr.update(elem_classes=[name, *([] if visible else ["mars-away"])])
 
 
 def read_tags(text: str) -> list[str]:
@@ -156,7 +160,7 @@ def open_form(services: Services, view: Address) -> tuple[Form, str]:
     store = services.store.through(view.share) if view.share else services.store
     stored = few(store.load(view.comparison), view.runs)
     form = stored_form(stored, services.catalog)
-    if form.pair == CUSTOM and not services.own_models:
+    if form.pair == CUSTOM and not services.custom_models:
         raise ValueError(LIST_ONLY)
     return form, OTHER_SAMPLER if any(
         run.trace.config.draws_otherwise for run in stored.runs

@@ -14,19 +14,17 @@ from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import rule_label, setting
+from ui.kit.labels import drafter_title, rule_label, setting
 from ui.kit.panel import render
-from ui.settings.drafters import TITLES
 
 PAGE = 20  # comparisons on one page of the list
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
 NOT_FOUND = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
 _SOURCES = [
-    ("", "All but sweeps and studies"),
+    ("", "All but studies"),
     (EVERYTHING, "Everything"),
     ("compare", "Compare"),
-    ("sweep", "Sweeps"),
     ("vote", "Votes"),
     ("study", "Studies"),
     ("server", "Records of servers"),
@@ -49,7 +47,7 @@ SILENT = Notice()
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ComparisonPage:
     """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message``
     says why there is no row, ``searching`` that a search may be why; ``selected``: the comparison
     that is open, on this page or not; ``more``: there are more than ``total``, and than
@@ -68,28 +66,35 @@ class Listing:
     def position(self) -> str:
         if not self.total:
             return ""
-        amount, found = plural(self.total, "comparison"), " found" if self.searching else ""
+        amount, suffix = plural(self.total, "comparison"), " found" if self.searching else ""
         if self.more:
-            return f"Page {self.page}, more than {amount}{found}"
-        return f"Page {self.page} of {count(self.pages)}, {amount}{found}"
+            return f"Page {self.page}, more than {amount}{suffix}"
+        return f"Page {self.page} of {count(self.pages)}, {amount}{suffix}"
 
     def html(self, notice: Notice = SILENT) -> str:
         return render("tabs/history/list.html.jinja", listing=self, notice=notice)
 
 
-def listing(store: RunStore, address: Address = Address()) -> Listing:  # noqa: B008  (a frozen value)
+def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
     """The page nearest to the one asked for. Raises StorageError."""
     page = max(1, address.page)
-    found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
-    rows = tuple(_row(record, address.runs) for record in found.frame.to_dict("records"))
-    pages = max(1, math.ceil(found.total / PAGE))
-    if found.more and rows:
+    page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
+    rows = tuple(_row(record, address.runs) for record in page_of.frame.to_dict("records"))
+    pages = max(1, math.ceil(page_of.total / PAGE))
+    if page_of.more and rows:
         pages = max(pages, page + (len(rows) == PAGE))
     if page > pages:
         return listing(store, replace(address, page=pages))
     message = "" if rows else NOT_FOUND if address.searching else NOTHING
-    return Listing(
-        rows, page, pages, found.total, message, address.searching, address.comparison, found.more
+    return ComparisonPage(
+        rows,
+        page,
+        pages,
+        page_of.total,
+        message,
+        address.searching,
+        address.comparison,
+        page_of.more,
     )
 
 
@@ -112,7 +117,7 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
 def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
     """What the runs were made with, each value once: drafters, temperature, seed."""
     drafts = [
-        f"{TITLES.get(kind, kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
+        f"{drafter_title(kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
         for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
         if kind != PLAIN
     ]

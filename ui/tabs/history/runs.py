@@ -28,7 +28,7 @@ from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, without_search
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import render
-from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, Quantity, whole
+from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer
 
 MOST_RUNS = 10
 TOO_MANY = (
@@ -40,17 +40,17 @@ RATIOS = (
     "Tokens per second",
 )  # of which a ratio says more than a difference
 _MORE = (
-    Quantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
-    Quantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
-    Quantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
-    Quantity("Drafted", "tokens", "drafted", whole),
-    Quantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", whole),
-    Quantity("Recovered", "tokens drawn after a rejection", "recovered", whole),
-    Quantity("Bonus", "tokens drawn after a full draft", "bonus", whole),
-    Quantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
+    RunQuantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
+    RunQuantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
+    RunQuantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
+    RunQuantity("Drafted", "tokens", "drafted", integer),
+    RunQuantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", integer),
+    RunQuantity("Recovered", "tokens drawn after a rejection", "recovered", integer),
+    RunQuantity("Bonus", "tokens drawn after a full draft", "bonus", integer),
+    RunQuantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
 )
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
-MEASURES: tuple[Quantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
+MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
 class RunCell(NamedTuple):
@@ -125,7 +125,7 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
     )
 
 
-def _measure(quantity: Quantity, summaries: Sequence[Summary]) -> RunRow:
+def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> RunRow:
     base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
@@ -155,11 +155,11 @@ def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
     without any it comes last."""
     ids = [record.id for record in records]
     same = [
-        place for place, record in enumerate(records) if record.comparison_id == added.comparison_id
+        index for index, record in enumerate(records) if record.comparison_id == added.comparison_id
     ]
     after = same[-1] + 1 if same else len(ids)
-    place = next((place for place in same if records[place].lane > added.lane), after)
-    return (*ids[:place], added.id, *ids[place:])
+    index = next((index for index in same if records[index].lane > added.lane), after)
+    return (*ids[:index], added.id, *ids[index:])
 
 
 def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
@@ -205,14 +205,14 @@ def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[
 
 def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
     """Those of the runs that are there, ten at most, and one sentence where some are missing."""
-    found = _there(store, runs)
-    if len(found) > MOST_RUNS:
-        message = f"The address names {len(found)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
-        return found[:MOST_RUNS], message
-    missing = len(runs) - len(found)
+    existing = _there(store, runs)
+    if len(existing) > MOST_RUNS:
+        message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
+        return existing[:MOST_RUNS], message
+    missing = len(runs) - len(existing)
     verb = "is" if missing == 1 else "are"
     return (
-        found,
+        existing,
         f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else "",
     )
 

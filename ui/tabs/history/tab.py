@@ -30,7 +30,7 @@ from ui.tabs.history.list import (
     NO_CHOICES,
     NOTHING,
     SILENT,
-    Listing,
+    ComparisonPage,
     Notice,
     listing,
     search_html,
@@ -39,7 +39,7 @@ from ui.tabs.history.list import (
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
 
 
-class Session:
+class HistorySession:
     """What one visitor sees. Actions that follow each other quickly are answered in threads of
     their own: the lock puts them in order."""
 
@@ -47,25 +47,27 @@ class Session:
         self.lock = Lock()
         self.view = Address()
 
-    def __deepcopy__(self, _: object) -> Session:
+    def __deepcopy__(self, _: object) -> HistorySession:
         """Every visitor gets one of their own."""
-        return Session()
+        return HistorySession()
 
 
-class History:
+class HistoryTab:
     """The components of the tab, and what they become. The updates of every method hold the view at
-    ``session``; ``address`` is the page's keeper of the view, ``place`` what the visitor may
+    ``session``; ``address`` is the page's keeper of the view, ``services`` what the visitor may
     see."""
 
     def __init__(self, services: Services, address: gr.HTML) -> None:
-        self.place, self.address = services, address
-        self.session = gr.State(Session())
+        self.services, self.address = services, address
+        self.session = gr.State(HistorySession())
         self.detail = Detail(StoredRuns(services))
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(
                 search_html(Address(), NO_CHOICES), elem_id="history-search"
             )
-            self.rows = panel_component(Listing(message=NOTHING).html(), elem_id="history-list")
+            self.rows = panel_component(
+                ComparisonPage(message=NOTHING).html(), elem_id="history-list"
+            )
             self.downloads = downloads_component("downloads")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component that has
@@ -74,24 +76,26 @@ class History:
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
-    def of(self, request: gr.Request) -> History:
+    def of(self, request: gr.Request) -> HistoryTab:
         """The same components for whoever asks."""
         visited = copy(self)
-        visited.place = self.place.seen_by(request)
+        visited.services = self.services.for_visitor(request)
         return visited
 
-    def listed(self, view: Address, notice: Notice = SILENT, *, search: bool = True) -> Updates:
+    def list_updates(
+        self, view: Address, notice: Notice = SILENT, *, search: bool = True
+    ) -> Updates:
         """List and address for this view, and ``search``: its fields with what they offer now."""
         choices = NO_CHOICES
         try:
-            shown = listing(self.place.store, view)
-            view = replace(view, page=shown.page)
-            choices = self.place.store.choices() if search else choices
+            found_page = listing(self.services.store, view)
+            view = replace(view, page=found_page.page)
+            choices = self.services.store.choices() if search else choices
         except StorageError as error:
-            shown = Listing(message=self.place.sentence(error))
+            found_page = ComparisonPage(message=self.services.sentence(error))
         return ({self.search: stamped(search_html(view, choices))} if search else {}) | {
             self.session: view,
-            self.rows: stamped(shown.html(notice)),
+            self.rows: stamped(found_page.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
             self.address: to_json({"at": stamp(), **history_parameters(view)}),
         }
@@ -108,17 +112,17 @@ class History:
         through: of all of them, or of none."""
         if view.share and view.runs:
             with suppress(StorageError):
-                store = self.place.store.through(view.share)
+                store = self.services.store.through(view.share)
                 store.records(view.runs)  # all of them, else they are looked for among one's own
                 return *chosen_runs(store, view.runs), view.share
-        return *chosen_runs(self.place.store, view.runs), ""
+        return *chosen_runs(self.services.store, view.runs), ""
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
         """The view's comparison, or none; one's own can be shared."""
         view, updates = self._opened(view)
-        own = "" if view.share else view.comparison
+        shareable = "" if view.share else view.comparison
         return view, updates | {
-            self.detail.sharing: share_of(self.place, Shared.COMPARISON, own).html()
+            self.detail.sharing: share_of(self.services, Shared.COMPARISON, shareable).html()
         }
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
@@ -128,69 +132,74 @@ class History:
         works = message = ""  # the link, where it is one
         for share in dict.fromkeys(("", view.share)):
             try:
-                store, works = self.place.store.through(share) if share else self.place.store, share
-                shown = self.detail.opened(store.load(view.comparison), view.runs, share)
-                return replace(view, share=share), shown
+                store, works = (
+                    self.services.store.through(share) if share else self.services.store,
+                    share,
+                )
+                updates = self.detail.opened(store.load(view.comparison), view.runs, share)
+                return replace(view, share=share), updates
             except StorageError as error:
-                message = self.place.sentence(error)
+                message = self.services.sentence(error)
         return replace(view, comparison="", share=works), self.detail.failed(message)
 
     def go(self, view: Address) -> Updates:
         """All of the tab as an address says."""
         view, detail = self.opened(view)
         view, runs = self.compared(view)
-        return detail | runs | self.listed(view)
+        return detail | runs | self.list_updates(view)
 
     def searched(self, view: Address, data: Mapping[str, Any]) -> Updates:
         view = searched(view, data)
-        return self.listed(without_search(view) if data.get("action") == "clear" else view)
+        return self.list_updates(without_search(view) if data.get("action") == "clear" else view)
 
     def act(self, view: Address, data: Mapping[str, Any]) -> Updates:
-        fresh, message = acted(self.place.store, view, data)
+        changed, message = acted(self.services.store, view, data)
         updates: Updates = {}
         notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
         notice = replace(notice, refusal=token_hex(4)) if message else notice
-        if data.get("action") == "open" and fresh.comparison:
-            fresh, updates = self.opened(fresh)
-        if fresh.runs != view.runs or message:
-            fresh, table = self.compared(fresh, message)
+        if data.get("action") == "open" and changed.comparison:
+            changed, updates = self.opened(changed)
+        if changed.runs != view.runs or message:
+            changed, table = self.compared(changed, message)
             updates |= table
-        return updates | self.listed(fresh, notice, search=data.get("action") in ("clear", "undo"))
+        return updates | self.list_updates(
+            changed, notice, search=data.get("action") in ("clear", "undo")
+        )
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:
-            self.place.store.annotate(
+            self.services.store.annotate(
                 view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment
             )
         except StorageError as error:
-            return {self.detail.saved: displayable(self.place.sentence(error))}
+            return {self.detail.saved: displayable(self.services.sentence(error))}
         view, runs = self.compared(view)
-        return runs | self.listed(view) | {self.detail.saved: "Saved."}
+        return runs | self.list_updates(view) | {self.detail.saved: "Saved."}
 
     def deleted(self, view: Address) -> Updates:
         """The open comparison goes; a line above the list brings it back."""
         if view.share:
             return {self.detail.saved: READ_ONLY}
         try:
-            title = title_of(self.place.store.load(view.comparison))
-            self.place.store.delete(view.comparison)
+            title = title_of(self.services.store.load(view.comparison))
+            self.services.store.delete(view.comparison)
         except StorageError as error:
-            return {self.detail.saved: displayable(self.place.sentence(error))}
+            return {self.detail.saved: displayable(self.services.sentence(error))}
         notice = Notice(f"Deleted “{title}”.", view.comparison)
         view, runs = self.compared(replace(view, comparison=""))
-        return self.detail.closed() | runs | self.listed(view, notice)
+        return self.detail.closed() | runs | self.list_updates(view, notice)
 
     def restored(self, comparison: str) -> Notice:
         try:
-            self.place.store.restore(comparison)
+            self.services.store.restore(comparison)
         except StorageError as error:
-            return Notice(self.place.sentence(error))
+            return Notice(self.services.sentence(error))
         return Notice("Restored.")
 
     def closed(self, view: Address) -> Updates:
-        return self.detail.closed() | self.listed(
+        return self.detail.closed() | self.list_updates(
             replace(view, comparison="", share=""), search=False
         )
 
@@ -200,10 +209,13 @@ class History:
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)
         self.address.input(
-            on("go", lambda own, _, data: own.go(read_address(data))), session, outputs, **PRIVATE
+            on("go", lambda history, _, data: history.go(read_address(data))),
+            session,
+            outputs,
+            **PRIVATE,
         )
-        self.search.select(on("search", History.searched), session, outputs, **PRIVATE)
-        acted = on("act", History.act)
+        self.search.select(on("search", HistoryTab.searched), session, outputs, **PRIVATE)
+        acted = on("act", HistoryTab.act)
         gr.on(
             [self.rows.select, self.runs.select],
             acted,
@@ -215,19 +227,22 @@ class History:
         noted = [detail.save.click, detail.name.submit, detail.tags.submit]
         gr.on(noted, self.save, [session, *detail.notes], outputs, **PRIVATE)
         detail.delete.click(
-            on("delete", lambda own, view, _: own.deleted(view)), session, outputs, **PRIVATE
+            on("delete", lambda history, view, _: history.deleted(view)),
+            session,
+            outputs,
+            **PRIVATE,
         )
         detail.close.click(
-            on("close", lambda own, view, _: own.closed(view)), session, outputs, **PRIVATE
+            on("close", lambda history, view, _: history.closed(view)), session, outputs, **PRIVATE
         )
-        wire_share(self.place, detail.sharing)
+        wire_share(self.services, detail.sharing)
 
     def _handler(
-        self, name: str, change: Callable[[History, Address, Mapping[str, Any]], Updates]
+        self, name: str, change: Callable[[HistoryTab, Address, Mapping[str, Any]], Updates]
     ) -> Callable[..., Updates]:
         """``name``: of the event, in the log."""
 
-        def handle(session: Session, event: gr.EventData, request: gr.Request) -> Updates:
+        def handle(session: HistorySession, event: gr.EventData, request: gr.Request) -> Updates:
             return self._within(
                 session, lambda view: change(self.of(request), view, event_data(event))
             )
@@ -235,18 +250,18 @@ class History:
         handle.__name__ = name
         return handle
 
-    def _within(self, session: Session, change: Callable[[Address], Updates]) -> Updates:
+    def _within(self, session: HistorySession, change: Callable[[Address], Updates]) -> Updates:
         with session.lock:
             updates = change(session.view)
             session.view = updates.pop(self.session, session.view)
         return updates
 
-    def show(self, session: Session, request: gr.Request) -> Updates:
-        updates = self._within(session, self.of(request).listed)
+    def show(self, session: HistorySession, request: gr.Request) -> Updates:
+        updates = self._within(session, self.of(request).list_updates)
         return {component: updates[component] for component in self.light}
 
     def save(
-        self, session: Session, name: str, tags: str, comment: str, request: gr.Request
+        self, session: HistorySession, name: str, tags: str, comment: str, request: gr.Request
     ) -> Updates:
         return self._within(
             session,

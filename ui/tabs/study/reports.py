@@ -13,19 +13,20 @@ from typing import NamedTuple
 
 from evaluation.report.example import EXAMPLE, example
 from evaluation.report.values import Report
-from storage import RunStore
+from storage import RunStore, StudyProgress
 from ui.public.latest import Latest
 
 MOST_CACHED, MOST_LOCKED = 4, 1000  # reports; studies
-PAUSE_S = 20.0  # between two measurings of a study that runs
+# Between two measurings of a study that runs: seconds at least, and how often the time that one takes.
+PAUSE_S, PAUSES = 2.0, 9
 Measure = Callable[[RunStore, str], Report]
 
 
 class Cached(NamedTuple):
-    """A report and when it was measured. ``at``: by the clock of ``Reports``."""
+    """A report, and when it may be measured anew, by the clock of ``Reports``."""
 
     report: Report
-    at: float
+    until: float
 
 
 class Reports:
@@ -50,22 +51,23 @@ class Reports:
         other.store = store
         return other
 
-    def fresh(self, study_id: str) -> Report:
+    def measured_again(self, study_id: str) -> Report:
         """Measured now: votes may have come since. Raises StorageError, and ValueError for a study
         of another version."""
         return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
-        """The last one that was measured, else a fresh one. Raises as ``fresh``."""
+        """The last one that was measured, else a new one. Raises as ``measured_again``."""
         return self._report(study_id, lambda _: True)[0]
 
-    def newer(self, study_id: str, done: int) -> Report | None:
-        """A new one where other tasks have ended than it knows, but not too often; else None.
-        Raises as ``fresh``."""
+    def newer(self, study_id: str, progress: StudyProgress) -> Report | None:
+        """A new one where more runs have ended than it knows, but not too often; else None. Raises
+        as ``measured_again``."""
 
         def recent(cached: Cached) -> bool:
-            early = done < cached.report.plan.tasks and self._clock() < cached.at + PAUSE_S
-            return early or cached.report.tasks_done == done
+            early = progress.done < progress.tasks and self._clock() < cached.until
+            known = cached.report.tasks_done, cached.report.results
+            return early or known == (progress.done, progress.results)
 
         report, measured = self._report(study_id, recent)
         return report if measured else None
@@ -79,8 +81,11 @@ class Reports:
             cached = self._cached.get(study_id)
             if cached and fits(cached):
                 return cached.report, False
+            began = self._clock()
             report = self._measure(self.store, study_id)
-            self._cached.put(study_id, Cached(report, self._clock()))
+            ended = self._clock()
+            pause = max(PAUSE_S, PAUSES * (ended - began))
+            self._cached.put(study_id, Cached(report, ended + pause))
             return report, True
 
 

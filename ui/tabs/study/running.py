@@ -1,48 +1,94 @@
-"""Runs a study or a sweep on the page: a worker in the queue, and how far it has come. A plain
-generator."""
+"""Runs a study on the page: a worker in the queue, and how far it has come. Plain generators."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from evaluation.commands import spec_of_models
 from evaluation.format import about, count
-from evaluation.study.check import check, check_models, every_prompt, every_setting
+from evaluation.study.check import (
+    check,
+    check_models,
+    check_sampler,
+    every_prompt,
+    every_setting,
+)
 from evaluation.study.engine import Accelerated
-from evaluation.study.plan import Models, Plan
+from evaluation.study.plan import Models, Plan, read_plan
 from evaluation.study.processes import free_dead, own_name
-from evaluation.study.sweep import runs_planned
-from evaluation.study.worker import Event, Saved, Stopped, Worker, Writing
+from evaluation.study.worker import Event, LaneProgress, LaneSaved, Stopped, Worker
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
+from storage import RunStore, StorageError
 from ui.jobs.admission import RUNNING, check_configs, job_errors
 from ui.jobs.driver import with_models
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
+from ui.tabs.study.form import StudyForm, admitted, check_size
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
 WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
-Name = Callable[[Plan, Writing], str]  # of a run, for the line
 
 
-class Progress(NamedTuple):
+class StudyProgress(NamedTuple):
     """How far a study has come. ``worker``: once there is one; ``saved``: the result that was just
     stored; ``status``: of the last one only, ``why``: in a sentence."""
 
     strip: Strip
     worker: Worker | None = None
-    saved: Saved | None = None
+    saved: LaneSaved | None = None
     status: Status | None = None
     why: str = ""
+
+
+def started(services: Services, visitor: str, form: StudyForm) -> Iterator[StudyProgress]:
+    """Runs a new study. Raises JobError."""
+    with job_errors(services):
+        spec, plan = admitted(services, form)
+    yield from study_runs(services, visitor, spec, plan)
+
+
+def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyProgress]:
+    """Goes on with a stored study of the visitor. Raises JobError."""
+    with job_errors(services):
+        if not resumable(services.store, study_id):
+            raise ValueError(
+                "This study cannot be resumed here: it is done, running, not yours, or executes code."
+            )
+        plan = read_plan(services.store.study(study_id).plan)
+        check_sampler(plan, services.store, study_id)
+        left = max(1, plan.runs - services.store.study_progress(study_id).results)
+        check_size(services, plan, left)
+        spec = spec_of_models(plan.models, services.catalog)
+    yield from study_runs(services, visitor, spec, plan, study=study_id, runs=left)
+
+
+def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
+    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker,
+    without code to execute, of models here."""
+    with suppress(ValueError, StorageError):
+        progress, study = store.study_progress(study_id), store.study(study_id)
+        busy = any(worker.claimed for worker in progress.workers)
+        elsewhere = study.plan.get("execute_code") or study.plan.get("served")
+        return not (share or busy or study.done == study.tasks or elsewhere)
+    return False
+
+
+def run_label(plan: Plan, event: LaneProgress) -> str:
+    lane = plan.lanes[event.lane]
+    return ", ".join(
+        filter(None, (lane.name, lane.drafts, f"T = {plan.task(event.task).temperature:g}"))
+    )
 
 
 def study_runs(
@@ -50,16 +96,15 @@ def study_runs(
     visitor: str,
     spec: PairSpec,
     plan: Plan,
-    name: Name,
     *,
     study: str = "",
     runs: int = 0,
-) -> Generator[Progress, None, None]:
+) -> Generator[StudyProgress, None, None]:
     """Runs a new study; or goes on with ``study``, of whose plan ``runs`` are left. Raises
     JobError."""
-    runs, stop = runs or runs_planned(plan), services.stops.of(visitor)
+    runs, stop = runs or plan.runs, services.stops.of(visitor)
 
-    def work(session: Session) -> Generator[Progress, None, None]:
+    def work(session: Session) -> Generator[StudyProgress, None, None]:
         with job_errors(services):
             checked = _checked(services, session, spec, plan, new=not study)
             study_id = study or services.store.new_study(
@@ -79,17 +124,17 @@ def study_runs(
                 free_dead=free,
                 order=services.order,
             )
-        yield Progress(message_strip(WARMING, "running"), worker)
+        yield StudyProgress(message_strip(WARMING, "running"), worker)
         with job_errors(services, RUNNING), closing(worker.events()) as events:
-            yield from _follow(services, worker, events, name, runs, stop.requested)
+            yield from _follow(services, worker, events, runs, stop.requested)
 
     jobs = with_models(services, visitor, spec, work, runs=runs, new_tokens=plan.max_new_tokens)
     with closing(jobs) as events:
         for event in events:
             yield (
                 event
-                if isinstance(event, Progress)
-                else Progress(message_strip(event.message, "running"))
+                if isinstance(event, StudyProgress)
+                else StudyProgress(message_strip(event.message, "running"))
             )
 
 
@@ -114,19 +159,18 @@ def _follow(
     services: Services,
     worker: Worker,
     events: Iterator[Event],
-    name: Name,
     runs: int,
     stopped: Callable[[], bool],
-) -> Iterator[Progress]:
-    """A line for every report of the worker. A sweep ends at the first run that failed."""
+) -> Iterator[StudyProgress]:
+    """A line for every report of the worker."""
     started, done, plan = time.monotonic(), 0, worker.plan
-    total = runs_planned(plan)
+    total = plan.runs
     status, why = Status.COMPLETED, ""
 
-    def line(event: Writing) -> Strip:
+    def line(event: LaneProgress) -> Strip:
         """Others are expected to go on at the pace of those that ended."""
         number, task = total - runs + done, plan.task(event.task)
-        text = f"Run {count(min(number + 1, total))} of {count(total)}: {name(plan, event)}, prompt {count(task.item + 1)} of "
+        text = f"Run {count(min(number + 1, total))} of {count(total)}: {run_label(plan, event)}, prompt {count(task.item + 1)} of "
         text += count(len(plan.suites[task.suite].items))
         left = (
             f"{about((time.monotonic() - started) / done * (runs - done))} to go"
@@ -138,19 +182,16 @@ def _follow(
 
     try:
         for event in events:
-            if isinstance(event, Writing):
-                yield Progress(line(event), worker)
-            elif isinstance(event, Saved):
+            if isinstance(event, LaneProgress):
+                yield StudyProgress(line(event), worker)
+            elif isinstance(event, LaneSaved):
                 for trace in event.traces:
                     services.observe(trace)
                 done += 1
-                yield Progress(line(Writing(event.task, event.lane, 0)), worker, event)
-                if event.result.status is Status.FAILED and plan.varied is not None:
-                    status, why = Status.FAILED, event.result.error
-                    break
+                yield StudyProgress(line(LaneProgress(event.task, event.lane, 0)), worker, event)
             elif stopped():  # others have the remaining tasks
                 status = Status.CANCELLED
                 break
     except Stopped as end:
         status, why = Status.CANCELLED, TIME_IS_UP if end.reason is StopReason.DEADLINE else ""
-    yield Progress(message_strip("", "running"), worker, None, status, why)
+    yield StudyProgress(message_strip("", "running"), worker, None, status, why)

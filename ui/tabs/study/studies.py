@@ -1,9 +1,8 @@
-"""Sweeps and studies in a list, and how far a study has come, in words."""
+"""Studies in a list, and how far a study has come, in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import gradio as gr
@@ -17,11 +16,11 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies whose workers are looked up
-COMMAND = "python -m evaluation run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
+COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
 BADGES = {"done": "done", "stopped": "unfinished"}
 
 
-class Row(NamedTuple):
+class StudyRow(NamedTuple):
     """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its
     tasks, 0 to 1."""
 
@@ -34,7 +33,7 @@ class Row(NamedTuple):
     share: float
 
 
-EXAMPLE_ROW = Row(
+EXAMPLE_ROW = StudyRow(
     EXAMPLE,
     "2026-11-21T08:25:00+00:00",
     "Example: the bundled pair on 300 problems",
@@ -46,76 +45,51 @@ EXAMPLE_ROW = Row(
 
 
 def list_component(name: str) -> gr.HTML:
-    """``name``: sweep or study, as the address of the page has it. Its event ``select`` carries an
-    id, and the token of a link."""
+    """``name``: as the address of the page has it. Its event ``select`` carries an id, and the
+    token of a link."""
     return study_panel("", f"{name}-list", address=name)
 
 
-def study_panel(html: str, element: str, *, address: str = "", scope: str = "") -> gr.HTML:
-    """A panel with study.js. ``address``: the word of the page's address for what is open here;
-    ``scope``: of a chart whose points choose rows. Both are texts of ours."""
+def study_panel(html: str, element: str, *, address: str = "") -> gr.HTML:
+    """A panel with study.js. ``address``: the word of the page's address for what is open here; a
+    trusted string."""
     return panel_component(
-        html, elem_id=element, scripts=("study.js",), given={"address": address, "scope": scope}
+        html, elem_id=element, scripts=("study.js",), constants={"address": address}
     )
 
 
-def sweeps_html(place: Services, selected: str, share: str = "") -> str:
-    """The latest sweeps. ``share``: token of the link through which the selected one is read."""
-
-    def rows() -> list[Row]:
-        return [_row(head) for head in place.store.studies(sweeps=True)]
-
-    return _listed(place, "Earlier sweeps", rows, selected, share)
-
-
-def studies_html(place: Services, selected: str, share: str = "") -> str:
-    """The latest studies, and the example, which is opened where there is no other."""
-
-    def rows() -> list[Row]:
-        heads = place.store.studies()
+def studies_html(services: Services, selected: str, share: str = "") -> str:
+    """The latest studies, and the example, which is opened where there is no other. ``share``:
+    token of the link through which the selected one is read."""
+    try:
+        heads, message = services.store.studies(), ""
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
         active = {
-            study_id: len(at_work(place.store.study_progress(study_id))) for study_id in unfinished
+            study_id: len(at_work(services.store.study_progress(study_id)))
+            for study_id in unfinished
         }
-        return [*(_row(head, active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
+        rows = [*(_row(head, active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
+    except StorageError as error:
+        rows, message, selected = [], services.sentence(error), ""
+    return render(
+        "tabs/study/studies.html.jinja",
+        title="Studies",
+        rows=rows,
+        message=message,
+        selected=selected,
+        share=share,
+        command="" if services.public else COMMAND,
+        first=EXAMPLE if rows == [EXAMPLE_ROW] and not selected else "",
+    )
 
-    return _listed(place, "Studies", rows, selected, share, "" if place.public else COMMAND)
 
-
-def _row(head: StudyHead, active: int = 0) -> Row:
+def _row(head: StudyHead, active: int = 0) -> StudyRow:
     """``active``: how many workers it has."""
     state = "done" if head.done == head.tasks else "running" if active else "stopped"
     badge = plural(active, "worker") if active else BADGES[state]
     done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
-    return Row(
+    return StudyRow(
         head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks
-    )
-
-
-def _listed(
-    place: Services,
-    title: str,
-    rows: Callable[[], list[Row]],
-    selected: str,
-    share: str,
-    command: str = "",
-) -> str:
-    """Nothing where there are no rows."""
-    try:
-        found, message = rows(), ""
-    except StorageError as error:
-        found, message, selected = [], place.sentence(error), ""
-    if not found and not message:
-        return ""
-    return render(
-        "tabs/study/studies.html.jinja",
-        title=title,
-        rows=found,
-        message=message,
-        selected=selected,
-        share=share,
-        command=command,
-        first=EXAMPLE if found == [EXAMPLE_ROW] and not selected else "",
     )
 
 
@@ -138,9 +112,7 @@ def progress_strip(
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
     active = at_work(progress)
     if not active:
-        resume = (
-            "" if public else f" Go on with Resume, or with: python -m evaluation resume {study_id}"
-        )
+        resume = "" if public else f" Go on with Resume, or with: mars eval resume {study_id}"
         return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))

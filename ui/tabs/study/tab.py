@@ -1,64 +1,137 @@
-"""What the tabs of sweeps and of studies share: a list of what is stored, one of it that is open,
-its link, and a job with its Stop."""
+"""The Quality tab: studies with their progress, and the report of one: does a rule keep the answers
+right, and what does it gain? The handlers of its events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
+from evaluation.format import count, plural
+from evaluation.report.example import EXAMPLE
+from evaluation.report.texts import texts_of
+from evaluation.report.values import Report
 from storage import Shared, StorageError
-from ui.jobs.admission import unbroken
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip
-from ui.kit.events import PRIVATE, QUEUED
-from ui.settings.panel import SettingsPanel
-from ui.sharing import share_of, wire_share
-from ui.tabs.study.lists import ListsForm, estimated
+from ui.kit.address import ID
+from ui.kit.components import Strip, downloads_html, message_strip
+from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.result.pair import pair_views
+from ui.sharing import READ_ONLY, reading, share_of, wire_share
+from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
+from ui.tabs.study.filters import EVERY, filter_choices, narrowed
+from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.layout import RESULT, SCOPE, QualityLayout
+from ui.tabs.study.panels import (
+    charts_html,
+    first_html,
+    prompts_html,
+    rest_html,
+    texts_html,
+)
+from ui.tabs.study.reports import Reports
+from ui.tabs.study.running import StudyProgress, resumable, resumed, started
+from ui.tabs.study.studies import progress_strip, studies_html
+from ui.token_view.view import LaneView
 
+MEASURING = message_strip("Measuring …", "running")
 STARTING = message_strip("Starting; if something else is running, this waits for it …", "running")
 BROKE = message_strip("The job could not begin; check the fields, then try again.", "failed")
+ABOUT_EXAMPLE = message_strip(
+    "An example: 300 problems with 3 seeds by the bundled pair, run on two cores. Start a study above to measure your own settings; "
+    "the prompts and texts of this one are in the full report, docs/results.md."
+)
 FAILURES = (ValueError, StorageError)
-RESULT = "mars-details"
 Updates = dict[Any, Any]
-# with what begins there, and its inputs
-Starts = Sequence[tuple[gr.Button, Callable[..., Iterator[Updates]], list[Any]]]
 
 
-class StoredTab:
-    """``kind``: of what is stored; ``listing``: the value of the list, of a visitor's services, the
-    id that is open and its link; ``form``: what the ``fields`` ask for. ``shown`` holds the id of
-    what is open, and the token of the link it is read through; or empty strings. The components are
-    the subclass's; ``outputs``: what opening changes."""
+class QualityTab(QualityLayout):
+    """Reports are measured in the threads of events."""
 
-    panel: SettingsPanel
-    note: gr.HTML
-    run: gr.Button
-    stop: gr.Button
-    strip: gr.HTML
-    listed: gr.HTML
-    sharing: gr.HTML
-    fields: list[Any]
-    outputs: list[Any]
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.reports = Reports(services.store)
 
-    def __init__(
-        self,
-        services: Services,
-        scope: str,
-        kind: Shared,
-        listing: Callable[..., str],
-        form: Callable[..., ListsForm],
-    ) -> None:
-        self.services, self.scope, self.kind, self.listing, self.form = (
-            services,
-            scope,
-            kind,
-            listing,
+    def wire(self, tab: gr.Tab) -> None:
+        """The list is read whenever ``tab`` is chosen."""
+        form, filters = self.panel.component, [*self.opened, *self.filters]
+        self._wire_job(self.run, self.start, form)
+        self._wire_job(self.resume, self.go_on, self.opened[0])
+        self.stop.click(self.request_stop, None, self.stop, **PRIVATE)
+        tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
+        form.change(
+            lambda value: estimated(self.services, read_study(value)),
             form,
+            self.note,
+            trigger_mode="always_last",
+            **PRIVATE,
         )
-        self.shown = [gr.State(""), gr.State("")]
+        self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
+        self.studies.select(self.choose, None, self.outputs, **PRIVATE)
+        gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **PRIVATE)
+        self.timer.tick(self.look, filters, self.outputs, **PRIVATE)
+        self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **PRIVATE)
+        self.panel.wire()
+        wire_share(self.services, self.sharing)
+
+    def _wire_job(
+        self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
+    ) -> None:
+        buttons = [self.run, self.resume, self.stop, *self.filters]
+        pressed = button.click(
+            self.begin, None, [*buttons, self.strip], trigger_mode="once", **PRIVATE
+        )
+        running = pressed.then(work, inputs, self.outputs, **COMPUTES, **QUEUED)
+        running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
+        running.then(self.ended, self.opened, [*buttons, self.studies, self.sharing], **PRIVATE)
+
+    def visitor(self, request: gr.Request) -> str:
+        """Who may stop the job: apart from the same visitor's comparison."""
+        return f"{self.services.for_visitor(request).key}/{SCOPE}"
+
+    def begin(self, request: gr.Request) -> Updates:
+        self.services.stops.begin(self.visitor(request))
+        changed: Updates = {
+            self.stop: gr.update(visible=True, interactive=True, value="Stop"),
+            **self.say(STARTING),
+        }
+        changed |= dict.fromkeys((self.run, self.resume), gr.update(visible=False))
+        return changed | dict.fromkeys(self.filters, gr.update(interactive=False))
+
+    def request_stop(self, request: gr.Request) -> Any:
+        self.services.stops.request(self.visitor(request))
+        return gr.update(value="Stopping …", interactive=False)
+
+    def ended(self, request: gr.Request, study: str, share: str) -> Updates:
+        again: Updates = dict.fromkeys(self.filters, gr.update(interactive=True))
+        again |= {self.run: gr.update(visible=True), self.stop: gr.update(visible=False)}
+        return again | self.surroundings(request, study, share)
+
+    def enter(
+        self, request: gr.Request, study: str, share: str, value: str | None
+    ) -> tuple[str, str]:
+        services = self.services.for_visitor(request)
+        return studies_html(services, study, share), estimated(services, read_study(value))
+
+    def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
+        form = read_study(value)
+        yield from self.follow(request, lambda services, visitor: started(services, visitor, form))
+
+    def go_on(self, request: gr.Request, study: str) -> Iterator[Updates]:
+        yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
+
+    def follow(
+        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyProgress]]
+    ) -> Iterator[Updates]:
+        """The updates of a job for whoever asks."""
+        services = self.services.for_visitor(request)
+        updates = self.progress(services, job(services, self.visitor(request)))
+        yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:
         return {self.strip: strip.html()}
@@ -66,70 +139,157 @@ class StoredTab:
     def failed(self, error: Exception) -> Updates:
         return self.say(message_strip(self.services.sentence(error), "failed"))
 
-    def around(self, request: gr.Request, selected: str, share: str) -> Updates:
-        place = self.services.seen_by(request)
+    def surroundings(self, request: gr.Request, study: str, share: str) -> Updates:
+        """The list, the link of the study that is open, and whether it can be resumed."""
+        services = self.services.for_visitor(request)
         return {
-            self.listed: self.listing(place, selected, share),
-            self.sharing: share_of(place, self.kind, selected).html(),
+            self.studies: studies_html(services, study, share),
+            self.sharing: share_of(services, Shared.STUDY, study).html(),
+            self.resume: gr.update(visible=resumable(services.store, study, share)),
         }
 
-    def enter(
-        self, request: gr.Request, selected: str, share: str, *values: Any
-    ) -> tuple[str, str]:
-        place = self.services.seen_by(request)
-        return self.listing(place, selected, share), estimated(self.services, self.form(*values))
+    def readable(self, request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
+        """What the visitor may read of a study, and the token of the link it is read through, if it
+        is. Raises StorageError."""
+        store, share = reading(self.services, request, token, lambda store: store.study(study))
+        return self.reports.of(store), share
 
-    def follow(
-        self, request: gr.Request, job: Callable[[Services, str], Iterator[Updates]]
-    ) -> Iterator[Updates]:
-        """The updates of a job for whoever asks, named by who may stop it: apart from the same
-        visitor's comparison."""
-        place = self.services.seen_by(request)
-        yield from unbroken(job(place, self.visitor(place)), self.say, self.kind)
+    def choose(self, event: gr.EventData, request: gr.Request) -> Updates:
+        wanted = event_data(event)
+        study = str(wanted.get("id", ""))
+        try:
+            reports, share = self.readable(request, study, wanted.get("share"))
+            return self.open(reports, study, share) | self.surroundings(request, study, share)
+        except FAILURES as error:
+            services = self.services.for_visitor(request)
+            return self.failed(error) | {self.studies: studies_html(services, "")}
 
-    def visitor(self, place: Services) -> str:
-        return f"{place.key}/{self.scope}"
-
-    def wire(self, tab: gr.Tab, starts: Starts, locked: Sequence[Any] = ()) -> None:
-        """``starts``: of these the first button is shown again at the end. ``locked``: fields that
-        cannot be changed meanwhile."""
-        buttons = [button for button, *_ in starts]
-        shared = [*buttons, self.stop, *locked]
-
-        def begin(request: gr.Request) -> Updates:
-            self.services.stops.begin(self.visitor(self.services.seen_by(request)))
-            return {
-                **dict.fromkeys(buttons, gr.update(visible=False)),
-                **dict.fromkeys(locked, gr.update(interactive=False)),
-                self.stop: gr.update(visible=True, interactive=True, value="Stop"),
-                **self.say(STARTING),
-            }
-
-        def ask_stop(request: gr.Request) -> Any:
-            self.services.stops.request(self.visitor(self.services.seen_by(request)))
-            return gr.update(value="Stopping …", interactive=False)
-
-        def ended(request: gr.Request, selected: str, share: str) -> Updates:
-            again = dict.fromkeys(locked, gr.update(interactive=True))
-            again |= {self.run: gr.update(visible=True), self.stop: gr.update(visible=False)}
-            return again | self.around(request, selected, share)
-
-        for button, work, inputs in starts:
-            pressed = button.click(
-                begin, None, [*shared, self.strip], trigger_mode="once", **PRIVATE
+    def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        """The part that the filters ask for, of the report that is known."""
+        if not study:
+            return self.timer_off
+        try:
+            return (
+                self.report(self.readable(request, study, share)[0].known(study), *filters)
+                | self.opened_prompt()
             )
-            running = pressed.then(work, inputs, self.outputs, **COMPUTES, **QUEUED)
-            running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
-            running.then(ended, self.shown, [*shared, self.listed, self.sharing], **PRIVATE)
-        self.stop.click(ask_stop, None, self.stop, **PRIVATE)
-        tab.select(self.enter, [*self.shown, *self.fields], [self.listed, self.note], **PRIVATE)
-        gr.on(
-            [each.change for each in self.fields],
-            lambda *values: estimated(self.services, self.form(*values)),
-            self.fields,
-            self.note,
-            trigger_mode="always_last",
-            **PRIVATE,
+        except FAILURES as error:
+            return self.failed(error)
+
+    def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+        """What a study that runs has come to since; the report where enough is new."""
+        if not study:
+            return self.timer_off
+        try:
+            changed = self.news(self.readable(request, study, share)[0], study, filters)
+        except FAILURES as error:
+            return self.failed(error) | self.timer_off
+        return changed | {
+            self.studies: studies_html(self.services.for_visitor(request), study, share)
+        }
+
+    def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
+        """Raises as ``open``."""
+        progress = reports.store.study_progress(study)
+        newer = reports.newer(study, progress)
+        plan = (newer or reports.known(study)).plan
+        strip = progress_strip(
+            plan.name, study, progress, len(plan.lanes), public=self.services.public
         )
-        self.panel.wire()
-        wire_share(self.services, self.sharing)
+        changed = self.say(strip) | {self.timer: gr.update(active=progress.done < progress.tasks)}
+        return changed | (self.report(newer, *filters) if newer else {})
+
+    def read(self, study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
+        with suppress(*FAILURES):
+            run = str(event_data(event).get("run", ""))
+            return self.opened_prompt(
+                *chosen_prompt(self.readable(request, study, share)[0], study, run)
+            )
+        return self.opened_prompt()
+
+    def progress(self, services: Services, events: Iterator[StudyProgress]) -> Iterator[Updates]:
+        """A study that runs from here: the line always, the report where enough is new. Raises as
+        ``open``."""
+        store, study, reports = services.store, "", self.reports.of(services.store)
+        for event in events:
+            changed = self.say(event.strip)
+            if event.worker and event.status:
+                changed = self.open(reports, study)
+                if event.why:
+                    progress = reports.store.study_progress(study)
+                    done = f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
+                    changed |= self.say(message_strip(f"{event.why}. {done}", "cancelled"))
+            elif event.worker and not study:
+                study = event.worker.study_id
+                changed = (
+                    self.open(reports, study)
+                    | changed
+                    | self.timer_off
+                    | {self.studies: studies_html(services, study)}
+                )
+            elif event.saved and (newer := reports.newer(study, store.study_progress(study))):
+                changed |= self.report(newer)
+            yield changed
+
+    @property
+    def timer_off(self) -> Updates:
+        """Nothing is looked at again."""
+        return {self.timer: gr.update(active=False)}
+
+    def opened_prompt(self, html: str = "", runs: Sequence[LaneView] = ()) -> Updates:
+        """A prompt with both its runs; without arguments none."""
+        return {self.texts: html} | self.pair.show(runs)
+
+    def report(self, report: Report, *filters: object) -> Updates:
+        part = narrowed(report, *filters)
+        panels = {
+            self.first: first_html,
+            self.charts: charts_html,
+            self.prompts: prompts_html,
+            self.rest: rest_html,
+        }
+        return {panel: html(part) for panel, html in panels.items()}
+
+    def open(self, reports: Reports, study: str, share: str = "") -> Updates:
+        """A study that was chosen in the list or by the address, whole: filters and downloads are
+        its own. ``share``: token of the link it is read through. Raises StorageError, and
+        ValueError for what is not an id or a study of another version."""
+        if not ID.fullmatch(study):
+            raise ValueError("study must be an id of 32 hexadecimal digits.")
+        report, strip, active = reports.measured_again(study), ABOUT_EXAMPLE, False
+        if study != EXAMPLE:
+            progress, plan = reports.store.study_progress(study), report.plan
+            public = self.services.public or bool(share)
+            strip = progress_strip(plan.name, study, progress, len(plan.lanes), public=public)
+            strip = replace(strip, side=READ_ONLY) if share else strip
+            active = progress.done < progress.tasks
+        query = f"?study={study}{f'&share={share}' if share else ''}"
+        return {
+            **self.say(strip),
+            **self.report(report),
+            **self.opened_prompt(),
+            self.result: gr.update(elem_classes=[RESULT, "mars-quality"]),
+            self.downloads: downloads_html(
+                ("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)
+            ),
+            self.timer: gr.update(active=active),
+            # of what there is only one of, everything is shown: no filter
+            **{
+                part: gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
+                for part, choices in zip(self.filters, filter_choices(report), strict=True)
+            },
+            **dict(zip(self.opened, (study, share), strict=True)),
+        }
+
+
+def chosen_prompt(reports: Reports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
+    """A prompt, by the id of the rule's worst run, and the views of strict's run and of that one
+    while they are stored; nothing where there is no such prompt. Raises as ``QualityTab.open``."""
+    report = reports.known(study_id)
+    row = next((row for row in report.prompts if row.worst[1] == run), None)
+    if row is None:
+        return "", ()
+    texts = texts_of(reports.store, [row]).get(row.worst)
+    traces = reports.store.traces(texts.runs) if texts else {}
+    views = pair_views([traces[each] for each in texts.runs], run) if texts else ()
+    return texts_html(report, row, texts), views

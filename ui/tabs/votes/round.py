@@ -21,7 +21,7 @@ from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
-from ui.jobs.admission import admit, unbroken
+from ui.jobs.admission import admit, errors_as_frames
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
@@ -105,9 +105,9 @@ class _Writing:
     def _progress(self) -> Strip:
         """Of both runs together. Coarse on purpose: a run's own pace must not be read from it."""
         ended = [trace.summary.new_tokens for trace in self.traces.values()]
-        done, whole = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
-        left = (time.monotonic() - self.began) / max(1, done) * (whole - done)
-        progress = math.floor(PROGRESS_STEPS * done / max(1, whole)) / PROGRESS_STEPS
+        done, expected = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
+        left = (time.monotonic() - self.began) / max(1, done) * (expected - done)
+        progress = math.floor(PROGRESS_STEPS * done / max(1, expected)) / PROGRESS_STEPS
         return message_strip(
             f"Writing both answers; {about(left)} left at most.", "running", progress=progress
         )
@@ -141,7 +141,7 @@ def write_answers(
     """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A.
     Never raises: the strip says what was wrong."""
     answers = _answers(services, rounds, form, visitor, side)
-    return unbroken(answers, lambda strip: RoundFrame(strip, RoundView()), "vote")
+    return errors_as_frames(answers, lambda strip: RoundFrame(strip, RoundView()), "vote")
 
 
 def _answers(

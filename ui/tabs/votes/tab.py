@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from storage import Choice, StorageError
-from ui.jobs.admission import unbroken
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import (
@@ -50,7 +50,7 @@ class VotesTab:
 
     def __init__(self, services: Services) -> None:
         self.services, self.rounds = services, Rounds(MOST_OPEN)
-        with gr.Column(elem_classes=["mars-panel", "mars-ask", "mars-votes-ask"]):
+        with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel", "mars-votes-prompt"]):
             self.prompt = prompt_field(
                 services, "votes-prompt", "What should both answers be about?"
             )
@@ -76,7 +76,7 @@ class VotesTab:
             with gr.Row(elem_classes=["mars-tools"]):
                 self.keep = gr.Button("Save the comment", elem_id="votes-keep")
                 self.again = gr.Button("Next round", variant="primary", elem_id="votes-next")
-                self.kept = text_panel("mars-page")
+                self.saved = text_panel("mars-page")
         with gr.Column(elem_classes=["mars-panel"]):
             gr.HTML(HEADING, apply_default_css=False)
             self.tally = panel_component(tally_html(), elem_id="votes-tally")
@@ -91,7 +91,7 @@ class VotesTab:
         cleared = [
             *buttons,
             self.comment,
-            self.kept,
+            self.saved,
             self.name,
             self.vote,
             self.strip,
@@ -102,16 +102,18 @@ class VotesTab:
         pressed = gr.on(
             triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE
         )
-        shown = [self.strip, *round_, self.name, self.tally]
+        outputs = [self.strip, *round_, self.name, self.tally]
         running = pressed.then(
-            self.on_write, [self.prompt, self.panel.component], shown, **COMPUTES, **QUEUED
+            self.on_write, [self.prompt, self.panel.component], outputs, **COMPUTES, **QUEUED
         )
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
         self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
         voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
         self.round.select(self.on_vote, self.name, voted, **PRIVATE)
-        self.keep.click(self.on_keep, [self.vote, self.comment], [self.kept, self.tally], **PRIVATE)
+        self.keep.click(
+            self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE
+        )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
     def _follow(self, changed: str, values: Values) -> tuple[Any]:
@@ -123,9 +125,9 @@ class VotesTab:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
         values = parse(value)
         seed = {"seed": secrets.randbelow(SEEDS)}
-        self.services.stops.begin(_visitor(self.services.seen_by(request)))
+        self.services.stops.begin(_visitor(self.services.for_visitor(request)))
         return {
-            **dict.fromkeys((self.comment, self.kept, self.name, self.vote), ""),
+            **dict.fromkeys((self.comment, self.saved, self.name, self.vote), ""),
             self.after: gr.update(visible=False),
             self.write: gr.update(visible=False),
             self.stop: gr.update(visible=True, interactive=True, value="Stop"),
@@ -140,17 +142,17 @@ class VotesTab:
         self, prompt: str | None, value: str | None, request: gr.Request
     ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
-        yield from unbroken(
-            self._updates(self.services.seen_by(request), form), self.broken, "votes"
+        yield from errors_as_frames(
+            self._updates(self.services.for_visitor(request), form), self.broken, "votes"
         )
 
-    def _updates(self, place: Services, form: Form) -> Iterator[Updates]:
-        for frame in write_answers(place, self.rounds, form, _visitor(place)):
+    def _updates(self, services: Services, form: Form) -> Iterator[Updates]:
+        for frame in write_answers(services, self.rounds, form, _visitor(services)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
                 changed |= self.show(frame.view) | {self.name: frame.round}
                 if frame.view.state == "revealed":  # both texts were the same, which counts
-                    changed[self.tally] = tally_now(place)
+                    changed[self.tally] = tally_now(services)
             yield changed
 
     def show(self, view: RoundView) -> Updates:
@@ -160,7 +162,7 @@ class VotesTab:
         return {self.strip: strip.html(), **self.show(RoundView())}
 
     def on_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(_visitor(self.services.seen_by(request)))
+        self.services.stops.request(_visitor(self.services.for_visitor(request)))
         return gr.update(value="Stopping …", interactive=False)
 
     def on_end(self) -> Updates:
@@ -168,14 +170,14 @@ class VotesTab:
 
     def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
         """A second vote on the same round, or one that is none, changes nothing."""
-        place, data = self.services.seen_by(request), event_data(event)
+        services, data = self.services.for_visitor(request), event_data(event)
         if data.get("choice") not in list(Choice):
             return {self.name: name}
         choice = Choice(data["choice"])
         try:
-            cast = cast_vote(place, self.rounds, name, choice)
+            cast = cast_vote(services, self.rounds, name, choice)
         except StorageError as error:
-            sentence = place.sentence(error)
+            sentence = services.sentence(error)
             return {self.strip: message_strip(sentence, "failed").html(), self.name: name}
         if cast is None:
             return {self.name: ""}
@@ -186,27 +188,27 @@ class VotesTab:
             self.after: gr.update(visible=True),
             self.name: "",
             self.vote: vote_id,
-            self.tally: tally_now(place),
+            self.tally: tally_now(services),
         }
 
     def on_keep(self, vote_id: str, comment: str | None, request: gr.Request) -> Updates:
-        place = self.services.seen_by(request)
+        services = self.services.for_visitor(request)
         try:
-            place.store.comment_vote(vote_id, comment or "")
+            services.store.comment_vote(vote_id, comment or "")
         except StorageError as error:
-            return {self.kept: place.sentence(error)}
-        return {self.kept: "Saved with the vote.", self.tally: tally_now(place)}
+            return {self.saved: services.sentence(error)}
+        return {self.saved: "Saved with the vote.", self.tally: tally_now(services)}
 
     def on_enter(self, request: gr.Request) -> str:
-        return tally_now(self.services.seen_by(request))
+        return tally_now(self.services.for_visitor(request))
 
 
-def _describe(own: Fields) -> None:
-    own.bar(LONGEST)
-    own.check("fresh", "A new seed each round", True)
-    own.advanced()
+def _describe(fields: Fields) -> None:
+    fields.bar(LONGEST)
+    fields.check("fresh", "A new seed each round", True)
+    fields.advanced()
 
 
-def _visitor(place: Services) -> str:
+def _visitor(services: Services) -> str:
     """Stop here is not Stop on Compare."""
-    return f"{place.key}/votes"
+    return f"{services.key}/votes"

@@ -95,8 +95,8 @@ def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
 
 def ordered(one: str, other: str) -> Pair:
     """Baselines first, then by name."""
-    place = {rule: index for index, rule in enumerate(BASELINES)}
-    first, second = sorted((one, other), key=lambda rule: (place.get(rule, len(place)), rule))
+    order = {rule: index for index, rule in enumerate(BASELINES)}
+    first, second = sorted((one, other), key=lambda rule: (order.get(rule, len(order)), rule))
     return first, second
 
 
@@ -134,14 +134,14 @@ def tally_html(
     )
 
 
-def tally_now(place: Services) -> str:
+def tally_now(order: Services) -> str:
     """The results as they are; what went wrong where they cannot be read."""
     try:
-        return tally_html(tally(place.store.vote_counts()), place.store.votes(limit=RECENT))
+        return tally_html(tally(order.store.vote_counts()), order.store.votes(limit=RECENT))
     except StorageError as error:
-        return tally_html(message=place.sentence(error))
+        return tally_html(message=order.sentence(error))
 
 
 def results_file(services: Services, request: Request) -> Response:
-    pairs = tally(services.seen_by(request).store.vote_counts())
+    pairs = tally(services.for_visitor(request).store.vote_counts())
     return attachment("vote_results.csv", csv_text(results_table(pairs)))

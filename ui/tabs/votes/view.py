@@ -12,7 +12,7 @@ from storage import Choice
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
-from ui.kit.values import Part, Sentence
+from ui.kit.values import Sentence, SentencePart
 from ui.result.pair import pair_views
 from ui.result.sentence import verdict
 from ui.token_view.view import LaneView
@@ -83,7 +83,7 @@ def revealed(round_: Round, choice: Choice | None) -> RoundView:
     lanes = tuple(
         replace(
             views[lane],
-            title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' * (side == chosen)}",
+            title=f"Answer {'AB'[side]}: {views[lane].title}{', your choice' if side == chosen else ''}",
         )
         for side, lane in enumerate((round_.left_lane, round_.right_lane))
     )
@@ -94,7 +94,7 @@ def reveal_strip(round_: Round, choice: Choice) -> Strip:
     """The vote in words, then how the two runs compare."""
     words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
     words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
-    return Strip((Part(words, "strong"), Part(" "), *_comparison(round_)), "done")
+    return Strip((SentencePart(words, "strong"), SentencePart(" "), *_comparison(round_)), "done")
 
 
 def same_strip(round_: Round) -> Strip:
@@ -103,10 +103,15 @@ def same_strip(round_: Round) -> Strip:
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
         return Strip(
-            (Part("Nothing to vote on.", "strong"), Part(" "), *_comparison(round_)), "done"
+            (
+                SentencePart("Nothing to vote on.", "strong"),
+                SentencePart(" "),
+                *_comparison(round_),
+            ),
+            "done",
         )
-    reason = Part(": both rules wrote the same text with different tokens.")
-    return Strip((Part("Nothing to vote on", "strong"), reason), "done")
+    reason = SentencePart(": both rules wrote the same text with different tokens.")
+    return Strip((SentencePart("Nothing to vote on", "strong"), reason), "done")
 
 
 def _comparison(round_: Round) -> Sentence:

@@ -9,17 +9,17 @@ function reached(t) {
 
 function clock({ t }) {
   const before = length();
-  shown = t === null || !ended(state) ? Infinity : reached(t);
+  reachedTokens = t === null || !ended(state) ? Infinity : reached(t);
   const now = length();
   for (let i = Math.min(before, now); i < Math.max(before, now); i += 1)
     text.children[i].classList.toggle("later", i >= now);
-  lane.classList.toggle("replays", shown < Infinity);
+  lane.classList.toggle("replays", reachedTokens < Infinity);
   if (active >= now) hide(true);
   chip.textContent =
-    shown < Infinity
+    reachedTokens < Infinity
       ? `${count(now)} of ${count(state.rows.length)} tokens`
       : (state.latest?.chip ?? "");
-  if (now > before && shown < Infinity) follow(text.children[now - 1]);
+  if (now > before && reachedTokens < Infinity) follow(text.children[now - 1]);
 }
 
 // The text scrolls, the page does not.

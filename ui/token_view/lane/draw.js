@@ -14,15 +14,15 @@ function drawTiles(list) {
 }
 
 function mark(position, cause) {
-  parting.hidden = position === null;
+  divergence.hidden = position === null;
   if (position === null && !text.querySelector(".diverges")) return; // as in every frame of a run
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("after", position !== null && index > position);
   });
   if (position === null) return;
-  parting.firstElementChild.textContent = `First difference, position ${position}`;
-  parting.lastElementChild.textContent = cause;
+  divergence.firstElementChild.textContent = `First difference, position ${position}`;
+  divergence.lastElementChild.textContent = cause;
 }
 
 // What stands in place of a text that is not there yet, or never came.

@@ -1,6 +1,6 @@
 // Numbers as evaluation/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
 const signless = (text) => text.replaceAll("-", "−");
-const thousands = (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",");
+const thousands = (integer) => integer.replace(/\B(?=(\d{3})+$)/g, ",");
 
 // The digits of |value| rounded once to so many, half to even as Python does, and the power of ten of the first one.
 function significant(value, digits) {
@@ -39,9 +39,9 @@ function number(value, digits = 3) {
     );
   }
   if (power < 0) return sign + "0." + "0".repeat(-power - 1) + text;
-  const whole = thousands(text.slice(0, power + 1).padEnd(power + 1, "0")),
+  const integer = thousands(text.slice(0, power + 1).padEnd(power + 1, "0")),
     rest = text.slice(power + 1);
-  return sign + (rest ? whole + "." + rest : whole);
+  return sign + (rest ? integer + "." + rest : integer);
 }
 
 const count = (value) => (value < 0 ? "−" : "") + thousands(String(Math.abs(value)));

@@ -12,22 +12,22 @@ function paint(from = 0) {
   while (first > 0 && view.granularity !== "token" && !begins(state.rows, first, view.granularity))
     first -= 1;
   for (const group of groups(state.rows, view.granularity, first, state.rows.length)) {
-    const found = strength(
+    const amount = strength(
       quantity,
       valueOf(state.rows, group, quantity, view.granularity),
       view.theta,
     );
-    const hue = quantity.key === "r" ? HUES[Math.sign(found)] : "amount";
-    for (let i = group[0]; i < group[1]; i += 1) tint(text.children[i], hue, Math.abs(found));
+    const hue = quantity.key === "r" ? HUES[Math.sign(amount)] : "amount";
+    for (let i = group[0]; i < group[1]; i += 1) tint(text.children[i], hue, Math.abs(amount));
   }
   forget();
 }
 
-function tint(node, hue, found) {
-  if (found)
+function tint(node, hue, amount) {
+  if (amount)
     node.setAttribute(
       "style",
-      `--mars-hue:var(--mars-hue-${hue});--mars-share:${(props.most * found).toFixed(1)}`,
+      `--mars-hue:var(--mars-hue-${hue});--mars-share:${(props.most * amount).toFixed(1)}`,
     );
   else node.removeAttribute("style");
 }

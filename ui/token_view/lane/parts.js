@@ -11,7 +11,7 @@ const text = at("text"),
   check = at("check"),
   pop = at("pop"),
   spoken = at("sr"),
-  parting = at("parting");
+  divergence = at("divergence");
 const key = props.scope + "/" + props.lane;
 
 let state = memory[key] || { run: null, rows: [], latest: null };
@@ -22,5 +22,5 @@ let active = -1,
   pinned = false,
   rested = 0; // rested: where the arrow keys go on
 let follows = true; // the end of the text stays in sight while it grows, its beginning once it has ended
-let shown = Infinity; // tokens that the replay has reached
-const length = () => Math.min(shown, state.rows.length);
+let reachedTokens = Infinity; // tokens that the replay has reached
+const length = () => Math.min(reachedTokens, state.rows.length);

@@ -31,24 +31,24 @@ function heading(row, index) {
 function refusal(siblings, index) {
   const part = document.createDocumentFragment();
   part.append("; the draft said ");
-  siblings.forEach(([piece, said], place) => {
-    const [id, p, q] = said.split(",").map(parsed);
+  siblings.forEach(([piece, encoded], siblingIndex) => {
+    const [id, p, q] = encoded.split(",").map(parsed);
     part.append(
-      place ? (place > 1 ? ", " : ` and ${siblings.length - 1} more: `) : "",
+      siblingIndex ? (siblingIndex > 1 ? ", " : ` and ${siblings.length - 1} more: `) : "",
       choice(piece, id, "struck", index),
     );
-    part.append(place ? ` (p ${number(p)})` : ` (p ${number(p)}, q ${number(q)})`);
+    part.append(siblingIndex ? ` (p ${number(p)})` : ` (p ${number(p)}, q ${number(q)})`);
   });
   return part;
 }
 
 function story(row, index) {
-  const [, outcome, , , own, refused, , flags] = row;
+  const [, outcome, , , drawn, refused, , flags] = row;
   const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning),
     name = OUTCOMES[outcome].name;
   if (refused.length) line.append(refusal(refused, index));
-  if (own.length && name !== "relaxed")
-    line.append("; the target drew ", choice(own[0], own[1], "struck", index));
+  if (drawn.length && name !== "relaxed")
+    line.append("; the target drew ", choice(drawn[0], drawn[1], "struck", index));
   if (flags === 2 && name === "relaxed")
     line.append(`, for its coin ${figure(row, "coin")} is not below p/q`);
   return line;
@@ -90,10 +90,10 @@ function figures(row) {
 
 function alternatives(row, index) {
   const box = make("div", "mars-pop-top"),
-    [pieces, said] = row[6],
-    values = said.split(",").map(parsed);
-  pieces.forEach((piece, place) => {
-    const [id, p] = values.slice(2 * place),
+    [pieces, encoded] = row[6],
+    values = encoded.split(",").map(parsed);
+  pieces.forEach((piece, rank) => {
+    const [id, p] = values.slice(2 * rank),
       same = id === fieldOf(row, "id");
     const line = make("div", same ? "same" : ""),
       track = make("span", "track");
@@ -107,7 +107,7 @@ function alternatives(row, index) {
     box.append(line);
   });
   const covered = pieces.length
-    ? pieces.reduce((sum, _, place) => sum + values[2 * place + 1], 0)
+    ? pieces.reduce((sum, _, rank) => sum + values[2 * rank + 1], 0)
     : NaN;
   box.append(
     make(
@@ -119,7 +119,7 @@ function alternatives(row, index) {
   return box;
 }
 
-function place(target) {
+function placePopover(target) {
   const outer = lane.getBoundingClientRect(),
     box = target.getClientRects()[0] || target.getBoundingClientRect();
   const width = Math.min(340, outer.width - 16);

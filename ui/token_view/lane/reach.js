@@ -8,12 +8,12 @@ function show(index, speak) {
   target.classList.add("active");
   fill(index);
   pop.hidden = false;
-  place(target);
+  placePopover(target);
   tell("mars:active", { lane: props.lane, position: index });
-  if (speak) spoken.textContent = said(row, index);
+  if (speak) spoken.textContent = spokenText(row, index);
 }
 
-function said(row, index) {
+function spokenText(row, index) {
   const words = [row[2], outcomeOf(row), `position ${index}`];
   if (row[3]) words.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
   if (row[4].length && outcomeOf(row) === "relaxed") words.push(`the target drew ${row[4][0]}`);
@@ -80,7 +80,7 @@ function press(event) {
   pinned = false;
   show(Math.max(0, Math.min(next, length() - 1)), true);
   text.children[active]?.scrollIntoView({ block: "nearest" });
-  place(text.children[active]);
+  placePopover(text.children[active]);
 }
 
 function click(event) {
@@ -122,12 +122,12 @@ text.addEventListener("mouseover", (event) => {
 lane.addEventListener("mouseleave", () => hide());
 text.addEventListener("blur", () => hide());
 text.addEventListener("scroll", () => {
-  if (active >= 0) place(text.children[active]);
+  if (active >= 0) placePopover(text.children[active]);
 });
 pop.addEventListener("keydown", (event) => {
   if (event.key === "Escape") leave();
 });
-parting.firstElementChild.addEventListener("click", () =>
+divergence.firstElementChild.addEventListener("click", () =>
   jump({ lane: props.lane, position: state.latest.diverges }),
 );
 listen("mars:show", jump);

@@ -2,7 +2,7 @@
 const OUTCOMES = props.outcomes,
   FIELDS = props.fields;
 const AT = Object.fromEntries(FIELDS.map(([name], index) => [name, index]));
-const WHOLE = ["position", "step", "depth", "node", "id"]; // numbers that are names: written as they are
+const INTEGERS = ["position", "step", "depth", "node", "id"]; // numbers that are names: written as they are
 const QUANTITIES = Object.fromEntries(props.quantities.map((quantity) => [quantity.key, quantity]));
 
 const parsed = (text) =>
@@ -13,7 +13,7 @@ const outcomeOf = (row) => OUTCOMES[row[1]].name;
 const keptByRun = (row) => ["accepted", "relaxed"].includes(outcomeOf(row));
 
 function written(name, value) {
-  if (WHOLE.includes(name)) return Number.isNaN(value) ? "–" : String(value);
+  if (INTEGERS.includes(name)) return Number.isNaN(value) ? "–" : String(value);
   return name === "rank" && value === value ? count(value) : number(value);
 }
 
@@ -32,14 +32,14 @@ function strength(quantity, value, theta) {
 
 // Rows together, as [first, after the last]: words begin with white space; sentences end with a stop or a line.
 function groups(rows, granularity, from, to) {
-  const found = [];
+  const groups = [];
   let first = from;
   for (let i = from + 1; i <= to; i += 1) {
     if (i < to && granularity !== "token" && !begins(rows, i, granularity)) continue;
-    found.push([first, i]);
+    groups.push([first, i]);
     first = i;
   }
-  return found;
+  return groups;
 }
 
 function begins(rows, i, granularity) {

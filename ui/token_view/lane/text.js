@@ -42,7 +42,7 @@ function append(rows) {
 function clear() {
   hide(true);
   follows = true;
-  [shown, rested] = [Infinity, 0];
+  [reachedTokens, rested] = [Infinity, 0];
   state.rows = [];
   text.replaceChildren();
 }
@@ -52,10 +52,10 @@ function reconcile(rows) {
   const same = (row, index) =>
     state.rows[index] && [0, 1, 2, 3].every((part) => state.rows[index][part] === row[part]);
   const differs = rows.findIndex((row, index) => !same(row, index));
-  const kept = differs < 0 ? Math.min(rows.length, state.rows.length) : differs;
-  if (kept === rows.length && kept === state.rows.length) return;
+  const unchanged = differs < 0 ? Math.min(rows.length, state.rows.length) : differs;
+  if (unchanged === rows.length && unchanged === state.rows.length) return;
   hide(true);
-  while (text.children.length > kept) text.lastElementChild.remove();
-  state.rows = state.rows.slice(0, kept);
-  append(rows.slice(kept));
+  while (text.children.length > unchanged) text.lastElementChild.remove();
+  state.rows = state.rows.slice(0, unchanged);
+  append(rows.slice(unchanged));
 }

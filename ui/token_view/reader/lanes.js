@@ -17,23 +17,23 @@ function mark() {
   const left = names.getBoundingClientRect().left;
   const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)),
     least = Math.min(...away);
-  Array.from(names.children, (button, place) =>
-    button.setAttribute("aria-pressed", String(away[place] === least)),
+  Array.from(names.children, (button, index) =>
+    button.setAttribute("aria-pressed", String(away[index] === least)),
   );
 }
 
 function name() {
-  const found = lanes(),
-    titles = found.map((lane) => lane.latest.title);
+  const all = lanes(),
+    titles = all.map((lane) => lane.latest.title);
   if (titles.join("\n") !== Array.from(names.children, (button) => button.textContent).join("\n")) {
     names.replaceChildren(
       ...titles.map((title) => Object.assign(make("button", "", title), { type: "button" })),
     );
   }
-  names.hidden = found.length < 2;
-  if (found.length) card(found[0]).parentElement.onscroll = mark;
+  names.hidden = all.length < 2;
+  if (all.length) card(all[0]).parentElement.onscroll = mark;
   const before = writing;
-  writing = found.find((lane) => lane.latest.state === "running");
+  writing = all.find((lane) => lane.latest.state === "running");
   if (writing && writing !== before) bring(writing);
   mark();
 }

@@ -2,12 +2,12 @@
 let playing = false,
   t = null,
   before = 0;
-const whole = () => Math.max(0, ...readable().map((lane) => lane.latest.times?.at(-1) ?? 0));
+const totalTime = () => Math.max(0, ...readable().map((lane) => lane.latest.times?.at(-1) ?? 0));
 
 function seek(to) {
   t = to;
   tell("mars:clock", { t });
-  const all = whole(),
+  const all = totalTime(),
     now = t ?? all;
   scrub.max = all;
   scrub.value = now;
@@ -20,7 +20,7 @@ function tick(now) {
   if (!playing) return;
   const next = t + ((now - before) / 1000) * Number(speed.value);
   before = now;
-  if (next >= whole()) stop();
+  if (next >= totalTime()) stop();
   else seek(next);
   if (playing) requestAnimationFrame(tick);
 }
@@ -50,7 +50,7 @@ function offer() {
 play.addEventListener("click", () => (playing ? halt(t) : start()));
 scrub.addEventListener("input", () => {
   const to = Number(scrub.value);
-  if (to >= whole()) return stop();
+  if (to >= totalTime()) return stop();
   seek(to);
 });
 speed.value = "1";

@@ -36,10 +36,10 @@ function meaning() {
     .map((row) => Math.exp(-Math.max(0, (1 - chosen.theta) * fieldOf(row, "z₁"))))
     .sort((one, other) => one - other);
   const quantile = (q) => {
-    const place = q * (bars.length - 1),
-      low = Math.floor(place);
+    const position = q * (bars.length - 1),
+      low = Math.floor(position);
     const value =
-      bars[low] + (place - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
+      bars[low] + (position - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
     return Number(Number(value.toFixed(3)).toPrecision(2));
   };
   const near = Math.round(
@@ -82,7 +82,7 @@ function key() {
 const end = (scale, value) => (value === scale.open ? "≥ " : "") + label(value);
 
 function foreseen() {
-  const found = [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
+  const parts = [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
   for (const lane of readable()) {
     const { judged, kept, more, fewer } = countKept(
       lane.rows,
@@ -99,9 +99,9 @@ function foreseen() {
         make("small", "", more || fewer ? ` (+${count(more)} −${count(fewer)})` : " (as it ran)"),
       );
     part.title = `Of the drafts that this run judged, MARS at θ = ${chosen.theta} would keep so many: + refused by the run, − kept by it.`;
-    found.push(part);
+    parts.push(part);
   }
-  return found;
+  return parts;
 }
 
 function swatch(name, words) {
@@ -112,20 +112,20 @@ function swatch(name, words) {
 
 // The θ of these runs, where one has one: the slider begins there.
 function adopt() {
-  const found = lanes(),
-    ran = found.map((lane) => lane.run).join(" ");
-  const own = found.map((lane) => lane.latest.theta).find((value) => typeof value === "number");
-  if (ran !== runs && own !== undefined) {
+  const all = lanes(),
+    ran = all.map((lane) => lane.run).join(" ");
+  const ruleTheta = all.map((lane) => lane.latest.theta).find((value) => typeof value === "number");
+  if (ran !== runs && ruleTheta !== undefined) {
     runs = ran;
-    choose({ theta: own, runs });
+    choose({ theta: ruleTheta, runs });
   } else draw();
 }
 
 function reset() {
-  const own = readable()
+  const ruleTheta = readable()
     .map((lane) => lane.latest.theta)
     .find((value) => typeof value === "number");
-  choose({ ...PLAIN_VIEW, theta: own ?? PLAIN_VIEW.theta, runs });
+  choose({ ...PLAIN_VIEW, theta: ruleTheta ?? PLAIN_VIEW.theta, runs });
 }
 
 for (const { key: name, title } of props.quantities) {

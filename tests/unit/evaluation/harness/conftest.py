@@ -32,7 +32,7 @@ def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) 
     return Instance("generate_until", {}, arguments, 0, metadata=("a task", doc, repeats))
 
 
-def ask(model: Any, *contexts: str, **generation: Any) -> list[str]:
+def generate(model: Any, *contexts: str, **generation: Any) -> list[str]:
     requests = [
         request(context, doc=doc, **copy.deepcopy(generation))
         for doc, context in enumerate(contexts)
@@ -78,5 +78,5 @@ def with_bos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="package")
 def bundled() -> dict[str, Any]:
     """The pair that comes with the program; strict drafts with its EAGLE-3 head too."""
-    found = models(WEIGHTS_FOLDER / "target", WEIGHTS_FOLDER / "draft")
-    return found | {"eagle3": MarsLM(pair="bundled", rule="strict", drafter="eagle3", **HERE)}
+    by_kind = models(WEIGHTS_FOLDER / "target", WEIGHTS_FOLDER / "draft")
+    return by_kind | {"eagle3": MarsLM(pair="bundled", rule="strict", drafter="eagle3", **HERE)}

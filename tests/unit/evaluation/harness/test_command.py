@@ -119,9 +119,9 @@ def test_lm_evals_own_models_stay_beside_ours() -> None:
         "import evaluation.harness\nevaluation.harness.register()\n"
         "from lm_eval.api.registry import model_registry\nprint({*model_registry} >= {'hf', 'mars'})"
     )
-    asked = [sys.executable, "-c", code]
+    arguments = [sys.executable, "-c", code]
     done = subprocess.run(
-        asked, capture_output=True, text=True, timeout=120, cwd=TASKS.parents[1], check=True
+        arguments, capture_output=True, text=True, timeout=120, cwd=TASKS.parents[1], check=True
     )
     assert done.stdout.strip() == "True"
 
@@ -144,7 +144,9 @@ def test_the_scripts_know_the_model_from_any_folder(
     assert script.read_bytes() == (make_commands / "lm-eval").read_bytes()
     root = str(Path(evaluation.__file__).parents[1])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in (root, "", ".")])
+    monkeypatch.setattr(
+        sys, "path", [folder for folder in sys.path if folder not in (root, "", ".")]
+    )
     command = "lm_eval --model mars --model_args theta=2 --tasks demo_arithmetic"
     monkeypatch.setattr(sys, "argv", command.split())
     with pytest.raises(SystemExit) as ended:
@@ -164,5 +166,5 @@ def test_the_tasks_folder_stands_beside_the_users_own(
     )
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
     assert main(["ls", "tasks", "--include_path", str(tmp_path)]) == 0
-    listed = capsys.readouterr().out
-    assert "my_arithmetic" in listed and "demo_arithmetic" in listed
+    printed = capsys.readouterr().out
+    assert "my_arithmetic" in printed and "demo_arithmetic" in printed

@@ -18,7 +18,7 @@ from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
-from tests.unit.evaluation.harness.conftest import HERE, ask, models, request
+from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
 DOCS = Path(__file__).parents[4] / "docs"
 
@@ -33,8 +33,8 @@ def test_every_argument_is_in_the_documentation() -> None:
     "rule", [rule for rule in RULES.values() if rule.parameters], ids=lambda rule: rule.name
 )
 def test_every_parameter_of_every_rule_may_stand_beside_it(rule: Any) -> None:
-    given = {parameter.name: parameter.high for parameter in rule.parameters}
-    assert read_options({"rule": rule.name, **given}).rule_config.parameters == given
+    values = {parameter.name: parameter.high for parameter in rule.parameters}
+    assert read_options({"rule": rule.name, **values}).rule_config.parameters == values
     assert not {parameter.name for parameter in rule.parameters} & set(NAMES)
 
 
@@ -52,14 +52,16 @@ def test_none_is_no_default(none: str | None, bundled: dict[str, Any]) -> None:
 
 def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
     pair = bundled["eagle3"].pair
-    asked: dict[str, dict[str, Any]] = {
+    options: dict[str, dict[str, Any]] = {
         "pair's own": {},
         "ngram": {"drafter": "ngram", "k": 3},
         "tree": {"drafter": "eagle3"},
         "chain": {"drafter": "eagle3:some/folder", "chain": True, "k": 4},
     }
-    found = {name: read_drafter(read_options(given), pair) for name, given in asked.items()}
-    assert found == {
+    drafters = {
+        name: read_drafter(read_options(arguments), pair) for name, arguments in options.items()
+    }
+    assert drafters == {
         "pair's own": DrafterConfig("model"),
         "ngram": DrafterConfig("ngram", k=3),
         "tree": DrafterConfig("eagle3", tree=TreeShape()),
@@ -73,7 +75,7 @@ BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
 
 
 @pytest.mark.parametrize(
-    ("given", "sampling", "length"),
+    ("settings", "sampling", "length"),
     [
         ({}, Sampling(), 99),
         ({"do_sample": False, "temperature": 1.0, "max_gen_toks": 7}, Sampling(), 7),
@@ -99,21 +101,25 @@ BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
     ],
 )
 def test_generation_is_read_as_lm_eval_means_it(
-    given: dict[str, Any], sampling: Sampling, length: int
+    settings: dict[str, Any], sampling: Sampling, length: int
 ) -> None:
-    found = read_generation(given, "</s>", 99)
-    assert (found.sampling, found.max_new_tokens, found.until) == (sampling, length, ("</s>",))
+    generation = read_generation(settings, "</s>", 99)
+    assert (generation.sampling, generation.max_new_tokens, generation.until) == (
+        sampling,
+        length,
+        ("</s>",),
+    )
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}],
 )
-def test_what_would_change_the_answers_is_refused(given: dict[str, Any]) -> None:
+def test_what_would_change_the_answers_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(
-        OptionError, match="could not convert" if "a" in given.values() else next(iter(given))
+        OptionError, match="could not convert" if "a" in settings.values() else next(iter(settings))
     ):
-        read_generation(given, None, 99)
+        read_generation(settings, None, 99)
 
 
 def test_what_theta_means_on_the_pair_is_in_the_log(
@@ -127,11 +133,11 @@ def test_what_theta_means_on_the_pair_is_in_the_log(
 def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> None:
     target = tiny["none"].pair.target_ref.name
     answers = []
-    for lm_evals, own in ((5, None), (6, 5), (6, None)):
+    for lm_evals, seed in ((5, None), (6, 5), (6, None)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(lm_evals)
-            model = MarsLM(target=target, rule="none", seed=own, **HERE)
-        answers += ask(model, "ab", do_sample=True, temperature=1.0)
+            model = MarsLM(target=target, rule="none", seed=seed, **HERE)
+        answers += generate(model, "ab", do_sample=True, temperature=1.0)
     assert answers[0] == answers[1] != answers[2]
 
 
@@ -162,11 +168,11 @@ def test_telemetry_is_on_disk_as_soon_as_an_answer_is_there(tmp_path: Path) -> N
 PROMPTS = ("Once upon a time", "2 + 2 =", "a\nb", "Grüße, 世界", " ")
 
 
-def assert_alike(found: dict[str, Any], *contexts: str, **generation: Any) -> list[str]:
+def assert_alike(by_kind: dict[str, Any], *contexts: str, **generation: Any) -> list[str]:
     """All models give the answers of ``hf``; returns them."""
-    answers = {name: ask(model, *contexts, **generation) for name, model in found.items()}
-    for name, given in answers.items():
-        assert given == answers["hf"], name
+    answers = {name: generate(model, *contexts, **generation) for name, model in by_kind.items()}
+    for name, texts in answers.items():
+        assert texts == answers["hf"], name
     return answers["hf"]
 
 
@@ -178,39 +184,39 @@ def test_same_answers_as_hf(kind: str, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("kind", ["tiny", "with_bos"])
 def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest) -> None:
-    found = request.getfixturevalue(kind)
-    prompt, whole = max(
-        zip(PROMPTS, ask(found["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
+    by_kind = request.getfixturevalue(kind)
+    prompt, full = max(
+        zip(PROMPTS, generate(by_kind["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
     )
     for stops in (
-        [whole[3]],
-        [whole[6:9]],
-        ["never there", whole[10:12], whole[5:7]],
-        whole[4:6],
+        [full[3]],
+        [full[6:9]],
+        ["never there", full[10:12], full[5:7]],
+        full[4:6],
         [],
     ):
-        answers = assert_alike(found, prompt, PROMPTS[1], until=stops)
-        assert len(answers[0]) < len(whole) or not stops
+        answers = assert_alike(by_kind, prompt, PROMPTS[1], until=stops)
+        assert len(answers[0]) < len(full) or not stops
 
 
 def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path) -> None:
-    """It has no text, so that no stop string would ever be found."""
+    """It has no text, so no stop string would ever match."""
     from tests.checkpoints import tiny_tokenizer
     from tests.pairs import tiny_pair
 
     tiny_pair(tmp_path)
     first = HFLM(pretrained=str(tmp_path / "target"), batch_size=1, **HERE)
-    token = first.tok_encode(ask(first, PROMPTS[0])[0])[5]
+    token = first.tok_encode(generate(first, PROMPTS[0])[0])[5]
     vocabulary = sorted(first.tokenizer.get_vocab(), key=first.tokenizer.get_vocab().__getitem__)
     vocabulary[token] = "<|stop|>"
     for name in ("target", "draft"):
         tokenizer = tiny_tokenizer(vocabulary=tuple(vocabulary))
         tokenizer.add_special_tokens({"additional_special_tokens": ["<|stop|>"]})
         tokenizer.save_pretrained(tmp_path / name)
-    found = models(tmp_path / "target", tmp_path / "draft")
-    whole = assert_alike(found, PROMPTS[0])[0]
-    stopped = assert_alike(found, PROMPTS[0], until=["<|stop|>"])[0]
-    assert whole.startswith(stopped) and len(stopped) <= 5 < len(whole)
+    by_kind = models(tmp_path / "target", tmp_path / "draft")
+    full = assert_alike(by_kind, PROMPTS[0])[0]
+    stopped = assert_alike(by_kind, PROMPTS[0], until=["<|stop|>"])[0]
+    assert full.startswith(stopped) and len(stopped) <= 5 < len(full)
 
 
 def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) -> None:
@@ -248,24 +254,24 @@ def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_anoth
 
 def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]) -> None:
     target = str(tiny["none"].pair.target_ref.name)
-    whole = ask(tiny["none"], PROMPTS[0])[0]
-    mark = whole[6:9]
+    full = generate(tiny["none"], PROMPTS[0])[0]
+    mark = full[6:9]
     model = MarsLM(target=target, rule="none", think_end_token=mark, **HERE)
-    assert ask(model, PROMPTS[0]) == [whole.rpartition(mark)[2].lstrip()]
+    assert generate(model, PROMPTS[0]) == [full.rpartition(mark)[2].lstrip()]
 
 
 def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(
     tiny: dict[str, Any],
 ) -> None:
     target = str(tiny["none"].pair.target_ref.name)
-    whole = ask(tiny["none"], PROMPTS[0])[0]
-    mark, thinks = whole[6:9], whole[:6]
-    answer = whole.rpartition(mark)[2].lstrip()
+    full = generate(tiny["none"], PROMPTS[0])[0]
+    mark, thinks = full[6:9], full[:6]
+    answer = full.rpartition(mark)[2].lstrip()
     stop = next(
-        letter for letter in answer[1:] if letter in thinks or letter in whole.rpartition(mark)[0]
+        letter for letter in answer[1:] if letter in thinks or letter in full.rpartition(mark)[0]
     )
     model = MarsLM(target=target, rule="strict", think_end_token=mark, **HERE)
-    assert ask(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
+    assert generate(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
     row = model.telemetry[-1]
     assert (row["status"], row["stop_reason"]) == ("completed", "stop_string")
 
@@ -297,7 +303,7 @@ def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
     model = tiny["none"]
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}
-    twice = [ask(model, "ab", "ab", **sampled) for _ in "12"]
+    twice = [generate(model, "ab", "ab", **sampled) for _ in "12"]
     assert twice[0] == twice[1] and twice[0][0] != twice[0][1]
     repeated = request("ab", repeats=2, **sampled)
     first, second, filled = model.generate_until([repeated, repeated, repeated], disable_tqdm=True)
@@ -308,7 +314,9 @@ def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[s
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
     """Strict text is the target's own text at every temperature."""
     sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
-    assert ask(tiny["none"], "ab", "cd", **sampled) == ask(tiny["strict"], "ab", "cd", **sampled)
+    assert generate(tiny["none"], "ab", "cd", **sampled) == generate(
+        tiny["strict"], "ab", "cd", **sampled
+    )
 
 
 def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:

@@ -21,27 +21,29 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Asked(NamedTuple):
+class JudgeRequest(NamedTuple):
     path: str
     authorization: str
     body: dict[str, Any]
 
 
 @contextmanager
-def serve(judge: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str, list[Asked]]]:
-    """URL and what was asked; ``judge`` gets a request's body and its number, from 0."""
-    asked: list[Asked] = []
+def serve(
+    judge: Callable[[dict[str, Any], int], Reply],
+) -> Iterator[tuple[str, list[JudgeRequest]]]:
+    """URL and the requests received; ``judge`` gets a request's body and its number, from 0."""
+    requests: list[JudgeRequest] = []
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with lock:
-                asked.append(Asked(self.path, self.headers["authorization"], body))
-                reply = judge(body, len(asked) - 1)
+                requests.append(JudgeRequest(self.path, self.headers["authorization"], body))
+                reply = judge(body, len(requests) - 1)
             chat = {"choices": [{"message": {"role": "assistant", "content": reply.text}}]}
-            whole = reply.text if isinstance(reply.text, dict) else chat
-            content = (json.dumps(whole) if reply.status == 200 else str(reply.text)).encode()
+            body_ = reply.text if isinstance(reply.text, dict) else chat
+            content = (json.dumps(body_) if reply.status == 200 else str(reply.text)).encode()
             self.send_response(reply.status)
             for name, value in (*reply.headers, ("content-length", str(len(content)))):
                 self.send_header(name, value)
@@ -55,7 +57,7 @@ def serve(judge: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str, 
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", asked
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", requests
     finally:
         server.shutdown()
         thread.join()

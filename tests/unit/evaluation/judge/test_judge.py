@@ -1,5 +1,5 @@
 """An endpoint that answers, is busy, refuses, or is not there; a study judged in both orders, each
-verdict asked for once."""
+verdict requested once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from evaluation.judge.study import (
     SAME,
     URL,
     Endpoint,
-    Progress,
-    Settings,
+    JudgeProgress,
+    JudgeSettings,
     judge_study,
     preferred,
     question,
@@ -27,56 +27,59 @@ from evaluation.judge.study import (
 )
 from evaluation.served.client import ServerError
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.result import Result
+from evaluation.study.result import LaneResult
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
 from storage import Preferred, RunStore
 from tests.traces import make_trace
-from tests.unit.evaluation.judge.server import KEY, Asked, Reply, serve
+from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
 
 
-def ask(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[Asked], list[float]]:
+def send(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[JudgeRequest], list[float]]:
     pauses: list[float] = []
     with (
-        serve(lambda _body, number: replies[number]) as (url, asked),
-        Endpoint(Settings(url, "a-judge", KEY, **settings), sleep=pauses.append) as endpoint,
+        serve(lambda _body, number: replies[number]) as (url, requests),
+        Endpoint(JudgeSettings(url, "a-judge", KEY, **settings), sleep=pauses.append) as endpoint,
     ):
-        return endpoint.ask(QUESTION), asked, pauses
+        return endpoint.answer(QUESTION), requests, pauses
 
 
 def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
-    answer, asked, pauses = ask([Reply("[[B]]")])
+    answer, requests, pauses = send([Reply("[[B]]")])
     assert answer == "[[B]]" and not pauses
-    (path, authorization, body) = asked[0]
+    (path, authorization, body) = requests[0]
     assert (path, authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
     assert body == {"model": "a-judge", "messages": QUESTION, "temperature": 0.0}
 
 
 def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
     busy = [Reply("no", 500), Reply("wait", 429, (("retry-after", "7"),)), Reply("no", 503)]
-    answer, asked, pauses = ask([*busy, Reply("[[A]]")])
-    assert answer == "[[A]]" and len(asked) == 4
+    answer, requests, pauses = send([*busy, Reply("[[A]]")])
+    assert answer == "[[A]]" and len(requests) == 4
     assert pauses == [1.0, 7.0, 4.0]
 
 
 def test_a_model_that_takes_no_temperature_gets_none() -> None:
-    _, asked, _ = ask([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
-    assert "temperature" not in asked[1].body
+    _, requests, _ = send([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
+    assert "temperature" not in requests[1].body
 
 
 @pytest.mark.parametrize(("status", "tries"), [(401, 1), (404, 1), (429, 3)])
 def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> None:
     with (
-        serve(lambda _body, _number: Reply(f"bad key {KEY}\nsorry " * 40, status)) as (url, asked),
-        Endpoint(Settings(url, "a-judge", KEY, tries=3), sleep=lambda _: None) as endpoint,
+        serve(lambda _body, _number: Reply(f"bad key {KEY}\nsorry " * 40, status)) as (
+            url,
+            requests,
+        ),
+        Endpoint(JudgeSettings(url, "a-judge", KEY, tries=3), sleep=lambda _: None) as endpoint,
         pytest.raises(
             ServerError, match=f"The judge a-judge answered {status}: bad key … sorry"
         ) as refused,
     ):
-        endpoint.ask(QUESTION)
-    assert len(asked) == tries
+        endpoint.answer(QUESTION)
+    assert len(requests) == tries
     assert (
         KEY not in str(refused.value)
         and "\n" not in str(refused.value)
@@ -87,9 +90,9 @@ def test_a_refusal_is_one_sentence_without_the_key(status: int, tries: int) -> N
 def test_without_a_key_there_is_no_judge() -> None:
     assert read_settings({}) is None
     assert read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: " "}) is None
-    found = read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: KEY}, model="n")
-    assert found == Settings("https://x/v1", "n", KEY)
-    assert KEY not in repr(found)
+    settings = read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: KEY}, model="n")
+    assert settings == JudgeSettings("https://x/v1", "n", KEY)
+    assert KEY not in repr(settings)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
                     rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt
                 )
                 store.save_result(
-                    claim, lane, [trace], Result(Status.COMPLETED).as_dict(), order=lane
+                    claim, lane, [trace], LaneResult(Status.COMPLETED).as_dict(), order=lane
                 )
             store.finish_task(claim, {})
     return path, study_id
@@ -146,9 +149,12 @@ def study(made: tuple[Path, str], tmp_path: Path) -> Iterator[tuple[RunStore, st
 
 def judged(
     study: tuple[RunStore, str], judge: Callable[[dict[str, Any], int], Reply], **options: Any
-) -> tuple[list[Progress], list[Asked]]:
-    with serve(judge) as (url, asked), Endpoint(Settings(url, "a-judge", KEY, tries=1)) as endpoint:
-        return list(judge_study(*study, endpoint, **options)), asked
+) -> tuple[list[JudgeProgress], list[JudgeRequest]]:
+    with (
+        serve(judge) as (url, requests),
+        Endpoint(JudgeSettings(url, "a-judge", KEY, tries=1)) as endpoint,
+    ):
+        return list(judge_study(*study, endpoint, **options)), requests
 
 
 def first(_body: dict[str, Any], _number: int) -> Reply:
@@ -157,13 +163,13 @@ def first(_body: dict[str, Any], _number: int) -> Reply:
 
 
 def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
-    progress, asked = judged(study, first)
-    kept = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
-    assert len({repr(body) for _, _, body in asked}) == len(asked) == 6 and progress[
+    progress, requests = judged(study, first)
+    stored = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
+    assert len({repr(body) for _, _, body in requests}) == len(requests) == 6 and progress[
         -1
-    ] == Progress(12, judged=12)
-    assert set(kept) == set(product(range(3), (MARS, LENIENCE), (False, True)))
-    for (_, lane, swapped), each in kept.items():
+    ] == JudgeProgress(12, judged=12)
+    assert set(stored) == set(product(range(3), (MARS, LENIENCE), (False, True)))
+    for (_, lane, swapped), each in stored.items():
         if lane == LENIENCE:
             assert (each.choice, each.text) == (Preferred.TIE, SAME)
         else:
@@ -175,8 +181,8 @@ def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None
     shy = lambda _body, number: Reply("[[C]]" if number < 2 else "I would rather not say.")  # noqa: E731
     progress, _ = judged(study, shy, parallel=1)
     assert (progress[-1].judged, progress[-1].unclear) == (8, 4)
-    progress, asked = judged(study, first, parallel=1)
-    assert len(asked) == 4 and progress[0].judged == 8 and progress[-1].judged == 12
+    progress, requests = judged(study, first, parallel=1)
+    assert len(requests) == 4 and progress[0].judged == 8 and progress[-1].judged == 12
     assert not judged(study, first)[1]
 
 
@@ -194,17 +200,17 @@ def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:
-    asked = 0
+    requests = 0
 
     def refuse(_body: dict[str, Any], number: int) -> Reply:
-        nonlocal asked
-        asked = number + 1
+        nonlocal requests
+        requests = number + 1
         return Reply("no", 401)
 
     with pytest.raises(ServerError, match="answered 401"):
         judged(study, refuse, parallel=1)
-    assert MAX_FAILURES <= asked <= 6
-    assert len(study[0].judgements(study[1])) == 6  # the ties, for which nobody is asked
+    assert MAX_FAILURES <= requests <= 6
+    assert len(study[0].judgements(study[1])) == 6  # the ties, which need no request
 
 
 def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules() -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from evaluation.cli import main
 from evaluation.lossless.command import counters_finding
 from evaluation.lossless.greedy import MOST_TIE, TIE, difference, tie_of
-from evaluation.lossless.values import Finding, Verdict, overall
+from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
+from mars_playground.__main__ import main
 from tests.served_server import MODEL, Fault, Serving
 
 GREEDY = DrafterConfig(
@@ -52,7 +52,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     other_serving.drafter = DrafterConfig("none")
-    asked = (
+    options = (
         "--server",
         serving.url,
         "--against",
@@ -62,16 +62,16 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
         "--draws",
         "20",
     )
-    assert run(*asked, json_file=tmp_path / "strict.json") == 0
+    assert run(*options, json_file=tmp_path / "strict.json") == 0
     assert "Verdict  lossless as far as tested" in capsys.readouterr().out
     assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {
         "lossless as far as tested"
     }
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
-    assert run(*asked, json_file=tmp_path / "mars.json") == 1
+    assert run(*options, json_file=tmp_path / "mars.json") == 1
     assert "Verdict  not lossless" in capsys.readouterr().out
-    found = by_check(tmp_path / "mars.json")
-    wrong = {name for name, row in found.items() if row["verdict"] == "not lossless"}
+    findings = by_check(tmp_path / "mars.json")
+    wrong = {name for name, row in findings.items() if row["verdict"] == "not lossless"}
     assert wrong == {
         "Temperature 0, against the other server",
         "Temperature 0, against the log probabilities of the text",
@@ -81,7 +81,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
     position = _first_difference(serving, other_serving)
     assert (
         f"prompt 2, token {position + 1}:"
-        in found["Temperature 0, against the other server"]["reason"]
+        in findings["Temperature 0, against the other server"]["reason"]
     )
 
 
@@ -138,15 +138,16 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_counters_and_echo_the_other_checks_decide(
     serving: Serving, prompts: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "found.json"
+    path = tmp_path / "findings.json"
     serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
     assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
-    found = by_check(path)
+    findings = by_check(path)
     assert (
-        found["Temperature 0, against the log probabilities of the text"]["verdict"] == "not tested"
+        findings["Temperature 0, against the log probabilities of the text"]["verdict"]
+        == "not tested"
     )
     assert (
-        found["Temperature 1, against the log probabilities of the next token"]["verdict"]
+        findings["Temperature 1, against the log probabilities of the next token"]["verdict"]
         == "not lossless"
     )
 
@@ -181,21 +182,21 @@ def test_counters_that_cannot_be_true_are_named(
     added = [a + b for a, b in zip(before.accepted_at, places, strict=False)]
     after = counters(7 + drafts, 35 + drafted, 20 + accepted, added)
     finding = counters_finding(before, after)
-    assert finding.verdict is (Verdict.NOT_KNOWN if reason else Verdict.LOSSLESS)
+    assert finding.verdict is (LosslessVerdict.NOT_KNOWN if reason else LosslessVerdict.LOSSLESS)
     assert reason in finding.reason
-    assert counters_finding(None, after).verdict is Verdict.NOT_TESTED
+    assert counters_finding(None, after).verdict is LosslessVerdict.NOT_TESTED
 
 
 def answer(text: str, *, ids: Sequence[int] | None = None, gaps: Sequence[float] = ()) -> Answer:
     """Tokens are characters, with ids or by their bytes. ``gaps``: of both tokens that are listed
     at a position."""
     rows = [(Position("a", 0.0, key=b"a"), Position("b", -gap, key=b"b")) for gap in gaps]
-    listed = [
+    positions = [
         Position(name, -1.0, top, name.encode())
         for name, top in zip(text, rows or [()] * len(text), strict=True)
     ]
     return Answer(
-        "", text, "length", tuple(ids) if ids else None, None, tuple(listed), {}, 0.0, 0.0, {}
+        "", text, "length", tuple(ids) if ids else None, None, tuple(positions), {}, 0.0, 0.0, {}
     )
 
 
@@ -203,10 +204,10 @@ class Judge:
     """In place of a Client: reports these log probabilities for any text."""
 
     def __init__(self, **logprobs: float) -> None:
-        self.logprobs, self.asked = logprobs, list[Any]()
+        self.logprobs, self.prompts = logprobs, list[Any]()
 
     def complete(self, prompt: Any, **_: Any) -> Answer:
-        self.asked.append(prompt)
+        self.prompts.append(prompt)
         top = tuple(
             Position(name, value, key=name.encode()) for name, value in self.logprobs.items()
         )
@@ -214,7 +215,7 @@ class Judge:
 
 
 @pytest.mark.parametrize(
-    ("found", "place", "token", "gap"),
+    ("actual", "where", "token", "gap"),
     [
         (answer("abc"), "", "", None),
         (answer("abd"), "token 3", "d", 0.1),
@@ -230,26 +231,26 @@ class Judge:
     ],
 )
 def test_a_difference_has_its_place_both_texts_and_the_gap(
-    found: Answer, place: str, token: str, gap: float | None
+    actual: Answer, where: str, token: str, gap: float | None
 ) -> None:
     judge = Judge(c=-0.4, d=-0.5, b=-0.4)
-    result = difference(judge, 2, "p", answer("abc"), found)  # type: ignore[arg-type]
+    result = difference(judge, 2, "p", answer("abc"), actual)  # type: ignore[arg-type]
     if gap is None:
         assert result is None
         return
-    assert result is not None and result.where.startswith(f"prompt 3, {place}: {token} for ")
+    assert result is not None and result.where.startswith(f"prompt 3, {where}: {token} for ")
     assert result.gap == pytest.approx(gap, nan_ok=True)
-    assert judge.asked == [f"p{'ab'[: int(place[-1]) - 1]}"] * (
-        place.startswith("token") and "end" not in token
+    assert judge.prompts == [f"p{'ab'[: int(where[-1]) - 1]}"] * (
+        where.startswith("token") and "end" not in token
     )
 
 
 def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> None:
     judge = Judge(a=-1.0)
     result = difference(judge, 0, "p", answer("aa", ids=(1, 2)), answer("aa", ids=(1, 3)))  # type: ignore[arg-type]
-    assert result is not None and "token 2" in result.where and judge.asked == [["p", 1]]
+    assert result is not None and "token 2" in result.where and judge.prompts == [["p", 1]]
     known = replace(answer("aa", ids=(1, 2)), prompt_ids=(7, 8))
-    assert difference(judge, 0, "p", known, answer("aa", ids=(1, 3))) and judge.asked[-1] == [
+    assert difference(judge, 0, "p", known, answer("aa", ids=(1, 3))) and judge.prompts[-1] == [
         7,
         8,
         1,
@@ -267,17 +268,20 @@ def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> 
 def test_a_tie_is_what_the_servers_own_repeats_move(
     first: list[float], then: list[float], expected: float
 ) -> None:
-    found = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])
-    assert found == pytest.approx(expected)
+    tie = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])
+    assert tie == pytest.approx(expected)
     assert tie_of([answer("ab", gaps=first)], [answer("xb", gaps=then)]) == TIE  # not the same text
 
 
 def test_one_check_that_fails_decides() -> None:
-    def of(*names: Verdict) -> Verdict:
+    def of(*names: LosslessVerdict) -> LosslessVerdict:
         return overall([Finding("", name, "") for name in names])
 
-    assert of(Verdict.DUPLICATED, Verdict.NOT_KNOWN, Verdict.NOT_LOSSLESS) is Verdict.NOT_LOSSLESS
-    assert of(Verdict.DUPLICATED, Verdict.NOT_KNOWN) is Verdict.DUPLICATED
-    assert of(Verdict.LOSSLESS, Verdict.NOT_KNOWN) is Verdict.NOT_KNOWN
-    assert of(Verdict.LOSSLESS, Verdict.NOT_TESTED) is Verdict.LOSSLESS
-    assert of(Verdict.NOT_TESTED) is Verdict.NOT_KNOWN
+    assert (
+        of(LosslessVerdict.DUPLICATED, LosslessVerdict.NOT_KNOWN, LosslessVerdict.NOT_LOSSLESS)
+        is LosslessVerdict.NOT_LOSSLESS
+    )
+    assert of(LosslessVerdict.DUPLICATED, LosslessVerdict.NOT_KNOWN) is LosslessVerdict.DUPLICATED
+    assert of(LosslessVerdict.LOSSLESS, LosslessVerdict.NOT_KNOWN) is LosslessVerdict.NOT_KNOWN
+    assert of(LosslessVerdict.LOSSLESS, LosslessVerdict.NOT_TESTED) is LosslessVerdict.LOSSLESS
+    assert of(LosslessVerdict.NOT_TESTED) is LosslessVerdict.NOT_KNOWN

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evaluation.lossless.sampled import sampled_findings
-from evaluation.lossless.values import Finding, Verdict
+from evaluation.lossless.values import Finding, LosslessVerdict
 from evaluation.served import client
 from evaluation.served.answer import Answer, Key, Position
 
@@ -25,7 +25,7 @@ Choose = Callable[
 
 @cache
 def probabilities(text: str) -> dict[str, float]:
-    """Of the next token: one of several distributions, by what was said before."""
+    """Of the next token: one of several distributions, by the text so far."""
     source = random.Random(text)
     weights = [source.random() ** 3 + 0.01 for _ in WORDS]
     return {word: weight / sum(weights) for word, weight in zip(WORDS, weights, strict=True)}
@@ -76,9 +76,9 @@ class Server:
             else prompt[0] + "".join(WORDS[id_] for id_ in prompt[1:])
         )
         source, text, positions = random.Random(f"{seed // self.repeat} {temperature}"), begun, []
-        for place in range(max_tokens):
+        for position in range(max_tokens):
             p = probabilities(text)
-            word = self.choose(source, p, place == 0 and begun in PROMPTS)
+            word = self.choose(source, p, position == 0 and begun in PROMPTS)
             best = sorted(p, key=lambda each: -p[each])[: self.top]
             top = tuple(Position(each, math.log(p[each]), key=self.key(each)) for each in best)
             positions.append(Position(word, math.log(p.get(word, 1e-9)), top, self.key(word)))
@@ -102,20 +102,24 @@ def verdicts(
 def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
     """Of both tests: at a level of 0.1 % an accusation has a probability of 5 %, at one of 5 % it
     would have one of 92 %."""
-    found = [verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(50)]
-    assert {each.verdict for findings in found for each in findings} == {Verdict.LOSSLESS}
+    repetitions = [
+        verdicts(Server(), Server(), 10_000 * number, 25, PROMPTS[:2]) for number in range(50)
+    ]
+    assert {each.verdict for findings in repetitions for each in findings} == {
+        LosslessVerdict.LOSSLESS
+    }
 
 
 @pytest.mark.parametrize("choose", [second_best, garbage])
 @pytest.mark.parametrize("top", [6, 2])
 def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
-    assert by_logprobs.verdict is by_draws.verdict is Verdict.NOT_LOSSLESS
+    assert by_logprobs.verdict is by_draws.verdict is LosslessVerdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
     by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[
         0
     ]  # with the server's own probabilities
-    assert by_itself.verdict is Verdict.NOT_LOSSLESS
+    assert by_itself.verdict is LosslessVerdict.NOT_LOSSLESS
 
 
 def test_a_rare_impossible_token_is_found() -> None:
@@ -124,7 +128,8 @@ def test_a_rare_impossible_token_is_found() -> None:
 
     (finding,) = verdicts(Server(rarely))
     assert (
-        finding.verdict is Verdict.NOT_LOSSLESS and "of probability below 1e-06" in finding.reason
+        finding.verdict is LosslessVerdict.NOT_LOSSLESS
+        and "of probability below 1e-06" in finding.reason
     )
 
 
@@ -135,16 +140,22 @@ def test_a_first_token_of_another_distribution_is_no_evidence_against_the_rest()
         return source.choice(WORDS) if first else exactly(source, p, first)
 
     by_logprobs, by_draws = verdicts(Server(first_only), Server())
-    assert by_logprobs.verdict is Verdict.NOT_LOSSLESS
-    assert by_draws.verdict is Verdict.LOSSLESS
+    assert by_logprobs.verdict is LosslessVerdict.NOT_LOSSLESS
+    assert by_draws.verdict is LosslessVerdict.LOSSLESS
 
 
 def test_without_log_probabilities_two_servers_are_needed() -> None:
     (alone,) = verdicts(Server(top=0))
-    assert alone.verdict is Verdict.NOT_KNOWN
+    assert alone.verdict is LosslessVerdict.NOT_KNOWN
     by_logprobs, by_draws = verdicts(Server(top=0), Server(top=0))
-    assert by_logprobs.verdict is Verdict.NOT_TESTED and by_draws.verdict is Verdict.LOSSLESS
-    assert verdicts(Server(second_best, top=0), Server(top=0))[1].verdict is Verdict.NOT_LOSSLESS
+    assert (
+        by_logprobs.verdict is LosslessVerdict.NOT_TESTED
+        and by_draws.verdict is LosslessVerdict.LOSSLESS
+    )
+    assert (
+        verdicts(Server(second_best, top=0), Server(top=0))[1].verdict
+        is LosslessVerdict.NOT_LOSSLESS
+    )
 
 
 @pytest.mark.parametrize("value", [math.nan, 3.0])
@@ -152,7 +163,7 @@ def test_log_probabilities_that_are_none_are_not_tested(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(math, "log", lambda _p: value)
-    assert verdicts(Server())[0].verdict is Verdict.NOT_KNOWN
+    assert verdicts(Server())[0].verdict is LosslessVerdict.NOT_KNOWN
 
 
 @pytest.mark.parametrize(
@@ -162,9 +173,12 @@ def test_only_what_both_servers_identify_alike_is_compared(
     key: Callable[[str], Key | None],
 ) -> None:
     by_logprobs, by_draws = verdicts(Server(), Server(key=key))
-    assert (by_logprobs.verdict, by_draws.verdict) == (Verdict.NOT_TESTED, Verdict.LOSSLESS)
+    assert (by_logprobs.verdict, by_draws.verdict) == (
+        LosslessVerdict.NOT_TESTED,
+        LosslessVerdict.LOSSLESS,
+    )
     assert (
-        verdicts(Server(second_best, key=key), Server())[1].verdict is Verdict.NOT_LOSSLESS
+        verdicts(Server(second_best, key=key), Server())[1].verdict is LosslessVerdict.NOT_LOSSLESS
     )  # by the texts
 
 
@@ -174,13 +188,13 @@ def test_draws_that_are_one_draw_are_no_other_distribution() -> None:
         (10**9, Server(), Server(repeat=10**9)),
     ):
         (finding,) = verdicts(server, reference)
-        assert finding.verdict is Verdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason, (
-            repeat
-        )
+        assert (
+            finding.verdict is LosslessVerdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason
+        ), repeat
 
 
 def test_a_server_without_temperature_has_another_distribution() -> None:
     def best(_source: random.Random, p: dict[str, float], _first: bool) -> str:
         return max(p, key=lambda word: p[word])
 
-    assert verdicts(Server(best))[0].verdict is Verdict.NOT_LOSSLESS
+    assert verdicts(Server(best))[0].verdict is LosslessVerdict.NOT_LOSSLESS

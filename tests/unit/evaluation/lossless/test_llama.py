@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.cli import main
+from mars_playground.__main__ import main
 from tests.unit.evaluation.judge.server import Reply, serve
 
 LETTERS = [bytes([letter]) for letter in b"abcd"]
@@ -21,7 +21,7 @@ TOKENS = [*LETTERS, *EMOJI]
 Change = Callable[[list[float]], list[float]]
 
 
-def law(ids: Sequence[int]) -> list[float]:
+def squares(ids: Sequence[int]) -> list[float]:
     """Of the next token: letters follow letters, and emojis emojis, which have four tokens and
     differ in the last one."""
     source, letters = random.Random(str(ids[-2:])), len(LETTERS)
@@ -35,7 +35,8 @@ def law(ids: Sequence[int]) -> list[float]:
         else range(letters + 3, len(TOKENS))
     )
     weights = [
-        source.random() ** 2 + 0.05 if place in places else 1e-9 for place in range(len(TOKENS))
+        source.random() ** 2 + 0.05 if position in places else 1e-9
+        for position in range(len(TOKENS))
     ]
     return [weight / sum(weights) for weight in weights]
 
@@ -50,7 +51,7 @@ def read(prompt: str | list[str | int]) -> list[int]:
     return [TOKENS.index(token) for tokens in split for token in tokens]
 
 
-def shown(id_: int, content: bytes, p: list[float], **further: Any) -> dict[str, Any]:
+def displayed(id_: int, content: bytes, p: list[float], **further: Any) -> dict[str, Any]:
     return {
         "id": id_,
         "token": content.decode(errors="replace"),
@@ -72,24 +73,24 @@ def llama(change: Change, seeds: int) -> Callable[[dict[str, Any], int], Reply]:
             [],
             b"",
         )
-        for place in range(body["max_tokens"]):
-            p = law(ids)
-            drawn = change(p) if place else p
+        for position in range(body["max_tokens"]):
+            p = squares(ids)
+            drawn = change(p) if position else p
             greedy = body["temperature"] == 0
             ids.append(
                 drawn.index(max(drawn)) if greedy else source.choices(range(len(p)), drawn)[0]
             )
             held += TOKENS[ids[-1]]
             top = [
-                shown(each, TOKENS[each], p)
+                displayed(each, TOKENS[each], p)
                 for each in sorted(range(len(p)), key=lambda id_: -p[id_])
             ]
             if not held.decode(errors="ignore"):
                 continue  # the beginning of a character
             accepted: dict[str, Any] = (
-                {"logprob": 0.0, "top_logprobs": []} if place % 3 == 2 else {}
+                {"logprob": 0.0, "top_logprobs": []} if position % 3 == 2 else {}
             )
-            content.append(shown(ids[-1], held, p, **{"top_logprobs": top} | accepted))
+            content.append(displayed(ids[-1], held, p, **{"top_logprobs": top} | accepted))
             held = b""
         new = ids[len(before) :]
         text = b"".join(TOKENS[id_] for id_ in new).decode(errors="ignore")
@@ -131,7 +132,7 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
 ) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("ab\n😀\nabba\n😁😀\n", encoding="utf-8")
-    with serve(llama(change, seeds)) as (url, asked):
+    with serve(llama(change, seeds)) as (url, requests):
         arguments = (
             "--server",
             url,
@@ -147,5 +148,5 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
     assert f"Verdict {verdict}" in out
     assert seeds > 1 or "or report its log probability, after prompts 2, 4." in out
     assert ["ab", 0] in [
-        each.body["prompt"] for each in asked
+        each.body["prompt"] for each in requests
     ] or seeds > 1  # the tokens themselves, not their text

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-import mars
-from evaluation.cli import main
 from evaluation.records.read import read_records
 from mars_core.types import UNKNOWN, Outcome, StopReason, Trace
+from mars_playground.__main__ import main
 from storage import RunStore
 from storage.importing import import_files
 
@@ -444,15 +443,13 @@ def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
         assert store.count() == 0
 
 
-@pytest.mark.parametrize("command", [main, mars.main], ids=["python -m evaluation", "mars"])
 def test_the_command_says_how_many(
-    command: Callable[[list[str]], int],
     file: Callable[[Any], Path],
     url: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
+    assert main(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
-    assert command(["import", str(tmp_path / "none.json"), "--database", url]) == 2
+    assert main(["import", str(tmp_path / "none.json"), "--database", url]) == 2
     assert "does not exist" in capsys.readouterr().err

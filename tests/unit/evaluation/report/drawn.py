@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.result import Relative, Result
+from evaluation.study.result import LaneResult, Relative
 from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status
 from storage import StoredJudgement, StoredResult, StoredStudy, StoredVote
@@ -39,12 +39,12 @@ def study_plan(items: int = 40, repeats: int = 3, **changed: Any) -> Plan:
         Suite("sums", sums, metrics=(NUMBERS,)),
         Suite("stories", stories, metrics=(STORIES,)),
     )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "drawn",
         "models": Models("drawn", ModelRef("target"), ModelRef("draft")),
     }
     return Plan(
-        **given
+        **fields
         | {"suites": suites, "lanes": LANES, "temperatures": (0.0, 1.0), "repeats": repeats}
         | changed
     )
@@ -55,7 +55,7 @@ def drawn_results(
 ) -> list[StoredResult]:
     """Lane HARM loses ``harm`` of what strict gets right and writes longer; MARS loses and gains 4
     %."""
-    generator, found = np.random.default_rng(seed), []
+    generator, results = np.random.default_rng(seed), []
     ease = generator.uniform(0.4, 1.0, plan.items)
     for number in range(plan.tasks if tasks is None else tasks):
         task = plan.task(number)
@@ -70,12 +70,12 @@ def drawn_results(
                 generator, lane, words + (8 if lane == HARM else 0) + (3 if part else 0), scores
             )
             relative = _relative(generator, bool(part), lane)
-            found.append(stored(number, lane, result, relative, worker=f"w{number % 2}"))
-    return found
+            results.append(stored(number, lane, result, relative, worker=f"w{number % 2}"))
+    return results
 
 
 def stored(
-    task: int, lane: int, result: Result, relative: Relative | None, *, worker: str = "w"
+    task: int, lane: int, result: LaneResult, relative: Relative | None, *, worker: str = "w"
 ) -> StoredResult:
     at = START + timedelta(seconds=task)
     data = None if relative is None else relative.as_dict()
@@ -96,11 +96,11 @@ def _scores(
 
 def _result(
     generator: np.random.Generator, lane: int, tokens: int, scores: dict[str, float]
-) -> Result:
+) -> LaneResult:
     steps = tokens if lane == NONE else int(np.ceil(tokens / (3.0 + 0.5 * lane)))
     drafted = 0 if lane == NONE else 5 * steps
-    kept = tokens - steps
-    return Result(
+    accepted = tokens - steps
+    return LaneResult(
         status=Status.COMPLETED,
         ended=bool(generator.random() < 0.95),
         prompt_tokens=7,
@@ -108,8 +108,8 @@ def _result(
         characters=4 * tokens,
         steps=steps,
         drafted=drafted,
-        accepted=kept - kept // 9 * (lane > STRICT),
-        relaxed=kept // 9 * (lane > STRICT),
+        accepted=accepted - accepted // 9 * (lane > STRICT),
+        relaxed=accepted // 9 * (lane > STRICT),
         wall_s=0.01 * steps * float(generator.uniform(0.9, 1.1)),
         tv_sum=0.0 if lane <= STRICT else float(generator.random()),
         log_likelihood=-0.8 * tokens - float(generator.random()),
@@ -131,19 +131,19 @@ class FakeStore:
     """What ``measure`` asks of a store."""
 
     plan: Plan
-    found: Sequence[StoredResult]
+    stored: Sequence[StoredResult]
     environment: dict[str, dict[str, str]] = field(default_factory=dict)  # of a worker
     cast: tuple[StoredVote, ...] = ()
     judged: tuple[StoredJudgement, ...] = ()
 
     def study(self, study_id: str) -> StoredStudy:
-        done = len({row.task for row in self.found})
+        done = len({row.task for row in self.stored})
         return StoredStudy(
             study_id, START, self.plan.name, self.plan.as_dict(), self.plan.tasks, done
         )
 
     def results(self, _: str) -> tuple[StoredResult, ...]:
-        return tuple(self.found)
+        return tuple(self.stored)
 
     def votes(self) -> tuple[StoredVote, ...]:
         return self.cast
@@ -152,7 +152,7 @@ class FakeStore:
         return self.judged
 
     def records(self, run_ids: Sequence[str], **_: bool) -> tuple[Any, ...]:
-        workers = {row.run_ids[0]: row.worker for row in self.found if row.run_ids}
+        workers = {row.run_ids[0]: row.worker for row in self.stored if row.run_ids}
         return tuple(self._record(run_id, workers.get(run_id, "")) for run_id in run_ids)
 
     def _record(self, run_id: str, worker: str) -> Any:

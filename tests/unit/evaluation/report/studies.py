@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.result import Relative, Result
+from evaluation.study.result import LaneResult, Relative
 from evaluation.suites.item import Item, Suite
 from mars_core.telemetry import first_divergence
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status, Trace
@@ -75,9 +75,9 @@ def _trace(plan: Plan, rule: str, number: int) -> Trace:
     )
 
 
-def _result(trace: Trace, right: bool) -> Result:
+def _result(trace: Trace, right: bool) -> LaneResult:
     summary = trace.summary
-    return Result(
+    return LaneResult(
         trace.status,
         trace.error,
         1,
@@ -104,8 +104,14 @@ def _result(trace: Trace, right: bool) -> Result:
 
 
 def _relative(traces: list[Trace], lane: int) -> Relative:
-    found = first_divergence(traces[1], traces[lane])
-    cause = str(found.cause) if found else ""
+    divergence = first_divergence(traces[1], traces[lane])
+    cause = str(divergence.cause) if divergence else ""
     return Relative(
-        found is None, lane != 2 or None, found.position if found else None, cause, 0.5, 0.6, 0.7
+        divergence is None,
+        lane != 2 or None,
+        divergence.position if divergence else None,
+        cause,
+        0.5,
+        0.6,
+        0.7,
     )

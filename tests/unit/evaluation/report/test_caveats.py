@@ -37,8 +37,8 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
 def reported(
     results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any
 ) -> Report:
-    found = drawn_results(plan) if results is None else results
-    return measure(FakeStore(plan, found, **changed), "study", resamples=100)  # type: ignore[arg-type]
+    drawn = drawn_results(plan) if results is None else results
+    return measure(FakeStore(plan, drawn, **changed), "study", resamples=100)  # type: ignore[arg-type]
 
 
 def changed(
@@ -52,24 +52,26 @@ def changed(
     return [change(row) if row.lane == lane else row for row in drawn_results(PLAN)]
 
 
-def said(report: Report, words: str) -> list[str]:
+def warnings_with(report: Report, words: str) -> list[str]:
     return [warning for warning in report.warnings if words in warning]
 
 
 def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
-    (found,) = said(
+    (warning,) = warnings_with(
         reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))),
         "also writes longer texts",
     )
-    assert f"{LANES[HARM].name} on sums at temperature 0 (τ × " in found
-    assert not any(f"{name} on sums" in found for name in ("strict", "none"))
+    assert f"{LANES[HARM].name} on sums at temperature 0 (τ × " in warning
+    assert not any(f"{name} on sums" in warning for name in ("strict", "none"))
 
 
 def test_many_comparisons_and_few_prompts_are_named() -> None:
     report = reported()
-    (warning,) = said(report, "comparisons with strict were tested")
+    (warning,) = warnings_with(report, "comparisons with strict were tested")
     assert warning.startswith("2 comparisons") and "Holm" in warning
-    assert len(said(report, "below 30 bootstrap intervals are too narrow")) == 2  # for each suite
+    assert (
+        len(warnings_with(report, "below 30 bootstrap intervals are too narrow")) == 2
+    )  # for each suite
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_strict_on_sampled_drafts_may_differ_from_none() -> None:
         lane if lane.drafter.kind == "none" else replace(lane, drafter=sampled) for lane in LANES
     )
     plan = replace(PLAN, lanes=lanes)
-    assert not said(
+    assert not warnings_with(
         reported(changed(STRICT, relative={"same_as_none": False}), plan), "differs from none"
     )
 
@@ -111,7 +113,7 @@ def test_strict_on_sampled_drafts_may_differ_from_none() -> None:
 def test_suites_without_scores_have_no_verdict_and_say_so() -> None:
     results = [replace(row, data=row.data | {"scores": {}}) for row in drawn_results(PLAN)]
     report = reported(results)
-    assert len(said(report, "Nothing on")) == 2
+    assert len(warnings_with(report, "Nothing on")) == 2
     assert not any(row.scores for row in report.measured)
 
 
@@ -125,15 +127,15 @@ def test_several_devices_are_told_and_two_cards_of_one_kind_are_not() -> None:
         "device": "cuda:0 (H200); cuda:1 (H200)",
         "dtype": "float32; bfloat16",
     }
-    assert said(report, "several values of dtype (float32; bfloat16)")
-    assert not said(report, "several values of device")
+    assert warnings_with(report, "several values of dtype (float32; bfloat16)")
+    assert not warnings_with(report, "several values of device")
 
 
 def test_a_plan_without_none_says_what_is_missing() -> None:
     plan = replace(PLAN, lanes=LANES[1:])
     results = [replace(row, lane=row.lane - 1) for row in drawn_results(PLAN) if row.lane]
     report = reported(results, plan)
-    assert said(report, "no lane none")
+    assert warnings_with(report, "no lane none")
     assert {repr((*row.speedup, *row.speedup_mean)) for row in report.measured} == {
         repr((math.nan,) * 6)
     }
@@ -172,12 +174,12 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
         (tie, tie),
         (rule, tie),
     ]
-    given = [
+    judgements = [
         judgement(task, bool(at), one)
         for task, both in enumerate(answers)
         for at, one in enumerate(both)
     ]
-    (row,) = reported(judged=(*given, judgement(9, False, rule))).judged
+    (row,) = reported(judged=(*judgements, judgement(9, False, rule))).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
 
@@ -191,10 +193,10 @@ def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) ->
         for lane, row in mine.items():
             store.save_result(claim, lane, [trace], read_result(row.data).as_dict(), order=lane)
         store.finish_task(claim, {lane: row.relative for lane, row in mine.items() if row.relative})
-    found, expected = measure(store, study_id, resamples=100), reported(drawn, plan)
-    assert repr(found.measured) == repr(expected.measured)
-    assert found.environment == dict(trace.config.environment)
-    first = found.prompts[0].worst
+    actual, expected = measure(store, study_id, resamples=100), reported(drawn, plan)
+    assert repr(actual.measured) == repr(expected.measured)
+    assert actual.environment == dict(trace.config.environment)
+    first = actual.prompts[0].worst
     assert [record.text for record in store.records(first)] == [trace.text] * 2
     store.delete(store.records(first)[0].comparison_id)
     assert repr(measure(store, study_id, resamples=100).measured) == repr(expected.measured)

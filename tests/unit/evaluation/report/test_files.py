@@ -14,9 +14,9 @@ from urllib.parse import unquote
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.arguments import parser
 from evaluation.commands import study_command
-from evaluation.report.document.tables import LIKENESS, Row
+from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     csv_text,
     markdown_of,
@@ -27,7 +27,9 @@ from evaluation.report.files import (
     write_report,
 )
 from evaluation.study.result import read_result
+from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
+from mars_playground.__main__ import parser
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
@@ -76,17 +78,19 @@ def test_measured_csv_has_every_score_with_its_interval() -> None:
     rows = parsed(csv_text(measured_table(report)))
     assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
     wanted = ("gsm8k", "mars(theta=0.84)", EXACT)
-    found = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)
+    written = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)
     measured = next(row for row in report.measured if row.group == "gsm8k" and row.lane == 2)
     score = measured.scores[EXACT]
-    assert [float(found[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(score.recovery)
-    assert [float(found[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
+    assert [float(written[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(
+        score.recovery
+    )
+    assert [float(written[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
         measured.speedup_mean
     )
-    assert found["outcome"] == "not supported" and found["lost"] == str(
+    assert written["outcome"] == "not supported" and written["lost"] == str(
         score.mcnemar.lost if score.mcnemar else ""
     )
-    assert math.isclose(float(found["margin"]), 0.98)
+    assert math.isclose(float(written["margin"]), 0.98)
 
 
 def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
@@ -111,15 +115,19 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
             measured=tuple(rows),
             prompts=(replace(report.prompts[0], lane=2, temperature=1.0),),
         )
-        said = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
-        assert said == set(kinds)
+        written = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
+        assert written == set(kinds)
         cells = [
-            LIKENESS[head.index("TV per token")][1](Row(each, changed.plan.lanes[each.lane]))
+            LIKENESS[head.index("TV per token")][1](LaneRow(each, changed.plan.lanes[each.lane]))
             for each in rows
         ]
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
+        drawing = drawings(charts(changed)[0])["tradeoff"]
+        (panel,) = (each for each in drawing.panels if each.x.name == "TV per token")
+        bounds = ["TV per token ≤" in mark.text for mark in panel.series[0]]
+        assert bounds == [bool(mark) for mark in kinds.values()]
         (prompt,) = parsed(csv_text(prompts_table(changed)))
         assert prompt["tv_kind"] == [*kinds][1]
 
@@ -180,7 +188,7 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     plan = replace(make_plan(), thinking=thinking)
     command = study_command(plan)
     assert command is not None
-    options = parser("mars eval").parse_args(shlex.split(command)[3:])
+    options = parser().parse_args(shlex.split(command)[1:])
     assert (options.rules, options.thinking) == ("none,strict,mars,typical", word)
     assert (options.drafter, options.tree) == ("model,eagle3", "12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
@@ -195,6 +203,14 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
         ["###"],
         plan.name,
     )
+
+
+def test_the_command_has_the_typed_prompts() -> None:
+    suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
+    command = study_command(replace(make_plan(), suites=(suite,)))
+    assert command is not None
+    options = parser().parse_args(shlex.split(command)[1:])
+    assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
 def test_what_one_command_cannot_say_is_not_said() -> None:

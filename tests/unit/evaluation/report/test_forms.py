@@ -3,6 +3,8 @@ markup."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -10,11 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.report.document.blocks import Document, Paragraph, Section, Table
+from evaluation.report.document.blocks import Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
+from evaluation.report.document.chart import charts, drawings, front
+from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
-from evaluation.report.values import Outcome, Report
+from evaluation.report.values import RecoveryOutcome, Report
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
@@ -70,7 +74,7 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def whole(report: Report) -> Document:
+def full_document(report: Report) -> ReportDocument:
     texts = {
         row.worst: Texts(f"same {HOSTILE}", f"same {HOSTILE}, other ``` </pre>")
         for row in report.prompts[:3]
@@ -78,14 +82,17 @@ def whole(report: Report) -> Document:
     return document(report, texts)
 
 
-def _tables(whole: Document) -> list[Table]:
+def _tables(full_document: ReportDocument) -> list[ReportTable]:
     return [
-        block for section in whole.sections for block in section.blocks if isinstance(block, Table)
+        block
+        for section in full_document.sections
+        for block in section.blocks
+        if isinstance(block, ReportTable)
     ]
 
 
-def test_html_holds_no_element_of_a_text_and_fetches_nothing(whole: Document) -> None:
-    page = html(whole)
+def test_html_holds_no_element_of_a_text_and_fetches_nothing(full_document: ReportDocument) -> None:
+    page = html(full_document)
     page.encode("utf-8")
     elements = read_panel(page)
     names = {(name, value) for each in elements.every for name, value in each.attributes.items()}
@@ -98,8 +105,8 @@ def test_html_holds_no_element_of_a_text_and_fetches_nothing(whole: Document) ->
     assert not set(page) & set("\u202e\x00\ud800")
 
 
-def test_markdown_shows_hostile_texts_as_text(whole: Document) -> None:
-    text = markdown(whole)
+def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> None:
+    text = markdown(full_document)
     text.encode("utf-8")
     tokens = [
         token
@@ -115,8 +122,8 @@ def test_markdown_shows_hostile_texts_as_text(whole: Document) -> None:
     assert all(
         token.attrGet("src").startswith("chart-") for token in tokens if token.type == "image"
     )
-    shown = "".join(token.content for token in tokens if token.type in ("text", "fence"))
-    assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in shown
+    visible = "".join(token.content for token in tokens if token.type in ("text", "fence"))
+    assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in visible
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,7 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
 
 def test_templates_write_nothing_that_is_not_escaped() -> None:
     """Whatever a template forgets: a value in it is text, in HTML and in Markdown."""
-    hostile = Document(
+    hostile = ReportDocument(
         "<b>",
         ("<i>*a*</i>",),
         (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),),
@@ -163,9 +170,11 @@ def test_templates_write_nothing_that_is_not_escaped() -> None:
     assert all(each in text for each in (r"\*a\*", r"\[x](y)", r"\_v\_", r"\`z\`"))
 
 
-def test_every_table_row_has_a_cell_for_every_head(whole: Document) -> None:
-    assert all(len(row) == len(table.heads) for table in _tables(whole) for row in table.rows)
-    lines = markdown(whole).splitlines()
+def test_every_table_row_has_a_cell_for_every_head(full_document: ReportDocument) -> None:
+    assert all(
+        len(row) == len(table.heads) for table in _tables(full_document) for row in table.rows
+    )
+    lines = markdown(full_document).splitlines()
     for at, line in enumerate(lines):
         if line.startswith("|---"):
             assert lines[at - 1].count(" | ") == len(line.split("|")) - 3
@@ -176,31 +185,35 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     rows = [
         row
         for row in report.measured
-        if row.group in report.whole_groups and row.main_score and row.main_score.verdict
+        if row.group in report.suite_groups and row.main_score and row.main_score.verdict
     ]
     best = max(rows, key=lambda row: row.main_score.recovery.value)  # type: ignore[union-attr]
     (name, score), *rest = best.scores.items()
     assert score.verdict is not None
-    failed = replace(score, verdict=replace(score.verdict, outcome=Outcome.NOT_SUPPORTED))
+    failed = replace(score, verdict=replace(score.verdict, outcome=RecoveryOutcome.NOT_SUPPORTED))
     changed = replace(best, scores={name: failed, **dict(rest)})
     report = replace(
         report, measured=tuple(changed if row is best else row for row in report.measured)
     )
-    whole = document(report, {})
-    assert [section.name for section in whole.sections][:3] == ["verdict", "warnings", "table"]
-    table = _tables(whole)[0]
+    full_document = document(report, {})
+    assert [section.name for section in full_document.sections][:3] == [
+        "verdict",
+        "warnings",
+        "table",
+    ]
+    table = _tables(full_document)[0]
     rank = {"not supported": 0, "too few prompts": 1, "supported": 2}
-    said = [rank[row[4].text[2:]] for row in table.rows]
-    assert said == sorted(said)
+    ranks = [rank[row[4].text[2:]] for row in table.rows]
+    assert ranks == sorted(ranks)
     assert len(table.rows) == 32  # 8 rules with drafts beside 2 strict × 2 suites × 2 temperatures
-    assert all(warning in html(whole).replace("&#39;", "'") for warning in report.warnings)
+    assert all(warning in html(full_document).replace("&#39;", "'") for warning in report.warnings)
 
 
 def test_every_measured_number_has_its_interval_and_its_amount(
-    whole: Document, report: Report
+    full_document: ReportDocument, report: Report
 ) -> None:
-    speed = next(section for section in whole.sections if section.name == "speed").blocks[0]
-    assert isinstance(speed, Table)
+    speed = next(section for section in full_document.sections if section.name == "speed").blocks[0]
+    assert isinstance(speed, ReportTable)
     heads = [f"{head.group} {head.text}".strip() for head in speed.heads]
     assert (
         "Speed-up over none ratio of means" in heads
@@ -213,9 +226,9 @@ def test_every_measured_number_has_its_interval_and_its_amount(
     assert len(speed.rows) == len(report.measured)
 
 
-def test_failed_runs_are_told(whole: Document) -> None:
-    assert "1 failed" in markdown(whole)
-    assert "Measured on less: mars(theta=0.9) model K=5 on gsm8k" in html(whole)
+def test_failed_runs_are_told(full_document: ReportDocument) -> None:
+    assert "1 failed" in markdown(full_document)
+    assert "Measured on less: mars(theta=0.9) model K=5 on gsm8k" in html(full_document)
 
 
 def test_an_unfinished_study_says_so_first(report: Report) -> None:
@@ -229,8 +242,8 @@ def test_a_study_without_results_has_a_report(report: Report) -> None:
     assert "There are no measurements yet." in html(empty)
 
 
-def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
-    page = html(whole)
+def test_texts_part_at_the_mark_and_lost_ones_are_told(full_document: ReportDocument) -> None:
+    page = html(full_document)
     assert page.count('class="mq-opened"') == 20
     assert (
         "<mark>, other ``` &lt;/pre&gt;</mark>" in page
@@ -239,28 +252,56 @@ def test_texts_part_at_the_mark_and_lost_ones_are_told(whole: Document) -> None:
     assert page.count(GONE) == 17
 
 
-def test_charts_are_well_formed_and_show_every_lane(whole: Document) -> None:
-    names = [f"chart-{number}-{kind}" for number in (1, 2) for kind in ("parameter", "tradeoff")]
-    assert [picture.name for picture in whole.pictures] == names
-    for picture in whole.pictures:
+def test_charts_are_well_formed_and_show_every_lane(full_document: ReportDocument) -> None:
+    names = [f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in ("parameter", "tradeoff")]
+    assert [picture.name for picture in full_document.pictures] == names
+    marks = {
+        "chart-1-parameter": {
+            "Speed-up over none": 16,  # 4 series of 3 θ, and strict
+            "Recovery": 16,
+            "τ": 16,
+            "Relaxed tokens": 16,
+            "Texts equal to strict's": 12,
+            "TV per token": 16,
+        },
+        "chart-1-tradeoff": {"Recovery": 20, "Texts equal to strict's": 16, "TV per token": 20},
+        "chart-3-tradeoff": {"Texts equal to strict's": 16, "TV per token": 20},
+    }
+    for picture in full_document.pictures:
+        panels = picture.drawing.panels
+        axis = "y" if "parameter" in picture.name else "x"
+        drawn = {getattr(each, axis).name: sum(map(len, each.series)) for each in panels}
+        assert drawn == marks.get(picture.name, drawn)
         written = svg(picture.drawing)
         root = ElementTree.fromstring(written)
-        titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
-        assert len(titles) == (2 * 4 * 4 if "parameter" in picture.name else 20)
-        assert written.count('stroke-opacity="0.6"') == (8 if "parameter" in picture.name else 0), (
-            "lines"
-        )
-        (level,) = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
-        assert (
-            level == ("H" if "parameter" in picture.name else "V")
-            and written.count(">margin 98 %<") == 1
-        )
+        titles = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert len(titles) == sum(drawn.values())
+        assert all(re.search(r": [^:]+ \S+( %)? \[.*\]$", title) for title in titles)
+        levels = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
+        scored = "Recovery" in drawn
+        assert levels == ["H" if axis == "y" else "V"] * scored
+        assert written.count(">margin 98 %<") == scored
         assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
-        assert all(
-            re.search(r": speed-up \S+× \[.*\], recovery \S+ % \[.*\]$", title or "")
-            for title in titles
-        )
         assert "nan" not in written
+
+
+def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report) -> None:
+    nan = math.nan
+    options = [(3.0, 2.0), (1.0, 1.0), (2.0, 3.0), (nan, 9.0), (2.0, 3.0), (4.0, nan)]
+    assert front(options) == (1, 2, 4)
+    assert front([]) == () and front([(nan, 1.0)]) == ()
+    few = replace(report, measured=tuple(replace(row, runs=4) for row in report.measured))
+    for each, least in ((report, 1), (few, 0)):
+        drawing = drawings(charts(each)[0])["tradeoff"]
+        assert {len(panel.lines[0]) >= least for panel in drawing.panels} == {True}
+        assert any(panel.lines[0] for panel in drawing.panels) == bool(least)
+
+
+def test_ticks_that_would_touch_are_left_out() -> None:
+    values = [0.5 + at / 100 for at in range(50)]
+    ticks = scaled_axis("x", values, 0.1, 0, 380, "{:g}".format, values).ticks
+    assert 5 < len(ticks) < 15
+    assert all(after - before >= 26 for (before, _), (after, _) in itertools.pairwise(ticks))
 
 
 def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
@@ -285,5 +326,5 @@ def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
 def test_without_none_the_speed_up_is_over_strict(report: Report) -> None:
     plan = replace(report.plan, lanes=report.plan.lanes[1:])
     measured = tuple(replace(row, lane=row.lane - 1) for row in report.measured if row.lane)
-    said = markdown(document(replace(report, plan=plan, measured=measured, prompts=()), {}))
-    assert "the speed-up is over strict with the same drafts" in said
+    text = markdown(document(replace(report, plan=plan, measured=measured, prompts=()), {}))
+    assert "the speed-up is over strict with the same drafts" in text

@@ -16,7 +16,7 @@ from scipy.stats import binomtest, bootstrap, norm
 
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
-from evaluation.report.values import ALL, Interval, Measured, Outcome, Report
+from evaluation.report.values import ALL, METRICS, Interval, Measured, RecoveryOutcome, Report
 from evaluation.statistics import tail_level
 from mars_core.types import Status
 from tests.unit.evaluation.report.drawn import (
@@ -71,9 +71,9 @@ def lanes_of(
 
 
 def test_every_group_temperature_and_lane_has_a_row_in_order(report: Report) -> None:
-    found = [(row.group, row.temperature, row.lane) for row in report.measured]
+    keys = [(row.group, row.temperature, row.lane) for row in report.measured]
     groups = ("sums", "sums/small", "sums/large", "stories", ALL)
-    assert found == [
+    assert keys == [
         (group, temperature, lane)
         for group in groups
         for temperature in (0.0, 1.0)
@@ -110,23 +110,23 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         "log_likelihood": mine.log_likelihood.sum() / mine.new_tokens.sum(),
         "log_likelihood_difference": mine.log_likelihood.sum() / mine.new_tokens.sum()
         - strict.log_likelihood.sum() / strict.new_tokens.sum(),
-    }
-    assert {name: getattr(row, name).value for name in expected} == pytest.approx(expected)
-    quartiles = mine.divergence.astype(float).quantile([0.5, 0.25, 0.75])
-    assert row.divergence == pytest.approx(tuple(quartiles), nan_ok=True)
-    plain = {
         "relaxed_share": mine.relaxed.sum() / mine.new_tokens.sum(),
         "tv_token": mine.tv_sum.sum() / mine.new_tokens.sum(),
         "unended": 1 - mine.ended.mean(),
+        "acceptance_rate": (mine.accepted + mine.relaxed).sum() / mine.drafted.sum()
+        if lane != NONE
+        else math.nan,
     }
-    assert {name: getattr(row, name) for name in plain} == pytest.approx(plain)
+    assert {*expected, "divergence"} == METRICS.keys()
+    assert {name: getattr(row, name).value for name in expected} == pytest.approx(
+        expected, nan_ok=True
+    )
+    quartiles = mine.divergence.astype(float).quantile([0.5, 0.25, 0.75])
+    assert row.divergence == pytest.approx(tuple(quartiles), nan_ok=True)
     if lane != NONE:
-        assert row.acceptance_rate == pytest.approx(
-            (mine.accepted + mine.relaxed).sum() / mine.drafted.sum()
-        )
-        kept, drafted = np.array(mine.kept_at.to_list()), np.array(mine.drafted_at.to_list())
+        accepted, drafted = np.array(mine.kept_at.to_list()), np.array(mine.drafted_at.to_list())
         assert row.acceptance_by_position == pytest.approx(
-            tuple(kept.sum(axis=0) / drafted.sum(axis=0))
+            tuple(accepted.sum(axis=0) / drafted.sum(axis=0))
         )
 
 
@@ -168,7 +168,7 @@ def test_intervals_are_scipys_bootstrap_of_prompts(
         )
 
     level = 1 - 2 * tail_level(len(tables[0]))
-    found = bootstrap(
+    interval = bootstrap(
         samples,
         statistic,
         paired=True,
@@ -187,8 +187,8 @@ def test_intervals_are_scipys_bootstrap_of_prompts(
         score.recovery_bootstrap,
         score.difference,
     ]
-    assert [one.low for one in mine] == pytest.approx(found.low, rel=1e-9)
-    assert [one.high for one in mine] == pytest.approx(found.high, rel=1e-9)
+    assert [one.low for one in mine] == pytest.approx(interval.low, rel=1e-9)
+    assert [one.high for one in mine] == pytest.approx(interval.high, rel=1e-9)
 
 
 @pytest.mark.parametrize("lane", [MARS, HARM])
@@ -226,9 +226,9 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     gained, lost = (int(((rule - strict) == sign).to_numpy().sum()) for sign in (1, -1))
     both, n = int((rule * strict).to_numpy().sum()), len(rule)
     r, b = rule.sum(axis=1), strict.sum(axis=1)
-    seen = r.sum() / b.sum()
-    effect = (((r - seen * b) ** 2).sum() + (b**2).sum() / n) / (
-        seen * (gained + lost) + b.sum() / n
+    observed = r.sum() / b.sum()
+    effect = (((r - observed * b) ** 2).sum() + (b**2).sum() / n) / (
+        observed * (gained + lost) + b.sum() / n
     )
 
     def deviation(ratio: float) -> float:
@@ -248,16 +248,16 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     def excess(ratio: float) -> float:
         return abs(r.sum() - ratio * b.sum()) / deviation(ratio) - norm.ppf(0.975)
 
-    found = row_of(measure(store, "study"), lane, temperature=0.0).scores[NUMBERS]
-    expected = (seen, brentq(excess, 0.2, seen - 1e-9), brentq(excess, seen + 1e-9, 3))
-    assert found.recovery == pytest.approx(expected, rel=1e-4)
-    assert found.verdict
-    assert found.verdict.outcome is (
-        Outcome.SUPPORTED
+    actual = row_of(measure(store, "study"), lane, temperature=0.0).scores[NUMBERS]
+    expected = (observed, brentq(excess, 0.2, observed - 1e-9), brentq(excess, observed + 1e-9, 3))
+    assert actual.recovery == pytest.approx(expected, rel=1e-4)
+    assert actual.verdict
+    assert actual.verdict.outcome is (
+        RecoveryOutcome.SUPPORTED
         if expected[1] >= 0.98
-        else Outcome.NOT_SUPPORTED
+        else RecoveryOutcome.NOT_SUPPORTED
         if expected[2] < 0.98
-        else Outcome.TOO_FEW
+        else RecoveryOutcome.TOO_FEW
     )
 
 
@@ -265,7 +265,7 @@ def test_harm_is_caught_at_every_temperature_and_suite(report: Report) -> None:
     for group in ("sums", "stories", ALL):
         for temperature in PLAN.temperatures:
             verdict = next(iter(row_of(report, HARM, group, temperature).scores.values())).verdict
-            assert verdict and verdict.outcome is Outcome.NOT_SUPPORTED
+            assert verdict and verdict.outcome is RecoveryOutcome.NOT_SUPPORTED
 
 
 def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
@@ -324,27 +324,35 @@ def test_prompts_come_worst_first_and_name_their_worst_run(
 def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None:
     results = drawn_results(PLAN)
     failed = {"status": str(Status.FAILED), "error": "no", "scores": {}}
-    place = next(place for place, row in enumerate(results) if row.lane == HARM)
-    results[place] = replace(
-        results[place], data=results[place].data | failed, relative=None, run_ids=()
+    index = next(index for index, row in enumerate(results) if row.lane == HARM)
+    results[index] = replace(
+        results[index], data=results[index].data | failed, relative=None, run_ids=()
     )
-    found = measured(results)
-    harm, mars = (row_of(found, lane, temperature=0.0) for lane in (HARM, MARS))
+    report = measured(results)
+    harm, mars = (row_of(report, lane, temperature=0.0) for lane in (HARM, MARS))
     assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
     assert (mars.runs, mars.failed) == (120, 0)
-    assert any("1 runs failed" in warning for warning in found.warnings)
+    assert any("1 runs failed" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 7])
 def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
-    found = measured(drawn_results(PLAN, tasks=tasks))
-    row = row_of(found, MARS, temperature=0.0)
+    report = measured(drawn_results(PLAN, tasks=tasks))
+    row = row_of(report, MARS, temperature=0.0)
     assert (row.runs, row.prompts) == (tasks, tasks)
-    assert found.tasks_done == tasks
-    assert any(f"Only {tasks} of {PLAN.tasks} tasks" in warning for warning in found.warnings)
+    assert report.tasks_done == tasks
+    assert any(f"Only {tasks} of {PLAN.tasks} tasks" in warning for warning in report.warnings)
     assert all(math.isnan(getattr(row, name).value) for name in ("speedup", "tau", "same")) == (
         tasks == 0
     )
+
+
+def test_a_pair_of_runs_counts_before_its_task_is_done() -> None:
+    """Both must have ended, and that without drafts."""
+    begun = drawn_results(PLAN, tasks=1)
+    for without, runs in ((HARM, 1), (MARS, 0), (STRICT, 0), (NONE, 0)):
+        report = measured([row for row in begun if row.lane != without])
+        assert row_of(report, MARS, temperature=0.0).runs == runs
 
 
 @pytest.mark.parametrize("resamples", [0, 99, 10**6])

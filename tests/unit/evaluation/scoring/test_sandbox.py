@@ -61,13 +61,13 @@ def test_code_can(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("what", CANNOT)
 def test_code_cannot(what: str, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.write_text("mine")
-    assert not runs(CANNOT[what].replace("{file}", str(kept)))
+    existing = tmp_path / "kept"
+    existing.write_text("mine")
+    assert not runs(CANNOT[what].replace("{file}", str(existing)))
     assert (
-        kept.read_text() == "mine"
-        and os.access(kept, os.R_OK)
-        and list(tmp_path.iterdir()) == [kept]
+        existing.read_text() == "mine"
+        and os.access(existing, os.R_OK)
+        and list(tmp_path.iterdir()) == [existing]
     )
 
 
@@ -123,7 +123,7 @@ def test_calls_of_another_architecture_end_the_process() -> None:
 
 
 def test_the_process_ends_with_its_parent() -> None:
-    """The code's process is found by its command line, and is gone once the process that started it
+    """The code's process is identified by its command line, and is gone once the process that started it
     was killed."""
     script = "from evaluation.scoring import sandbox\nsandbox.runs('import time\\ntime.sleep(20)')"
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2])
@@ -150,8 +150,8 @@ def _seccomp_mode(pid: int) -> str:
 
 def _wait_for(condition: Callable[[], Any]) -> Any:
     for _ in range(500):
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.02)
     raise AssertionError("The condition never held.")
 

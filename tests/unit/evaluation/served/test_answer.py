@@ -38,8 +38,8 @@ A, B = {"id": 35, "token": "a", "bytes": [97]}, {"id": 36, "token": "b", "bytes"
 END = {"choices": [{"text": "", "finish_reason": "length"}]}
 
 
-def events(*found: Any) -> Answer:
-    lines = "".join(f"data: {json.dumps(each)}\n\n" for each in found)
+def events(*chunks: Any) -> Answer:
+    lines = "".join(f"data: {json.dumps(each)}\n\n" for each in chunks)
     return result_of(
         read_answer(
             httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines),
@@ -48,7 +48,7 @@ def events(*found: Any) -> Answer:
     )
 
 
-def whole(
+def answer_of(
     text: str,
     *content: dict[str, Any],
     finish: str = "length",
@@ -65,10 +65,10 @@ def whole(
 
 
 def row(
-    shown: dict[str, Any], logprob: float, *top: tuple[dict[str, Any], float]
+    token: dict[str, Any], logprob: float, *top: tuple[dict[str, Any], float]
 ) -> dict[str, Any]:
     return {
-        **shown,
+        **token,
         "logprob": logprob,
         "top_logprobs": [{**each, "logprob": value} for each, value in top],
     }
@@ -79,7 +79,7 @@ def run(answer: Answer) -> Trace:
 
 
 @pytest.mark.parametrize(
-    ("shown", "names"),
+    ("displayed", "names"),
     [
         ([A, B], (35, 36)),
         ([{"token": "�", "bytes": [159]}, {"token": "�", "bytes": [128]}], (b"\x9f", b"\x80")),
@@ -90,9 +90,9 @@ def run(answer: Answer) -> Trace:
     ],
 )
 def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(
-    shown: list[Any], names: Any
+    displayed: list[Any], names: Any
 ) -> None:
-    assert whole("ab", *(row(each, -1.0) for each in shown)).names == names
+    assert answer_of("ab", *(row(each, -1.0) for each in displayed)).names == names
 
 
 @pytest.mark.parametrize("ids", [None, [4, 5]])
@@ -100,7 +100,7 @@ def test_an_answer_with_more_tokens_than_log_probabilities_names_none(
     ids: list[int] | None,
 ) -> None:
     """llama.cpp has one position for the four tokens of an emoji, with the id of the last one."""
-    answer = whole(
+    answer = answer_of(
         "😀",
         row({"id": 249, "token": "😀", "bytes": list("😀".encode())}, -0.8),
         tokens=4,
@@ -118,7 +118,7 @@ def test_an_answer_with_more_tokens_than_log_probabilities_names_none(
 
 
 def test_accepted_drafts_of_llama_cpp_have_names_in_one_piece_and_no_log_probability() -> None:
-    answer = whole("aba", row(A, -0.2, (A, -0.2), (B, -2.0)), row(B, 0.0), row(A, 0.0))
+    answer = answer_of("aba", row(A, -0.2, (A, -0.2), (B, -2.0)), row(B, 0.0), row(A, 0.0))
     assert answer.names == (35, 36, 35)
     assert [token.logprob for token in run(answer).tokens] == pytest.approx(
         [-0.2, math.nan, math.nan], nan_ok=True
@@ -149,7 +149,9 @@ def test_a_log_probability_that_is_none_is_missing_and_not_summed(
     top = [(A, 0.0 if logprob is None else max(logprob, -1.0))] + (
         [] if second is None else [(B, second)]
     )
-    summary = run(whole("ab", row(B, -0.5, (B, -0.5), (A, -2.0)), row(A, logprob, *top))).summary
+    summary = run(
+        answer_of("ab", row(B, -0.5, (B, -0.5), (A, -2.0)), row(A, logprob, *top))
+    ).summary
     assert summary.new_tokens == 2
     assert (
         summary.log_likelihood == pytest.approx(logprob - 0.5)
@@ -222,7 +224,7 @@ def test_tokens_past_a_stop_string_are_no_part_of_the_run(
     pieces: str, choice: dict[str, Any], new_tokens: int, reason: StopReason
 ) -> None:
     tokens = [row({"token": piece}, -1.0, ({"token": piece}, -1.0)) for piece in pieces.split()]
-    trace = run(whole("a", *tokens, finish="stop", **choice))
+    trace = run(answer_of("a", *tokens, finish="stop", **choice))
     assert (trace.text, trace.stop_reason, trace.summary.new_tokens) == ("a", reason, new_tokens)
     if new_tokens != UNKNOWN and any(token.piece == "##" for token in trace.tokens):
         assert trace.summary.log_likelihood == -3.0

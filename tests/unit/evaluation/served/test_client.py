@@ -36,7 +36,7 @@ from tests.unit.storage.exports import save
 PROMPT = "A story about Greta in a village, please."
 
 
-def ask(
+def complete(
     serving: Serving, prompt: object = PROMPT, **settings: object
 ) -> tuple[Answer, list[float]]:
     """The answer, and the pauses before further tries."""
@@ -55,7 +55,7 @@ def runs_of(serving: Serving) -> list[Trace]:
 def test_a_chat_is_a_chat(serving: Serving) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
     runs = runs_of(serving)
-    answer, _ = ask(serving, messages)
+    answer, _ = complete(serving, messages)
     (trace,) = runs
     assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
     assert (answer.text, answer.token_ids, answer.prompt_ids) == (
@@ -68,10 +68,10 @@ def test_a_chat_is_a_chat(serving: Serving) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
 def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
-    whole, _ = ask(serving)
+    undisturbed, _ = complete(serving)
     serving.faults = [fault, fault]
-    answer, pauses = ask(serving)
-    assert (answer.text, answer.token_ids) == (whole.text, whole.token_ids)
+    answer, pauses = complete(serving)
+    assert (answer.text, answer.token_ids) == (undisturbed.text, undisturbed.token_ids)
     assert pauses == [1.0, 2.0]
 
 
@@ -89,7 +89,7 @@ def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
 def test_a_fault_that_stays_is_one_sentence(serving: Serving, fault: Fault, sentence: str) -> None:
     serving.faults = [fault] * 5
     with pytest.raises(ServerError) as raised:
-        ask(serving)
+        complete(serving)
     assert str(raised.value) == f"The server {serving.url} {sentence}."
 
 
@@ -232,9 +232,9 @@ def test_what_the_server_reports_is_what_the_run_was(
 
 def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: Serving) -> None:
     trace, run = answered(serving, STRICT)
-    kept = [step.kept for step in run.steps]
-    assert kept[0] > 0  # else the first token alone comes from the prefill
-    assert [step.kept for step in trace.steps] == [kept[0] - 1, *kept[1:]]
+    accepted = [step.kept for step in run.steps]
+    assert accepted[0] > 0  # else the first token alone comes from the prefill
+    assert [step.kept for step in trace.steps] == [accepted[0] - 1, *accepted[1:]]
     first, *later = (step.drafted for step in run.steps)
     assert [step.drafted for step in trace.steps] == [first - 1, *later]
     assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
@@ -316,8 +316,8 @@ def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> N
 def test_steps_of_vllm_explain_every_token_or_are_unknown(
     drafted: list[Any], accepted: list[Any], tokens: int, steps: list[tuple[int, ...]] | None
 ) -> None:
-    found = vllm_steps({"per_step_drafted": drafted, "per_step_accepted": accepted}, tokens)
-    assert found == (steps and [ServedStep(*step) for step in steps])
+    actual = vllm_steps({"per_step_drafted": drafted, "per_step_accepted": accepted}, tokens)
+    assert actual == (steps and [ServedStep(*step) for step in steps])
     assert vllm_steps(None, tokens) is vllm_steps({}, tokens) is vllm_steps([1], tokens) is None
 
 
@@ -328,11 +328,14 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
         of("ac", ServedToken(1, "a"), ServedToken(3, "c")),
     )
     for one, other in (ids, pieces):
-        found = first_divergence(one, other)
-        assert found is not None and (found.position, found.cause) == (1, Cause.UNKNOWN)
-        assert relative_of([other], [one], None, likeness=False).divergence == 1
+        divergence = first_divergence(one, other)
+        assert divergence is not None and (divergence.position, divergence.cause) == (
+            1,
+            Cause.UNKNOWN,
+        )
+        assert relative_of([other], [one], None).divergence == 1
     texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
-    relative = relative_of([texts[1]], [texts[0]], None, likeness=False)
+    relative = relative_of([texts[1]], [texts[0]], None)
     assert (relative.same, relative.divergence, relative.cause) == (False, None, "unknown")
     assert relative_of([texts[0]], [texts[0]], None, likeness=False).same
 

@@ -1,4 +1,4 @@
-"""The report of a study on servers: what is unknown is shown as unknown, and loads are those of the
+"""The report of a study on servers: what is unknown is displayed as unknown, and loads are those of the
 results."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.arguments import parser, read_served_options
+from evaluation.arguments import read_served_options
 from evaluation.commands import study_command
-from evaluation.report.document.blocks import Table
+from evaluation.report.document.blocks import ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
@@ -22,6 +22,7 @@ from evaluation.study.plan import Lane, Models, Plan, Served
 from evaluation.study.result import read_result
 from evaluation.suites.read import read_suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
+from mars_playground.__main__ import parser
 from storage import StoredResult
 from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
 
@@ -40,32 +41,32 @@ UNKNOWN = dict.fromkeys(COUNTS, "nan") | {"drafted_at": [], "kept_at": []}
 def results(plan: Plan = PLAN, **lane_1: Any) -> list[StoredResult]:
     """The results of lane 1 are changed."""
     rng = np.random.default_rng(0)
-    found = [
+    rows = [
         replace(one, data=one.data | {"ttft_s": float(rng.uniform(0.01, 0.02))})
         for one in drawn_results(plan)
     ]
-    return [replace(one, data=one.data | lane_1) if one.lane == 1 else one for one in found]
+    return [replace(one, data=one.data | lane_1) if one.lane == 1 else one for one in rows]
 
 
-def reported(found: list[StoredResult], plan: Plan = PLAN) -> Report:
-    return measure(FakeStore(plan, found), "study", resamples=100)  # type: ignore[arg-type]
+def reported(rows: list[StoredResult], plan: Plan = PLAN) -> Report:
+    return measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
 
 
 def test_loads_are_recomputed_from_the_results() -> None:
-    found = results()
+    rows = results()
     assert all(
-        math.isnan(row.answers_per_s + row.tokens_per_s) for row in reported(found).loads
+        math.isnan(row.answers_per_s + row.tokens_per_s) for row in reported(rows).loads
     )  # of two servers
     report = reported(
-        found, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
+        rows, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
     )
     assert [(row.concurrency, row.lane) for row in report.loads] == [(1, 0), (1, 1), (4, 0), (4, 1)]
     for row in report.loads:
         repeats = {0, 2} if row.concurrency == 1 else {1, 3}
-        own = [
-            one for one in found if one.lane == row.lane and PLAN.task(one.task).repeat in repeats
+        of_lane = [
+            one for one in rows if one.lane == row.lane and PLAN.task(one.task).repeat in repeats
         ]
-        mine = [read_result(one.data) for one in own]
+        mine = [read_result(one.data) for one in of_lane]
         wall = sum(one.wall_s for one in mine)
         assert row.answers == len(mine) == PLAN.tasks // 2
         assert row.answers_per_s == pytest.approx(row.concurrency * len(mine) / wall)
@@ -76,7 +77,7 @@ def test_loads_are_recomputed_from_the_results() -> None:
         assert row.latency_s == pytest.approx(np.percentile([one.wall_s for one in mine], [50, 95]))
     (section,) = [section for section in document(report, None).sections if section.name == "load"]
     (table,) = section.blocks
-    assert isinstance(table, Table) and len(table.rows) == 4
+    assert isinstance(table, ReportTable) and len(table.rows) == 4
     assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict", str(PLAN.tasks // 2)]
 
 
@@ -99,7 +100,7 @@ def test_unknown_numbers_are_no_numbers() -> None:
     for row in report.measured:
         known = row.lane == 0
         assert math.isfinite(row.tau.value) is known and (
-            known or math.isnan(row.acceptance_rate + row.relaxed_share)
+            known or math.isnan(row.acceptance_rate.value + row.relaxed_share.value)
         )
         assert not math.isfinite(row.tau_ratio.value) or known
         assert math.isfinite(row.tokens_per_s.value) and math.isfinite(row.speedup_strict.value)
@@ -111,7 +112,7 @@ def test_unknown_numbers_are_no_numbers() -> None:
     speed = next(
         section for section in document(report, None).sections if section.name == "speed"
     ).blocks[0]
-    assert isinstance(speed, Table)
+    assert isinstance(speed, ReportTable)
     tau = [head.text for head in speed.heads].index("τ")
     assert {row[tau].text for row in speed.rows if row[0].text == "server"} == {"–"}
     assert "–" not in {row[tau].text for row in speed.rows if row[0].text == "strict"}
@@ -122,8 +123,8 @@ def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
     rows = [row for row in reported(results(**split)).measured if row.lane == 1]
     for row in rows:
         assert (
-            0 < row.acceptance_rate < 1
-            and math.isnan(row.relaxed_share)
+            0 < row.acceptance_rate.value < 1
+            and math.isnan(row.relaxed_share.value)
             and math.isfinite(row.tau.value)
         )
 
@@ -154,8 +155,7 @@ def test_the_command_repeats_the_plan() -> None:
     command = study_command(plan)
     assert command is not None
     words = shlex.split(command)
-    assert words[:3] == ["python", "-m", "evaluation"]
+    assert words[:3] == ["mars", "eval", "run"]
     assert (
-        read_served_options(parser("").parse_args(words[3:]), lambda url, model: (url, model))
-        == plan
+        read_served_options(parser().parse_args(words[1:]), lambda url, model: (url, model)) == plan
     )

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import evaluation.served.client as client
-from evaluation.cli import main
 from evaluation.report.measure import measure
 from evaluation.report.values import Measured
 from evaluation.study.plan import Plan, Served, read_plan
 from evaluation.study.result import read_relative, read_result
 from mars_core.types import RuleConfig, Status
+from mars_playground.__main__ import main
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
 from tests.unit.children import Child
@@ -36,7 +36,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
     """The plan of a study and its results by task and lane."""
-    assert main(["run", *options, "--db", url, "--quiet"]) == status
+    assert main(["eval", "run", *options, "--db", url, "--quiet"]) == status
     with RunStore(url) as store:
         study = store.studies()[0]
         results = sorted(store.results(study.id), key=lambda one: (one.task, one.lane))
@@ -73,11 +73,11 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
         "--threads",
         "1",
     )
-    plan, found = run(there, *LONG, *RULES, "--server", serving.url)
+    plan, actual = run(there, *LONG, *RULES, "--server", serving.url)
     assert plan.served == Served(serving.url, MODEL)
-    assert texts(there, found) == texts(here, wanted)
-    assert outcomes(found) == outcomes(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    assert texts(there, actual) == texts(here, wanted)
+    assert outcomes(actual) == outcomes(wanted)
+    for one, other in zip(actual, wanted, strict=True):
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
         assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
         assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
@@ -90,7 +90,7 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
         assert ours.main_score.verdict == theirs.main_score.verdict
         assert ours.main_score.recovery == theirs.main_score.recovery
         assert ours.length_ratio == theirs.length_ratio
-    assert any(not read_relative(one.relative).same for one in found)  # else nothing was compared
+    assert any(not read_relative(one.relative).same for one in actual)  # else nothing was compared
     assert {body.get("vllm_xargs", {}).get("mars_rule") for body in serving.requests} == {
         "strict",
         "mars",
@@ -104,14 +104,14 @@ def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_pa
     serving.alone = (
         len(serving.requests) + 4
     )  # the requests before the study: two lanes at two temperatures
-    _, found = run(four, *options, "--concurrency", "4")
-    assert texts(four, found) == texts(one, wanted)
-    assert outcomes(found) == outcomes(wanted)
+    _, actual = run(four, *options, "--concurrency", "4")
+    assert texts(four, actual) == texts(one, wanted)
+    assert outcomes(actual) == outcomes(wanted)
 
 
 def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None:
     options = [*ITEMS, *RULES, "--server", serving.url, "--concurrency", "1,3"]
-    assert main(["run", *options, "--db", url]) == 2  # one seed
+    assert main(["eval", "run", *options, "--db", url]) == 2  # one seed
     plan, results = run(url, *options, "--seeds", "2")
     with RunStore(url) as store:
         loads = [
@@ -143,11 +143,13 @@ def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_n
     assert [result.error for result in failed] == [
         f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
     ]
-    assert main(["report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
-    assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
-    said = capsys.readouterr()
-    assert "1 tasks are open again" in said.err
-    assert key not in json.dumps(plan.as_dict()) + said.out + said.err
+    assert (
+        main(["eval", "report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
+    )
+    assert main(["eval", "resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    printed = capsys.readouterr()
+    assert "1 tasks are open again" in printed.err
+    assert key not in json.dumps(plan.as_dict()) + printed.out + printed.err
     assert not any(
         key.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
     )
@@ -159,13 +161,15 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
     serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serving.faults = [Fault.NONE] * 6 + [Fault.BUSY] * 1000
-    assert main(["run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
+    assert (
+        main(["eval", "run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
+    )
     assert "answered 503: busy." in capsys.readouterr().err
     with RunStore(url) as store:
         study = store.studies()[0]
         assert 0 < store.study_progress(study.id).done < study.tasks
     serving.faults = []
-    assert main(["resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    assert main(["eval", "resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
     with RunStore(url) as store:
         results = store.results(study.id)
         assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {
@@ -195,7 +199,7 @@ def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url:
         child.kill()
         study = store.studies()[0].id
         before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
-        assert main(["resume", study, "--db", url, "--quiet"]) == 0
+        assert main(["eval", "resume", study, "--db", url, "--quiet"]) == 0
         results = store.results(study)
         after = {(one.task, one.lane): one.run_ids for one in results}
         assert len(results) == len(after) == 8 and before.items() <= after.items()
@@ -249,7 +253,7 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
 ) -> None:
     monkeypatch.setenv("MARS_SERVER_KEY", "sk-wrong")
     serving.reset(**changed)
-    assert main(["run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
+    assert main(["eval", "run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
     sentence = capsys.readouterr().err
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
@@ -260,7 +264,7 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
 def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
     serving.steps = False
     run(url, *ITEMS, *RULES, "--server", serving.url)
-    assert main(["export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
+    assert main(["eval", "export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
     rows = [
         json.loads(line)
         for file in tmp_path.rglob("*.jsonl")

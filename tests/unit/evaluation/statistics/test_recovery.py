@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from evaluation.recovery import Paired, paired, prompts_needed, ratio_interval, verdict
-from evaluation.report.values import Outcome, Verdict
+from evaluation.report.values import RecoveryOutcome, RecoveryVerdict
 
 Array = NDArray[np.float64]
 
@@ -43,11 +43,11 @@ def drawn(
     """
 
     def uniforms(share: float) -> Array:
-        common, own = (
+        common, individual = (
             generator.standard_normal((prompts, 1)),
             generator.standard_normal((prompts, seeds)),
         )
-        uniform: Array = ndtr(np.sqrt(share) * common + np.sqrt(1 - share) * own).ravel()
+        uniform: Array = ndtr(np.sqrt(share) * common + np.sqrt(1 - share) * individual).ravel()
         return uniform
 
     loses, gains = (differ + (1 - recovery) * right) / 2, (differ - (1 - recovery) * right) / 2
@@ -140,7 +140,7 @@ def test_rare_losses_do_not_escape_scores_in_part() -> None:
     assert np.mean(held) >= 0.93
 
 
-def judged(pairs: Paired, margin: float = 0.98) -> Verdict:
+def judged(pairs: Paired, margin: float = 0.98) -> RecoveryVerdict:
     return verdict(ratio_interval(pairs), pairs, margin)
 
 
@@ -157,43 +157,51 @@ def test_harm_is_caught_and_no_harm_not_accused(
     recovery: float, differ: float, supported: tuple[float, float], refused: tuple[float, float]
 ) -> None:
     """Shares of 300 studies, at least and at most: each verdict errs in 2.5 % and chance."""
-    generator, found = np.random.default_rng(17), Counter[Outcome]()
+    generator, outcomes = np.random.default_rng(17), Counter[RecoveryOutcome]()
     for _ in range(300):
         scores = drawn(generator, 300, 3, right=0.8, recovery=recovery, differ=differ)
-        found[judged(paired(*scores, binary=True)).outcome] += 1
+        outcomes[judged(paired(*scores, binary=True)).outcome] += 1
     for outcome, (least, most) in (
-        (Outcome.SUPPORTED, supported),
-        (Outcome.NOT_SUPPORTED, refused),
+        (RecoveryOutcome.SUPPORTED, supported),
+        (RecoveryOutcome.NOT_SUPPORTED, refused),
     ):
-        assert least * 300 <= found[outcome] <= most * 300
+        assert least * 300 <= outcomes[outcome] <= most * 300
 
 
 @pytest.mark.parametrize(
     ("pairs", "margin", "outcome", "needed", "sentence"),
     [
-        (table(5, 0, 0), 0.98, Outcome.TOO_FEW, 190, "98 %: too few prompts, need about 190"),
         (
-            table(5, 0, 0, seeds=20),
+            table(5, 0, 0),
             0.98,
-            Outcome.TOO_FEW,
+            RecoveryOutcome.TOO_FEW,
             190,
             "98 %: too few prompts, need about 190",
         ),
-        (table(400, 0, 0), 0.98, Outcome.SUPPORTED, None, "98 %: supported"),
-        (table(100, 0, 60), 0.955, Outcome.NOT_SUPPORTED, None, "95.5 %: not supported"),
+        (
+            table(5, 0, 0, seeds=20),
+            0.98,
+            RecoveryOutcome.TOO_FEW,
+            190,
+            "98 %: too few prompts, need about 190",
+        ),
+        (table(400, 0, 0), 0.98, RecoveryOutcome.SUPPORTED, None, "98 %: supported"),
+        (table(100, 0, 60), 0.955, RecoveryOutcome.NOT_SUPPORTED, None, "95.5 %: not supported"),
         (
             table(0, 3, 0, 9),
             0.98,
-            Outcome.TOO_FEW,
+            RecoveryOutcome.TOO_FEW,
             None,
             "98 %: cannot be computed, the baseline scored nothing",
         ),
     ],
 )
 def test_a_verdict_names_its_margin_and_what_is_needed(
-    pairs: Paired, margin: float, outcome: Outcome, needed: int | None, sentence: str
+    pairs: Paired, margin: float, outcome: RecoveryOutcome, needed: int | None, sentence: str
 ) -> None:
-    assert judged(pairs, margin) == Verdict(margin, outcome, needed, f"recovery ≥ {sentence}")
+    assert judged(pairs, margin) == RecoveryVerdict(
+        margin, outcome, needed, f"recovery ≥ {sentence}"
+    )
 
 
 def test_more_prompts_are_needed_than_there_are_and_at_the_margin_no_number_is_named() -> None:
@@ -208,5 +216,5 @@ def test_the_number_needed_answers_in_four_of_five(cells: tuple[int, int, int, i
     studies = [
         judged(table(*generator.multinomial(needed, np.array(cells) / 100))) for _ in range(200)
     ]
-    right = Outcome.SUPPORTED if cells[1] == cells[2] else Outcome.NOT_SUPPORTED
+    right = RecoveryOutcome.SUPPORTED if cells[1] == cells[2] else RecoveryOutcome.NOT_SUPPORTED
     assert 0.74 <= np.mean([study.outcome is right for study in studies]) <= 0.9  # ± 0.06 by chance

@@ -33,14 +33,14 @@ COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
 
 def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
     """``percentile_intervals`` of one number; ``resampled`` [B]."""
-    (found,) = percentile_intervals(np.array([value]), resampled[None], prompts)
-    return found
+    (interval,) = percentile_intervals(np.array([value]), resampled[None], prompts)
+    return interval
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = resampled_totals(COLUMNS, 33, 2)
+    at_once = resampled_totals(COLUMNS, 33, 2)
     monkeypatch.setattr(module, "BLOCK", 7 * 40)
-    assert resampled_totals(COLUMNS, 33, 2) == pytest.approx(whole)
+    assert resampled_totals(COLUMNS, 33, 2) == pytest.approx(at_once)
 
 
 @pytest.mark.parametrize("prompts", [2, 10, 300])
@@ -64,10 +64,10 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(prompts: int) -> None:
         size = generator.gamma(3.0, size=(prompts, 1))
         columns = size * generator.lognormal(0, 0.2, size=(prompts, 2))
         totals, resampled = columns.sum(axis=0), resampled_totals(columns, 300, 0)
-        found = percentile_interval(
+        interval = percentile_interval(
             totals[0] / totals[1], resampled[:, 0] / resampled[:, 1], prompts
         )
-        held.append(found.low <= 1 <= found.high)
+        held.append(interval.low <= 1 <= interval.high)
     assert 0.90 <= np.mean(held) <= 0.985
 
 
@@ -137,8 +137,8 @@ def test_one_stratum_of_two_categories_is_fishers_test() -> None:
     table = np.array([[14, 6], [7, 13]])
     category = np.repeat([0, 1, 0, 1], table.ravel())
     second = np.repeat([0, 1], table.sum(1))
-    found = same_p(np.zeros(40, np.intp), [category], second, seed=0)
-    assert found == pytest.approx(fisher_exact(table).pvalue, abs=0.01)
+    p = same_p(np.zeros(40, np.intp), [category], second, seed=0)
+    assert p == pytest.approx(fisher_exact(table).pvalue, abs=0.01)
 
 
 def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
@@ -183,10 +183,10 @@ COUNTS = st.integers(0, 200)
 @given(COUNTS, COUNTS)
 def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost: int) -> None:
     expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-    found = mcnemar(
+    test = mcnemar(
         np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)
     )  # each run has a prompt of its own
-    assert found.p == pytest.approx(expected, rel=1e-9)
+    assert test.p == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))

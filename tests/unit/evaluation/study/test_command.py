@@ -18,15 +18,15 @@ import pytest
 import torch
 from accelerate import PartialState
 
-from evaluation.cli import main
 from evaluation.study import launch
 from evaluation.study.launch import INTERRUPTED, further_workers
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.worker import Saved, Worker
+from evaluation.study.worker import LaneSaved, Worker
 from mars_core.session import Session
+from mars_playground.__main__ import main
 from storage import RunStore
 from tests.unit.children import FORK, Child
-from tests.unit.evaluation.study.working import check_whole
+from tests.unit.evaluation.study.working import check_complete
 
 GO_ON = (
     "--device",
@@ -41,7 +41,7 @@ SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "refer
 
 @pytest.fixture
 def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[str]:
-    """Of a small study; ``session`` is asked for so that the checkpoints are there."""
+    """Of a small study; ``session`` is requested so that the checkpoints are there."""
     assert session.pair.draft is not None
     suite = tmp_path / "own.jsonl"
     suite.write_text(
@@ -68,21 +68,22 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
 
 
 @pytest.mark.parametrize(
-    ("given", "launched", "share"), [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)]
+    ("threads_set", "launched", "share"),
+    [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)],
 )
 def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
     options: list[str],
-    given: str,
+    threads_set: str,
     launched: str,
     share: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found: list[int] = []
-    monkeypatch.setattr("torch.set_num_threads", found.append)
-    for name, value in (("OMP_NUM_THREADS", given), ("LOCAL_WORLD_SIZE", launched or "0")):
+    threads: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", threads.append)
+    for name, value in (("OMP_NUM_THREADS", threads_set), ("LOCAL_WORLD_SIZE", launched or "0")):
         monkeypatch.setenv(name, value)
-    assert main(["run", *options[:-2], "--plan-only"]) == 0
-    assert found == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(given)]
+    assert main(["eval", "run", *options[:-2], "--plan-only"]) == 0
+    assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(threads_set)]
 
 
 def planned(url: str) -> tuple[str, Plan]:
@@ -91,11 +92,11 @@ def planned(url: str) -> tuple[str, Plan]:
         return head.id, read_plan(store.study(head.id).plan)
 
 
-def whole(url: str) -> tuple[str, Plan]:
+def planned_and_run(url: str) -> tuple[str, Plan]:
     """The only study, which is done."""
     study, plan = planned(url)
     with RunStore(url) as store:
-        check_whole(store, study, plan)
+        check_complete(store, study, plan)
     return study, plan
 
 
@@ -110,21 +111,24 @@ def test_a_study_is_planned_and_run(
         "--set",
         "typical.delta=0.2,0.3",
     ]
-    assert main(["run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"]) == 0
-    said = capsys.readouterr()
-    study, plan = whole(url)
-    assert said.out.strip() == study
-    assert [said.err.count(f"On this pair θ = {theta} calls") for theta in (0.5, 0.9)] == [1, 1]
+    assert (
+        main(["eval", "run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"])
+        == 0
+    )
+    printed = capsys.readouterr()
+    study, plan = planned_and_run(url)
+    assert printed.out.strip() == study
+    assert [printed.err.count(f"On this pair θ = {theta} calls") for theta in (0.5, 0.9)] == [1, 1]
     names = [lane.name for lane in plan.lanes]
     assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
     assert all(name.startswith("typical(") for name in names[4:])
-    assert main(["list", "--db", url]) == 0
-    assert f"{study}  " in (listed := capsys.readouterr().out) and "8/8 tasks  own" in listed
-    assert main(["delete", study[:8], "--db", url]) == 0
+    assert main(["eval", "list", "--db", url]) == 0
+    assert f"{study}  " in (table := capsys.readouterr().out) and "8/8 tasks  own" in table
+    assert main(["eval", "delete", study[:8], "--db", url]) == 0
     with RunStore(url) as store:
         assert (store.studies(), store.count()) == ((), 0)
     capsys.readouterr()
-    assert main(["resume", "abc", "--db", url]) == 2
+    assert main(["eval", "resume", "abc", "--db", url]) == 2
     assert (
         capsys.readouterr().err
         == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
@@ -134,16 +138,16 @@ def test_a_study_is_planned_and_run(
 def test_a_plan_may_be_made_first_and_run_later(
     options: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
+    assert main(["eval", "run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
     with RunStore(url) as store:
         assert store.study_progress(store.studies()[0].id).results == 0
-    assert main(["list", "--db", url]) == 0
+    assert main(["eval", "list", "--db", url]) == 0
     assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
-    assert main(["resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
-    said = capsys.readouterr().err
-    assert "0 tasks are open again" in said
-    assert "2/2 tasks: 100%" in said and "6/6 [" in said
-    whole(url)
+    assert main(["eval", "resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
+    printed = capsys.readouterr().err
+    assert "0 tasks are open again" in printed
+    assert "2/2 tasks: 100%" in printed and "6/6 [" in printed
+    planned_and_run(url)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_a_plan_may_be_made_first_and_run_later(
             "No rule of none, strict, mars has a parameter mars.colour; there are: mars",
         ),
         (["--set", "theta"], "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
-        (["--tree", "9/3/2"], "--tree is given and eagle3 is not among the drafters"),
+        (["--tree", "9/3/2"], "--tree is given; drafter model drafts chains only"),
         (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
         (["--drafter", "eagle3"], "has no EAGLE-3 head"),
         (["--suite", "nowhere.jsonl"], "nowhere.jsonl"),
@@ -175,11 +179,11 @@ def test_bad_options_are_one_sentence(
     words: str | None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = options if words is not None else options[:2]
-    assert main(["run", *given, *changed, "--db", url, "--quiet"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in said
-    assert "\n" not in said
+    first = options if words is not None else options[:2]
+    assert main(["eval", "run", *first, *changed, "--db", url, "--quiet"]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in printed
+    assert "\n" not in printed
     with RunStore(url) as store:
         assert store.studies() == ()
 
@@ -191,14 +195,14 @@ def test_a_study_is_reported_and_exported(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert main(["run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
+    assert main(["eval", "run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
     capsys.readouterr()
-    assert main(["report", "latest", "--db", url]) == 0
-    said = capsys.readouterr().out
-    assert "mars(theta=0.9)" in said and "too few prompts" in said
-    assert "--limit=1" in said  # the command that makes it again
+    assert main(["eval", "report", "latest", "--db", url]) == 0
+    printed = capsys.readouterr().out
+    assert "mars(theta=0.9)" in printed and "too few prompts" in printed
+    assert "--limit=1" in printed  # the command that makes it again
     files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
-    assert main(["report", "latest", "--db", url, *files]) == 0
+    assert main(["eval", "report", "latest", "--db", url, *files]) == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
     assert {
         "report.html",
@@ -208,11 +212,13 @@ def test_a_study_is_reported_and_exported(
         "measured.csv",
         "prompts.csv",
     } <= written
-    assert main(["export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
+    assert (
+        main(["eval", "export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
+    )
     assert any((tmp_path / "shapes").rglob("*.jsonl"))
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
     capsys.readouterr()
-    assert main(["judge", "latest", "--db", url]) == 2
+    assert main(["eval", "judge", "latest", "--db", url]) == 2
     assert (
         capsys.readouterr().err
         == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
@@ -222,14 +228,14 @@ def test_a_study_is_reported_and_exported(
 def test_other_models_than_those_planned_are_refused(
     options: list[str], url: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", *options, "--plan-only"]) == 0
+    assert main(["eval", "run", *options, "--plan-only"]) == 0
     weights = folder / "draft" / "model.safetensors"
-    kept = weights.read_bytes()
+    content = weights.read_bytes()
     try:
-        weights.write_bytes(kept[:-4] + b"\0\0\0\0")
-        assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
+        weights.write_bytes(content[:-4] + b"\0\0\0\0")
+        assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
     finally:
-        weights.write_bytes(kept)
+        weights.write_bytes(content)
     assert "The study was planned with" in capsys.readouterr().err
 
 
@@ -242,7 +248,7 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
             waiting = True
             for event in super().events():
                 yield event
-                if waiting and isinstance(event, Saved):
+                if waiting and isinstance(event, LaneSaved):
                     waiting = False
                     both.wait(240)
 
@@ -261,7 +267,7 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
     PartialState._reset_state()  # what another test has made of it
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     try:
-        sys.exit(main(["run", *arguments]))
+        sys.exit(main(["eval", "run", *arguments]))
     finally:
         both.abort()
 
@@ -277,7 +283,7 @@ def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -
         for rank in (0, 1)
     ]
     assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
-    study, _ = whole(url)
+    study, _ = planned_and_run(url)
     with RunStore(url) as store:
         assert len(store.study_progress(study).workers) == 2
 
@@ -291,16 +297,16 @@ def test_further_workers_end_with_the_study(
 ) -> None:
     """What would be started is noted and run afterwards."""
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.asked"\n')
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.arguments"\n')
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    assert main(["run", *options, "--quiet", "--workers", "2"]) == 0
+    assert main(["eval", "run", *options, "--quiet", "--workers", "2"]) == 0
     assert "ended early" not in capfd.readouterr().err
-    asked = (tmp_path / "python.asked").read_text().splitlines()
-    assert asked[:3] == [url, "-m", "evaluation"]
-    whole(url)
+    command = (tmp_path / "python.arguments").read_text().splitlines()
+    assert command[:3] == [url, "-m", "mars_playground"]
+    planned_and_run(url)
     monkeypatch.setenv("MARS_DATABASE_URL", url)
-    assert main(asked[3:]) == 0
+    assert main(command[3:]) == 0
 
 
 def test_a_worker_that_does_not_end_keeps_nobody(
@@ -312,10 +318,10 @@ def test_a_worker_that_does_not_end_keeps_nobody(
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     monkeypatch.setattr("evaluation.study.launch.TERMINATED_S", 0.2)
-    given = Namespace(
+    arguments = Namespace(
         db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False
     )
-    with pytest.raises(ZeroDivisionError), further_workers(given, "study"):
+    with pytest.raises(ZeroDivisionError), further_workers(arguments, "study"):
         while not (tmp_path / "python.runs").exists():
             time.sleep(0.01)
         _ = 1 / 0
@@ -326,8 +332,8 @@ def test_items_that_do_not_fit_are_left_out_on_request(
 ) -> None:
     long = SUITE.replace("1,", "3,", 1).replace("1 + 1", "word " * 5000)
     (tmp_path / "own.jsonl").write_text(SUITE + long, encoding="utf-8")
-    assert main(["run", *options, "--plan-only"]) == 2
-    assert main(["run", *options, "--plan-only", "--skip-long"]) == 0
+    assert main(["eval", "run", *options, "--plan-only"]) == 2
+    assert main(["eval", "run", *options, "--plan-only", "--skip-long"]) == 0
     assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
     assert [item.id for item in planned(url)[1].suites[0].items] == ["1"]
 
@@ -344,13 +350,13 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         patch.setattr(
             "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
         )
-        assert main(["run", *options]) == INTERRUPTED
+        assert main(["eval", "run", *options]) == INTERRUPTED
     study, _ = planned(url)
-    assert f"Continue with: python -m evaluation resume {study}" in capsys.readouterr().err
+    assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
-    assert main(["resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
-    whole(url)
+    assert main(["eval", "resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
+    planned_and_run(url)
 
 
 def test_a_study_of_another_sampler_is_not_gone_on_with(
@@ -364,9 +370,9 @@ def test_a_study_of_another_sampler_is_not_gone_on_with(
             "evaluation.study.launch.progress_line",
             lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
         )
-        assert main(["run", *options, "--temperature", "1"]) == INTERRUPTED
+        assert main(["eval", "run", *options, "--temperature", "1"]) == INTERRUPTED
     monkeypatch.setattr("mars_core.types.SAMPLER", "another")
-    assert main(["resume", "latest", *GO_ON, "--db", url]) == 2
+    assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
     assert (
         "with another sampler, whose texts above temperature 0 are others; resume it with that version"
         in capsys.readouterr().err

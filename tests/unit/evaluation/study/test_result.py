@@ -53,7 +53,8 @@ def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
     for trace in (*STRICT, *MARS):
         result = result_of([trace], {})
         rates = [
-            kept / drafted for kept, drafted in zip(result.kept_at, result.drafted_at, strict=True)
+            accepted / drafted
+            for accepted, drafted in zip(result.kept_at, result.drafted_at, strict=True)
         ]
         assert rates == pytest.approx(list(trace.summary.acceptance_by_position))
 

@@ -17,13 +17,13 @@ from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.worker import Saved, Worker, Writing
+from evaluation.study.worker import LaneProgress, LaneSaved, Worker
 from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.children import Child
-from tests.unit.evaluation.study.working import MARS, STRICT, check_whole, small_plan, work_on
+from tests.unit.evaluation.study.working import MARS, STRICT, check_complete, small_plan, work_on
 
 
 def _new(store: RunStore, plan: Plan) -> str:
@@ -42,7 +42,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
     plan = small_plan(session, temperatures=(0.0, 1.0))
     study = _new(store, plan)
     deque(_worker(store, study, plan, session).events())
-    check_whole(store, study, plan)
+    check_complete(store, study, plan)
     for stored in store.results(study):
         task = plan.task(stored.task)
         result, relative = read_result(stored.data), read_relative(stored.relative or {})
@@ -88,9 +88,9 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
     events = Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events()
     first: list[int] = []
     for event in events:
-        if isinstance(event, Saved):
+        if isinstance(event, LaneSaved):
             break
-        first += [event.tokens] if isinstance(event, Writing) else []
+        first += [event.tokens] if isinstance(event, LaneProgress) else []
     assert first == sorted(first) and first[-1] == event.result.new_tokens
     deque(events)
     assert calls[:3] == [("warm-up", name) for name in ("none", "strict", "mars")]
@@ -111,7 +111,7 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
         assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
         if ended:
             break
-    check_whole(store, study, plan)
+    check_complete(store, study, plan)
 
 
 def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
@@ -123,11 +123,10 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     for event in _worker(
         store, study, plan, session, order=lambda lanes: list(range(lanes))
     ).events():
-        if isinstance(event, Saved):
+        if isinstance(event, LaneSaved):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
-                assert store.results(study) == ()
-                strict, mars = store.results(study, unfinished=True)
+                strict, mars = store.results(study)
                 assert strict.relative is not None and mars.relative is not None
                 assert strict.comparison_ids == mars.comparison_ids != ()
     assert saved == [(task, lane) for task in range(plan.tasks) for lane in (0, 1)]
@@ -141,7 +140,7 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
     study = _new(store, plan)
     in_order = {"order": lambda lanes: list(range(lanes))}
     events = _worker(store, study, plan, session, **in_order).events()
-    next(event for event in events if isinstance(event, Saved))
+    next(event for event in events if isinstance(event, LaneSaved))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
@@ -156,15 +155,15 @@ def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, sessio
     study = _new(store, plan)
     saved = 0
     for event in _worker(store, study, plan, session).events():
-        saved += isinstance(event, Saved)
+        saved += isinstance(event, LaneSaved)
         if (
-            isinstance(event, Saved) and saved == 2
+            isinstance(event, LaneSaved) and saved == 2
         ):  # somebody believes this worker dead, and does its task
             store.release_worker(study, own_name())
             other = store.claim_task(study, "other:1:1", 300)
             assert other is not None
             store.release_task(other)
-    check_whole(store, study, plan)
+    check_complete(store, study, plan)
 
 
 def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session) -> None:
@@ -176,7 +175,7 @@ def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session
     )
     waits = [event is None for event in islice(worker.events(), 2000)]
     assert sum(waits) < 100
-    check_whole(store, study, plan)
+    check_complete(store, study, plan)
 
 
 def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(
@@ -208,21 +207,21 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
     )  # more than the workers can do before the last of them is killed
     with RunStore(url) as store:
         study = _new(store, plan)
-    seen = 0
+    results = 0
     for _ in range(2):
         workers = [Child(work_on, url, study, session) for _ in range(2)]
         with RunStore(url) as store:
-            while store.study_progress(study).results <= seen:
+            while store.study_progress(study).results <= results:
                 assert any(worker.process.is_alive() for worker in workers)
                 time.sleep(0.01)
             time.sleep(chance.uniform(0, 0.08))
             for worker in workers:
                 worker.kill()
-            seen = store.study_progress(study).results
-    assert 0 < seen < plan.tasks * len(plan.lanes)
+            results = store.study_progress(study).results
+    assert 0 < results < plan.tasks * len(plan.lanes)
     with RunStore(url) as store:
         free_dead(store, study)
     workers = [Child(work_on, url, study, session) for _ in range(2)]
     assert [(worker.rest(), worker.process.exitcode) for worker in workers] == [([], 0)] * 2
     with RunStore(url) as store:
-        check_whole(store, study, plan)
+        check_complete(store, study, plan)

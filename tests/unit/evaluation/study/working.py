@@ -23,7 +23,7 @@ MARS = Lane(RuleConfig("mars", {"theta": 0.5}), DrafterConfig("model", None, 4))
 def small_plan(session: Session, **changed: Any) -> Plan:
     """Two suites, one with two turns; texts of at most 16 tokens."""
     pair = session.pair
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "small",
         "models": Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref),
         "suites": (
@@ -39,7 +39,7 @@ def small_plan(session: Session, **changed: Any) -> Plan:
         "max_new_tokens": 16,
         "chat": False,
     }
-    return Plan(**given | changed)
+    return Plan(**fields | changed)
 
 
 def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
@@ -49,7 +49,7 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
         work(store, study_id, session, InProcess(session), quiet=True)
 
 
-def check_whole(store: RunStore, study_id: str, plan: Plan) -> None:
+def check_complete(store: RunStore, study_id: str, plan: Plan) -> None:
     """Every lane of every task is there once, its runs are in the store, and the store has no run
     that nobody counts."""
     results = store.results(study_id)
@@ -61,6 +61,6 @@ def check_whole(store: RunStore, study_id: str, plan: Plan) -> None:
     wanted = [run_id for result in results for run_id in result.run_ids]
     assert len(set(wanted)) == len(wanted)
     records = store.records(wanted)
-    kept = {record.comparison_id for record in records}
-    assert sum(len(store.load(comparison).runs) for comparison in kept) == len(wanted)
-    assert store.count() == len(kept)
+    comparisons = {record.comparison_id for record in records}
+    assert sum(len(store.load(comparison).runs) for comparison in comparisons) == len(wanted)
+    assert store.count() == len(comparisons)

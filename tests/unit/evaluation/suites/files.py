@@ -37,9 +37,9 @@ def row(
     number: int, turns: str | list[str], reference: Any = None, category: str | None = None
 ) -> dict[str, Any]:
     """A line as Spec-Bench and EAGLE write it."""
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "question_id": number,
         "turns": [turns] if isinstance(turns, str) else turns,
     }
-    found |= {} if reference is None else {"reference": reference}
-    return found | ({} if category is None else {"category": category})
+    values |= {} if reference is None else {"reference": reference}
+    return values | ({} if category is None else {"category": category})

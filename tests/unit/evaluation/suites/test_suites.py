@@ -13,6 +13,7 @@ import pytest
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
+from evaluation.suites.typed import split_prompts, typed, typed_suite
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.suites.files import field_file, row, write
 
@@ -25,6 +26,23 @@ def test_arithmetic_asks_the_held_out_problems_and_their_solutions_are_right() -
         assert set(
             scores(suite, item, [f"#### {problem.answer + 1}"], execute_code=False).values()
         ) == {0.0}
+
+
+def test_typed_prompts_are_lines_or_blocks_with_answers() -> None:
+    lines = typed_suite(split_prompts("a\n\n b => 2 \nc => d => 3"))
+    assert [(item.turns, item.references) for item in lines.items] == [
+        (("a",), ()),
+        (("b",), ("2",)),
+        (("c => d",), ("3",)),
+    ]
+    blocks = typed_suite(split_prompts("a\nb\n---\nc\n => 4\n---\n\n"))
+    assert [item.turns for item in blocks.items] == [("a\nb",), ("c",)]
+    for suite in (lines, blocks):
+        assert typed_suite(map(typed, suite.items)) == suite
+    assert lines.metrics == ("answer,none",) and typed_suite(["a"]).metrics == ()
+    for wrong, words in (([], "no prompt"), (["a", "=> 2"], "nothing before => in prompt 2")):
+        with pytest.raises(ValueError, match=words):
+            typed_suite(wrong)
 
 
 def test_stories_want_all_that_is_asked_for() -> None:
@@ -170,9 +188,9 @@ def test_metrics_follow_from_what_a_file_is_and_find_its_reference_right(
     assert suite.metrics == metrics
     for item in suite.items:
         assert metrics_of(suite, item) == metrics
-        found = scores(suite, item, item.references[-1:], execute_code=False)
-        found.pop("exact_match,custom-extract", None)  # wants a sentence
-        assert set(found.values()) == ({1.0} if metrics else set())
+        by_metric = scores(suite, item, item.references[-1:], execute_code=False)
+        by_metric.pop("exact_match,custom-extract", None)  # wants a sentence
+        assert set(by_metric.values()) == ({1.0} if metrics else set())
         wrong = scores(suite, item, ["I cannot say."], execute_code=False)
         assert all(value < 0.5 for value in wrong.values())
 
@@ -202,14 +220,18 @@ def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) ->
         row(481, f"{LONG}\nWhen?", ["Tuesday"], "rag"),
     ]
     suite = read_suite(write(tmp_path / "spec_bench" / "question.jsonl", rows))
-    found = {item.category: metrics_of(suite, item) for item in suite.items}
+    metrics_by_category = {item.category: metrics_of(suite, item) for item in suite.items}
     graded = {
         "translation": TRANSLATION,
         "summarization": SUMMARY,
         "math_reasoning": WORKED_UNASKED,
     }
-    assert found == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
-    assert {name for metrics in found.values() for name in metrics} == set(suite.metrics)
+    assert (
+        metrics_by_category == {"writing": (), "math": (), "qa": PHRASES, "rag": PHRASES} | graded
+    )
+    assert {name for metrics in metrics_by_category.values() for name in metrics} == set(
+        suite.metrics
+    )
 
 
 def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path: Path) -> None:
@@ -260,10 +282,10 @@ def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
 def test_limit_takes_the_first_items_and_changes_no_metric(tmp_path: Path) -> None:
     rows = [row(1, "x?", "4"), row(2, "y?", "\\frac{1}{2}"), row(3, "z?", "\\sqrt{2}")]
     path = write(tmp_path / "some.jsonl", rows)
-    whole, part = read_suite(path), read_suite(path, 1)
-    assert part.items == whole.items[:1]
-    assert part.metrics == whole.metrics == ("exact_match,boxed",)
-    assert read_suite(path, 99) == whole
+    full, part = read_suite(path), read_suite(path, 1)
+    assert part.items == full.items[:1]
+    assert part.metrics == full.metrics == ("exact_match,boxed",)
+    assert read_suite(path, 99) == full
 
 
 def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
@@ -281,7 +303,7 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "given",
+    "line",
     [
         {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    pass\n"},
         {
@@ -296,16 +318,16 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
         {"question_id": 1, "turns": ["a"], "reference": [1, 2.5, "c", None], "category": None},
     ],
 )
-def test_exports_of_the_field_are_read(tmp_path: Path, given: dict[str, object]) -> None:
-    suite = read_suite(write(tmp_path / "x.jsonl", [given]))
+def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) -> None:
+    suite = read_suite(write(tmp_path / "x.jsonl", [line]))
     assert suite.items[0].turns[0].strip() and suite.items[0].references
 
 
 def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
     test = "def check(candidate):\n    assert candidate() == 1\n"
-    given = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
+    first = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
     other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}
-    suite = read_suite(write(tmp_path / "x.jsonl", [given, other]))
+    suite = read_suite(write(tmp_path / "x.jsonl", [first, other]))
     assert suite.items[0].tests.endswith("check(f)\n")
     assert suite.items[1].tests == "assert g()\nassert 1"
     assert suite.metrics == ("pass@1,none",)

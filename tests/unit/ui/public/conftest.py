@@ -14,9 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from evaluation.study.plan import Models
-from evaluation.study.sweep import Case, Grid, sweep_plan
-from mars_core.types import ModelRef
 from storage import Choice, RunStore, Source
 from tests.serving import serving
 from tests.unit.evaluation.report.studies import stored_study
@@ -25,12 +22,6 @@ from ui.public.visitors import COOKIE, browser_owner
 
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
-PLAN = sweep_plan(
-    Models("bundled", ModelRef("a/b")),
-    (Case(f"{MARK} of a sweep", "1"),),
-    Grid("mars", "theta", (0.9,), (3,)),
-    f"{MARK} sweep",
-)
 
 
 Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
@@ -52,41 +43,41 @@ class Stranger:
         return self.http.get(path, params=query)
 
     def join(
-        self, event: int, values: Sequence[Any], said: Any = None, session: str | None = None
+        self, event: int, values: Sequence[Any], event_data: Any = None, session: str | None = None
     ) -> httpx.Response:
         """Put one event into the queue."""
         body = {
             "fn_index": event,
             "data": list(values),
-            "event_data": said,
+            "event_data": event_data,
             "session_hash": session or self.session,
         }
         return self.http.post("/gradio_api/queue/join", json=body)
 
-    def direct(self, event: int, values: Sequence[Any], said: Any = None) -> httpx.Response:
+    def direct(self, event: int, values: Sequence[Any], event_data: Any = None) -> httpx.Response:
         """One event that does not queue, as the page sends it."""
         body = {
             "fn_index": event,
             "data": list(values),
-            "event_data": said,
+            "event_data": event_data,
             "session_hash": self.session,
         }
         return self.http.post("/gradio_api/run/predict", json=body)
 
     def heard(self, session: str | None = None) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
-        found = []
+        messages = []
         with self.http.stream(
             "GET", "/gradio_api/queue/data", params={"session_hash": session or self.session}
         ) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
-                    found.append(json.loads(line[6:]))
-        return found
+                    messages.append(json.loads(line[6:]))
+        return messages
 
-    def ask(self, *asked: Asked) -> list[dict[str, Any]]:
+    def ask(self, *events: Asked) -> list[dict[str, Any]]:
         """The ends of these events."""
-        joined = [self.join(*each) for each in asked]
+        joined = [self.join(*each) for each in events]
         assert all(answer.status_code == 200 for answer in joined), [
             answer.text for answer in joined
         ]
@@ -126,7 +117,6 @@ class Kept:
 
     comparison: str
     runs: tuple[str, ...]
-    sweep: str
     study: str
     round: str  # a comparison that was voted on
     vote: str
@@ -148,7 +138,7 @@ def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
 
 
 @pytest.fixture(scope="session")
-def kept(served: Served) -> Kept:
+def owned(served: Served) -> Kept:
     """All that a visitor can have."""
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)
@@ -156,10 +146,9 @@ def kept(served: Served) -> Kept:
     vote = store.add_vote(
         round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote"
     )
-    sweep = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
-    return Kept(comparison, runs, sweep, study, round_, vote)
+    return Kept(comparison, runs, study, round_, vote)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
 from ui.tabs.compare import handlers
 
-LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, sweep_runs=4, runs_an_hour=None)
+LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, study_runs=4, runs_an_hour=None)
 
 
 def paths(routes: Iterable[Any]) -> Iterator[str]:
@@ -66,11 +66,11 @@ def main(folder: Path, port: int) -> None:
     )
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
         pool = ModelPool(device="cpu", dtype="float32")
-        place = Services(
+        services = Services(
             pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30
         )
-        page = build_app(place).queue(default_concurrency_limit=8, api_open=False)
-        options = launch_options(page, place)
+        page = build_app(services).queue(default_concurrency_limit=8, api_open=False)
+        options = launch_options(page, services)
         app, _, _ = page.launch(
             server_name="127.0.0.1",
             server_port=port,

@@ -1,1 +1,0 @@
-"""``bench.growth``: time and memory against context, K, tree size and vocabulary."""

@@ -1,1 +1,0 @@
-"""``bench.load``: many clients at once, and many runs in a row."""

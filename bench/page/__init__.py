@@ -1,1 +1,0 @@
-"""``bench.page``: start-up, first token and streaming of the page."""

@@ -1,0 +1,77 @@
+"""Drawings in pixels: panels in rows of two, axes with round ticks, a legend. A template writes them
+as SVG with colours for light and dark backgrounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
+from evaluation.report.document.cells import Write
+from evaluation.report.values import Interval
+
+PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 34, 46  # pixels
+KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
+APART = 26  # pixels between two ticks, at least
+GREY = "#7A7F88"
+
+
+def corner(number: int) -> tuple[int, int]:
+    """Left and top of a panel."""
+    return PANEL * (number % 2), HEIGHT * (number // 2)
+
+
+def with_legend(
+    title: str, panels: tuple[Panel, ...], entries: Sequence[tuple[Look, str]]
+) -> Drawing:
+    """With its legend, two panels wide."""
+    columns = COLUMNS if max((len(text) for _, text in entries), default=0) < 24 else COLUMNS // 2
+    width, first = 2 * PANEL / columns, max(panel.y.start for panel in panels) + FOOT + 14
+    legend = tuple(
+        Mark(look, LEFT + width * (number % columns), first + KEY * (number // columns), text)
+        for number, (look, text) in enumerate(entries)
+    )
+    height = round(first) + KEY * math.ceil(len(legend) / columns)
+    return Drawing(title, 2 * PANEL, height, panels, legend)
+
+
+def upright(x: float, interval: Interval, y: Axis) -> str:
+    """Path data of an interval; empty where there is none."""
+    return (
+        ""
+        if any(map(math.isnan, interval))
+        else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
+    )
+
+
+def across(y: float, interval: Interval, x: Axis) -> str:
+    return (
+        ""
+        if any(map(math.isnan, interval))
+        else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
+    )
+
+
+def scaled_axis(
+    name: str,
+    values: Sequence[float],
+    share: float,
+    start: float,
+    end: float,
+    write: Write,
+    ticks: Sequence[float] = (),
+) -> Axis:
+    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round
+    ones."""
+    least, most = min(values), max(values)
+    margin_width = share * (most - least) or 0.05 * abs(most) or 0.5
+    axis = Axis(name, least - margin_width, most + margin_width, start, end)
+    rough = (axis.high - axis.low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
+    steps = range(math.ceil(axis.low / step), math.floor(axis.high / step) + 1)
+    spaced: list[float] = []
+    for tick in ticks or [round(step * number, 12) for number in steps]:
+        if not spaced or abs(axis.at(tick) - axis.at(spaced[-1])) >= APART:
+            spaced.append(tick)
+    return axis._replace(ticks=tuple((axis.at(tick), write(tick)) for tick in spaced))

@@ -1,0 +1,72 @@
+"""How a metric of a study is declared: once, as the annotation of a field of
+``evaluation.report.values.Measured``.
+
+``evaluation.report.lanes`` computes it for every lane and group; tables, charts and CSV files take
+name, title and format from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from evaluation.format import number
+
+Other = Literal["", "strict", "none"]  # the lane that a number is compared with
+
+
+class Pooled(NamedTuple):
+    """Σ ``top`` / Σ ``bottom`` of the runs, or of one run where there is no ``bottom``. Both are
+    fields of ``Result`` or of ``evaluation.report.grid.DERIVED``.
+
+    ``over``: divided by the same number of that lane; ``minus``: that number subtracted instead.
+    ``known``: without the runs of which strict's or the lane's own ``top`` is unknown.
+    """
+
+    top: str
+    bottom: str = ""
+    over: Other = ""
+    minus: bool = False
+    known: bool = False
+
+
+class Mean(NamedTuple):
+    """The mean over runs of ``top`` / ``bottom`` of a run, divided by that of the same task in the
+    lane ``over``. Fields as those of ``Pooled``, or of ``Relative``."""
+
+    top: str
+    bottom: str = ""
+    over: Other = ""
+
+
+class ShareOfRuns(NamedTuple):
+    """The share of runs in which a field is true; Wilson's interval."""
+
+    field: str
+
+
+class Quartiles(NamedTuple):
+    """Median and quartiles of a field over the runs that have it."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMetric:
+    """``average``: how it is read off the runs. ``write``: its format, with the unit. ``better``: 1
+    where more is better, −1 where less is, else 0.
+
+    ``group``: the heading over adjacent columns. ``panel``: the title of its axis in charts; empty
+    for a metric that is not drawn. ``shift``: a TV, which can be an upper bound.
+    """
+
+    title: str
+    help: str
+    average: Pooled | Mean | ShareOfRuns | Quartiles
+    write: Callable[[float], str] = number
+    better: int = 0
+    group: str = ""
+    panel: str = ""
+    shift: bool = False
+    likeness: bool = False  # it compares the texts with strict's; the others are about speed

@@ -1,0 +1,220 @@
+"""``mars eval run | resume | list | report | export | judge | delete`` and ``mars check``.
+
+``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
+it is not and 2 where that is not known. Results go to standard output, progress to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluation.arguments import read_plan_options, read_served_options
+from evaluation.format import shorten
+from evaluation.served.client import ServerError
+from storage import RunStore, StorageError
+
+if TYPE_CHECKING:
+    from evaluation.study.plan import Plan
+    from mars_core.session import Session
+
+
+def main(options: Namespace) -> int:
+    try:
+        if options.command == "check":
+            from evaluation.lossless.command import check
+
+            return check(options, os.environ.get("MARS_SERVER_KEY", ""))
+        with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
+            return _COMMANDS[options.command](options, store)
+    except (ValueError, StorageError, ServerError, OSError) as error:  # ModelError is a ValueError
+        _note(error)
+        return 2 if options.command == "check" or isinstance(error, ValueError) else 1
+
+
+def _run(options: Namespace, store: RunStore) -> int:
+    """Plan and run a study. Of several processes started together the first one plans."""
+    from evaluation.study.check import check, without_long
+    from evaluation.study.launch import open_session
+    from evaluation.study.processes import process_rank, share
+    from mars_core.arguments import find_spec, threshold_lines
+
+    here = process_rank()
+    _check_workers(options, here.world, served=bool(options.server))
+    if options.server or options.baseline:
+        from evaluation.served.engine import find_server
+
+        return _serve(
+            options, store, read_served_options(options, partial(find_server, os.environ))
+        )
+    session = open_session(
+        options, find_spec(options.pair, options.target, options.draft, options.head), here
+    )
+    study_id = ""
+    if here.first:
+        plan = read_plan_options(options, session.pair)
+        if options.skip_long:
+            short = without_long(plan, session)
+            _note(
+                f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
+            )
+            plan = short
+        check(plan, session)
+        study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+        _print(study_id)
+        _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
+    study_id = share(here, study_id)
+    return 0 if options.plan_only else _work(options, store, study_id, session)
+
+
+def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
+    """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
+    from evaluation.served.engine import ServedEngine, check
+    from evaluation.study.launch import work
+
+    with ServedEngine(plan, os.environ) as engine:
+        check(plan, engine)
+        if not study_id:
+            _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
+            if options.plan_only:
+                return 0
+        return work(store, study_id, None, engine, quiet=options.quiet)
+
+
+def _resume(options: Namespace, store: RunStore) -> int:
+    """Continue a study, alone or beside other workers."""
+    from evaluation.commands import spec_of_models
+    from evaluation.study.check import check_sampler
+    from evaluation.study.launch import open_session
+    from evaluation.study.plan import read_plan
+    from evaluation.study.processes import process_rank
+
+    here = process_rank()
+    study_id = _find(store, options.study)
+    plan = read_plan(store.study(study_id).plan)
+    _check_workers(options, here.world, served=plan.served is not None)
+    check_sampler(plan, store, study_id)
+    if options.failed and here.first:
+        _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
+    if plan.served:
+        return _serve(options, store, plan, study_id)
+    return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
+
+
+def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+    from evaluation.study.engine import InProcess
+    from evaluation.study.launch import further_workers, work
+    from evaluation.study.processes import process_rank
+
+    with further_workers(options, study_id):
+        return work(
+            store,
+            study_id,
+            session,
+            InProcess(session),
+            quiet=options.quiet or not process_rank().first,
+        )
+
+
+def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
+    if served and max(options.workers, world) > 1:
+        raise ValueError(
+            "A study on a server runs in one process; use --concurrency for several requests at once."
+        )
+    if not 1 <= options.workers <= 256:
+        raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
+    if options.workers > 1 and world > 1:
+        raise ValueError(
+            f"--workers is {options.workers} in a launch of {world} processes; use one of the two."
+        )
+
+
+def _list(_: Namespace, store: RunStore) -> int:
+    for study in store.studies():
+        done = f"{study.done:,}/{study.tasks:,} tasks"
+        _print(
+            f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}"
+        )
+    return 0
+
+
+def _report(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.files import markdown_of, write_markdown, write_report
+    from evaluation.report.measure import measure
+
+    report = measure(store, _find(store, options.study))
+    if options.markdown:
+        _note(*write_markdown(report, Path(options.markdown), store))
+    if options.folder:
+        _note(*write_report(store, report, Path(options.folder)))
+    if not options.markdown and not options.folder:
+        _print(markdown_of(report))
+    return 0
+
+
+def _export(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.shapes import write_answers, write_lm_eval
+
+    study_id, folder = _find(store, options.study), Path(options.folder)
+    _note(*write_lm_eval(store, study_id, folder), *write_answers(store, study_id, folder))
+    return 0
+
+
+def _judge(options: Namespace, store: RunStore) -> int:
+    """Judge pairs of answers by a language model. Raises ValueError without a key."""
+    from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
+
+    settings = read_settings(os.environ, url=options.url, model=options.model)
+    if settings is None:
+        raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
+    with Endpoint(settings) as endpoint:
+        for progress in judge_study(
+            store, _find(store, options.study), endpoint, limit=options.limit
+        ):
+            answered = f"{progress.judged:,} of {progress.total:,} questions answered"
+            _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
+    return 0
+
+
+def _delete(options: Namespace, store: RunStore) -> int:
+    store.delete_study(_find(store, options.study))
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
+    "run": _run,
+    "resume": _resume,
+    "list": _list,
+    "report": _report,
+    "export": _export,
+    "judge": _judge,
+    "delete": _delete,
+}
+
+
+def _find(store: RunStore, name: str) -> str:
+    """The id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises ValueError
+    for none or several matches."""
+    studies = store.studies(limit=10_000)
+    if name == "latest" and studies:
+        return studies[0].id
+    matches = [study.id for study in studies if name and study.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    raise ValueError(
+        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name exactly one."
+    )
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _note(*lines: object) -> None:
+    sys.stderr.writelines(f"{line}\n" for line in lines)

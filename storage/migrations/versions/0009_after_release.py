@@ -1,0 +1,62 @@
+"""From 0.1.0: the shape of the passes of an exact run is `exact` in its environment, runs have the
+further logits processors of their sampling, the table of sweeps, which nothing wrote, goes, and the
+runs of sweeps are those of studies."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0007"
+_RUNS = sa.table(
+    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON)
+)
+_EXACT = sa.select(_RUNS).where(_RUNS.c.pass_rows.is_not(None))
+_SAY = (
+    sa.update(_RUNS)
+    .where(_RUNS.c.id == sa.bindparam("at"))
+    .values(environment=sa.bindparam("exact", type_=sa.JSON))
+)
+_OBJECTS = {"comparison_id": "comparisons.id", "study_id": "studies.id"}
+_SHARES = sa.table("shares", *map(sa.column, ("token_hash", "owner", "created_at", *_OBJECTS)))
+_TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'comparisons'"
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    for run in connection.execute(_EXACT).all():
+        exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
+        connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
+    for table in ("comparisons", "facets"):
+        op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
+    for name in ("pass_rows", "pass_width"):
+        op.drop_column("runs", name)
+    op.add_column("runs", sa.Column("processors", sa.JSON, nullable=False, server_default="{}"))
+    triggers = (
+        connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
+    )
+    op.drop_index("ix_comparisons_sweep_id", "comparisons")
+    with op.batch_alter_table("comparisons") as comparisons:  # SQLite: a new table, no triggers
+        comparisons.drop_column("sweep_id")
+    for trigger in triggers:
+        connection.exec_driver_sql(trigger)
+    links = [dict(row) for row in connection.execute(sa.select(_SHARES)).mappings()]
+    op.drop_table("shares")
+    op.create_table(
+        "shares",
+        sa.Column("token_hash", sa.String(64), primary_key=True),
+        sa.Column("owner", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        *(
+            sa.Column(name, sa.String(32), sa.ForeignKey(to, ondelete="CASCADE"))
+            for name, to in _OBJECTS.items()
+        ),
+        *(sa.UniqueConstraint(name, name=f"uq_shares_{name}") for name in _OBJECTS),
+        sa.CheckConstraint(
+            " + ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE 1 END" for name in _OBJECTS) + " = 1"
+        ),
+    )
+    op.create_index("ix_shares_owner_created_at", "shares", ["owner", "created_at"])
+    op.bulk_insert(_SHARES, links)
+    op.drop_table("sweeps")

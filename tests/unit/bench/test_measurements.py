@@ -1,0 +1,82 @@
+"""Every measurement runs, in small sizes, and writes its result; those of the page, which need a
+browser, are judged by numbers worked out by hand."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bench.common.report import BenchReport, markdown
+from bench.page import Click, Start, Stream, figures
+from bench.scale import LANES, build
+from storage import RunStore
+
+SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "rows"),
+    [
+        ("bench.__main__", {"--pair": "bundled", "--prompts": "1", **SMALL}, ["strict, n-grams"]),
+        ("bench.exact", {"--prompts": "1", "--max-new-tokens": "8"}, ["n-grams, continued"]),
+        ("bench.history", {"--comparisons": "60", "--rounds": "1"}, ["SQLite: slowest action"]),
+        (
+            "bench.noise",
+            {"--prompts": "1", **SMALL},
+            ["speed, coupled over greedy strict, all texts together", "EAGLE-3 tree, greedy, mars"],
+        ),
+        ("bench.scale", {"--runs": "20", **SMALL}, ["report measured", "tokens as Parquet"]),
+        ("bench.telemetry", {"--pairs": "1"}, ["mars, draft model, temperature 1, run 2"]),
+    ],
+)
+def test_what_was_measured_is_written(
+    module: str, options: dict[str, str], rows: list[str], tmp_path: Path
+) -> None:
+    arguments = [each for option in options.items() for each in option]
+    assert import_module(module).main([*arguments, "--out", str(tmp_path)]) == 0
+    (file,) = tmp_path.glob("*.md")
+    text = file.read_text(encoding="utf-8")
+    assert all(f"\n| {row} |" in text for row in rows)
+    assert file.with_suffix(".json").exists()
+
+
+def test_runs_of_a_large_study_are_whole(tmp_path: Path) -> None:
+    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        study_id = build(store, 2 * 2 * len(LANES), 12)
+        results = store.results(study_id)
+        assert [one.lane for one in results] == [*range(len(LANES))] * 4
+        runs = [run.trace for id_ in store.comparisons()["id"] for run in store.load(id_).runs]
+    assert len(runs) == len(results) and {len(run.token_ids) for run in runs} == {12}
+    assert len({(run.config.prompt.text, run.config.sampling) for run in runs}) == 4
+
+
+COLD, LATER = Click(900, 4000, 3600), Click(250, 2000, 1600)
+STARTS = (
+    Start(3.2, 4.0, 1.2, (COLD, LATER)),
+    Start(3.125, 4.0, 1.6, (COLD, LATER)),
+    Start(5.0, 6.0, 1.7, (COLD, LATER)),
+)
+
+
+@pytest.mark.parametrize(
+    ("starts", "row"),
+    [
+        (STARTS, "process start to a usable page | 4 s | ≤ 5 | yes | 4 to 6, n = 3"),
+        # 4 / 3.2, 4 / 3.125 and 6 / 5: of the import of gradio of the same start
+        (STARTS, "usable page / gradio alone | 1.25 × | ≤ 1.3 | yes | 1.20 to 1.28, n = 3"),
+        (STARTS[:1], "usable page / gradio alone | 1.25 × | ≤ 1.3 | yes | "),
+        (
+            STARTS,
+            "opening to the example's margin maps | 1.60 s | ≤ 1.5 | no | 1.20 to 1.70, n = 3",
+        ),
+        (STARTS, "first click to its first token | 900 ms | ≤ 350 | no | 900 to 900, n = 3"),
+        (STARTS, "later clicks to their first token | 250 ms | ≤ 250 | yes | 250 to 250, n = 3"),
+        (STARTS, "click to the end over the runs' own time | 25 % | ≤ 20 | no | 25 to 25, n = 3"),
+        (STARTS, "its margin map: blocked | 310 ms | ≤ 300 | no | "),
+    ],
+)
+def test_cold_clicks_are_apart_and_goals_are_judged(starts: tuple[Start, ...], row: str) -> None:
+    text = markdown(BenchReport("The page", figures=figures(starts, [Stream(0, 50, 310)])))
+    assert f"| {row} |" in text

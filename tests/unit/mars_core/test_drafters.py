@@ -1,0 +1,111 @@
+"""The table of drafters: whoever needs to know something of a drafter or a rule reads it there."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import mars_core.drafting
+from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
+from mars_core.models import BUNDLED_PAIR, Pair
+from mars_core.rules import RULES
+from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode, Sampling
+from tests.live_pairs import config_for, decoded, headed, random_pair
+
+ROOT = Path(mars_core.drafting.__file__).parents[2]
+# a checkpoint's configuration, and the drafters of which q is known
+NAMES_A_DRAFTER = {"mars_core/eagle3/config.py", "mars_core/types.py"}
+PRESETS = {"ui/settings/presets.py", "ui/settings/fields.py"}
+
+
+def test_every_drafter_of_the_folder_is_in_the_table_and_describes_itself() -> None:
+    modules = [
+        import_module(f"mars_core.drafting.{each.name}")
+        for each in pkgutil.iter_modules(mars_core.drafting.__path__)
+    ]
+    declared = {
+        value.name: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, DrafterKind)
+    }
+    assert declared == dict(DRAFTERS) and list(DRAFTERS)[-1] == "none"
+    for name, kind in DRAFTERS.items():
+        assert kind.title and kind.drafts and kind.source and kind.summary.endswith(".")
+        assert drafter_kind(name) is described(name) is kind
+        assert (DraftMode.COUPLED in kind.modes) is (name in WITH_PROBABILITIES)
+        assert DrafterConfig(name).mode is kind.modes[0]
+    assert len({kind.title for kind in DRAFTERS.values()}) == len(DRAFTERS)
+
+
+def test_a_drafter_without_a_builder_raises_where_it_is_declared() -> None:
+    with pytest.raises(TypeError, match="build"):
+        DrafterKind("x", "x", "x drafts", "X.", "none")  # type: ignore[call-arg]
+
+
+def test_what_is_unknown_is_an_error_for_a_run_and_a_title_in_the_history() -> None:
+    with pytest.raises(ValueError, match=r"'oracle'; it must be one of model, .*none"):
+        drafter_kind("oracle")
+    assert (described("server").title, described("server").chains) == ("server", True)
+
+
+def test_a_pair_offers_the_drafters_whose_models_it_has() -> None:
+    text = [name for name, kind in DRAFTERS.items() if not kind.part]
+    assert offered(None) == list(DRAFTERS)
+    assert offered(replace(BUNDLED_PAIR, draft=None, head=None)) == text
+    assert offered(BUNDLED_PAIR)[0] == "model" and "none" in text
+
+
+LITERALS = [
+    (str(path.relative_to(ROOT)), node.value)
+    for folder in ("mars_core", "storage", "evaluation", "ui", "hosting")
+    for path in (ROOT / folder).rglob("*.py")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "home", "elsewhere"),
+    [
+        (DRAFTERS, {"model", "none"}, "mars_core/drafting/", NAMES_A_DRAFTER),
+        (
+            RULES,
+            {"block", "entropy", "mars", "none", "strict", "threshold"},
+            "mars_core/rules/",
+            PRESETS,
+        ),
+    ],
+    ids=["drafters", "rules"],
+)
+def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
+    names: Mapping[str, object], words: set[str], home: str, elsewhere: set[str]
+) -> None:
+    """A new one is its own module, and of a drafter a row. ``words`` mean other things as well."""
+    known = names.keys() - words
+    paths = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
+    assert paths == elsewhere
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return headed(random_pair(eos=frozenset()))
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_strict_with_every_drafter_writes_what_the_target_writes(
+    pair: Pair, name: str, temperature: float
+) -> None:
+    alone, drafted = (
+        decoded(pair, config_for(pair, DrafterConfig(each), Sampling(temperature), new=40))
+        for each in ("none", name)
+    )
+    assert drafted.token_ids == alone.token_ids and drafted.config.drafter.kind == name
+    assert (drafted.summary.drafted > 0) is DRAFTERS[name].chains

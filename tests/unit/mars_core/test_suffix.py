@@ -1,0 +1,82 @@
+"""Suffix decoding: drafts are the most frequent continuations of the end of the text."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixDrafter
+
+
+def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
+    drafter = SuffixDrafter(k)
+    drafter.begin((), torch.empty(0))
+    inputs = drafter.inputs(ids, limit)
+    assert inputs.numbers[0] == ids[-1] and inputs.size == len(inputs.numbers) - 1
+    return list(inputs.numbers[1:])
+
+
+LONG = [*range(10, 40)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([1], []),
+        ([1, 2, 3], []),
+        ([1, 2, 3, 9, 1], [2, 3, 9, 1, 2]),  # one token is matched
+        ([*LONG, 1, 2, *LONG[:6]], LONG[6:12]),  # six are, and K is 6
+        (
+            [7, 1, 8, 7, 1, 8, 7, 2, 9, 7],
+            [1, 8, 7, 2, 9],
+        ),  # more often 1 than 2, which is the latest
+        ([7, 1, 4, 7, 2, 5, 7], [2, 5, 7, 2, 5]),  # equally often: the latest
+        ([3, 1, 2, 1, 2, 1], [2, 1, 2, 1, 2, 1]),  # a period goes on beyond the end of the text
+        ([each for n in range(1, 12) for each in (0, n)] + [0], []),  # each a share below LEAST
+        ([1, 2, 5, 6, 4, 4, 9, 2, 8, 3, 3, 9, 2, 8, 3, 1, 2], [5, 6, 4, 4, 9, 2]),  # longest match
+    ],
+)
+def test_drafts_are_what_most_often_followed(ids: list[int], expected: list[int]) -> None:
+    assert drafted(ids) == expected
+
+
+def test_never_more_than_k_the_limit_and_the_factor() -> None:
+    text = [*LONG, *LONG[:3]]
+    assert [len(drafted(text, k)) for k in (1, 5, 64)] == [1, 5, 3 * FACTOR]
+    assert len(drafted(text, limit=2)) == 2
+
+
+def from_the_definition(ids: list[int], k: int) -> list[int]:
+    """Candidates of every suffix, the longest first, by counting in the full text."""
+    best, most = [], 0.0
+    for length in range(min(LONGEST, len(ids) - 1), 0, -1):
+        ends = [at for at in range(length, len(ids)) if ids[at - length : at] == ids[-length:]]
+        text, share, score = list(ids), 1.0, 0.0
+        while ends and len(text) < len(ids) + min(k, FACTOR * length):
+            counts = Counter(text[at] for at in ends)
+            token = max(reversed([text[at] for at in ends]), key=counts.__getitem__)
+            share *= counts[token] / len(ends)
+            if share < LEAST:
+                break
+            score += share
+            ends = [at + 1 for at in ends if text[at] == token]
+            text.append(token)
+        if score > most:
+            best, most = text[len(ids) :], score
+    return best
+
+
+@pytest.mark.parametrize("alphabet", [1, 2, 3, 8])
+def test_read_in_pieces_it_is_the_definition(alphabet: int) -> None:
+    source = random.Random(alphabet)
+    ids, drafter = [source.randrange(alphabet)], SuffixDrafter(7)
+    for _ in range(2):  # a second run knows nothing of the first
+        drafter.begin((), torch.empty(0))
+        while len(ids) < 90:
+            assert list(drafter.inputs(ids, 99).numbers[1:]) == from_the_definition(ids, 7)
+            ids += [source.randrange(alphabet) for _ in range(source.randrange(1, 5))]
+        ids = ids[-5:]

@@ -1,0 +1,158 @@
+"""The upper half of Compare: the prompt, the buttons, the settings, and how long the prompt is in
+tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from evaluation.format import count, displayable, plural, shorten
+from mars_core.demo.corpus import unknown_words
+from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
+from mars_core.types import PromptConfig
+from ui.jobs.admission import chosen_pair
+from ui.jobs.driver import start_session
+from ui.jobs.services import Services
+from ui.kit.assets import to_json
+from ui.kit.components import chips_component, chips_html, text_panel
+from ui.kit.events import PRIVATE
+from ui.settings.fields import Fields, Values, form_values, parse, read_form
+from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
+from ui.settings.panel import SettingsPanel
+from ui.settings.presets import presets_for
+from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
+from ui.sharing import consent_line
+
+NOT_LOADED = "The token count appears once the models are loaded."
+LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
+COUNTED = (
+    "pair",
+    "own_target",
+    "own_draft",
+    "own_head",
+    "system",
+    "chat",
+    "thinking",
+)  # what it depends on
+
+
+def _describe(fields: Fields) -> None:
+    fields.bar(LONGEST)
+    fields.number("repeats", "Runs per lane (0: auto)", 0)
+    fields.advanced()
+
+
+class PromptPanel:
+    """The components, in their panel. ``inputs``: what ``read_form`` reads."""
+
+    def __init__(self, services: Services) -> None:
+        self.services, first = services, services.catalog[0]
+        with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel"]):
+            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
+                self.prompt = prompt_field(services, "prompt", "What should the models write?")
+                self.run = gr.Button(
+                    "Compare", variant="primary", elem_id="compare", min_width=130, scale=0
+                )
+                self.stop = gr.Button(
+                    "Stop", variant="stop", elem_id="stop", min_width=130, scale=0
+                )
+                presets = presets_for(first)
+                self.preset = gr.Dropdown(
+                    presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
+                )
+                self.again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
+            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
+                self.chips = chips_component(first.prompts)
+                self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
+            self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
+            consent_line(services)
+            self.panel = SettingsPanel(
+                services, "compare", _describe, lanes=FIRST_LANES, label=self._label
+            )
+        self.inputs: list[Any] = [self.prompt, self.panel.component]
+        self.below: list[Any] = [self.tokens, self.other]
+
+    def _label(self, values: Values) -> str:
+        return settings_label(read_form("", values), self.services.catalog)
+
+    def fill(self, form: Form) -> dict[Any, Any]:
+        return {self.prompt: form.prompt, self.panel.component: self.panel.value(form_values(form))}
+
+    def wire(self) -> None:
+        """What the choice of a pair, of an example or a changed prompt changes."""
+        followed = [self.preset, self.chips, *self.below]
+        self.panel.wire(self._follow, [self.prompt], followed)
+        wire_examples(self.chips, self.prompt, self.panel)
+        self.prompt.change(
+            self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE
+        )
+        self.other.click(self.switch, self.inputs, [self.panel.component, *followed], **PRIVATE)
+
+    def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
+        below = (
+            self._about(read_form(prompt, values))
+            if changed in COUNTED
+            else (gr.update(), gr.update())
+        )
+        if changed != "pair":
+            return gr.update(), gr.update(), *below
+        spec = self.panel.spec(values)
+        return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), *below
+
+    def about(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """How long the prompt is, with what the panel asks for, and whether another pair knows more
+        of its words."""
+        return self._about(read_form(prompt, parse(value)))
+
+    def measured(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """What is known once the models are loaded: what thresholds mean, and the same."""
+        return self.panel.value(parse(value)), *self.about(prompt, value)
+
+    def _about(self, form: Form) -> tuple[Any, ...]:
+        other, label = self._other(), ""
+        if (
+            other
+            and form.pair == BUNDLED_PAIR.key
+            and (words := unknown_words(form.prompt[:LONGEST_READ]))
+        ):
+            named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
+            label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
+        return prompt_length(self.services, form), gr.update(value=label, visible=bool(label))
+
+    def _other(self) -> PairSpec | None:
+        """The pair for what the bundled one cannot answer, where this page offers both."""
+        pairs = self.services.catalog
+        return (
+            next((spec for spec in pairs if spec != BUNDLED_PAIR), None)
+            if BUNDLED_PAIR in pairs
+            else None
+        )
+
+    def switch(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+        """To the other pair; the prompt stays."""
+        other, values = self._other(), parse(value)
+        changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
+        panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
+        return panel_value, *self._follow("pair", values, prompt)
+
+
+def prompt_length(services: Services, form: Form) -> str:
+    """How long the prompt is in tokens and what is left of the context; the pair must be in memory
+    for that."""
+    try:
+        spec = chosen_pair(services, form)
+        if not form.prompt.strip():
+            return "The prompt is empty."
+        services.limits.check_prompt(form.prompt, form.system)
+        if spec not in services.pool.loaded():
+            return NOT_LOADED
+        loaded = services.pool.get(spec)
+        config = PromptConfig(
+            form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking)
+        )
+        length, limit = start_session(loaded).count_tokens(config), loaded.limit(read_drafter(form))
+    except (ValueError, ModelError) as error:
+        return services.sentence(error)
+    templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
+    return f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."

@@ -1,0 +1,92 @@
+"""The panels of a report: its sections, the charts, the prompts, one of them in full. Escaped
+HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from evaluation.format import count, plural
+from evaluation.report.document import tables
+from evaluation.report.document.build import (
+    CHARTS,
+    CHARTS_LEAD,
+    facts,
+    plan_section,
+    warning_section,
+)
+from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
+from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.files import csv_text
+from evaluation.report.values import PromptRow, Report
+from ui.kit.panel import render
+
+LISTED = 200  # prompts on the page; all are in the CSV
+FOLDED = (
+    tables.speed_section,
+    tables.scores_section,
+    tables.likeness_section,
+    tables.position_section,
+    tables.vote_section,
+    plan_section,
+)
+_render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab's template
+
+
+def first_html(report: Report) -> str:
+    """What stands above the charts: facts, verdict, warnings, the paper's table."""
+    sections = filter(
+        None, (verdict_section(report), warning_section(report), tables.overview_section(report))
+    )
+    return _render(part="first", facts=facts(report), sections=sections)
+
+
+def charts_html(report: Report) -> str:
+    """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
+    chart_rows = [
+        (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
+        for chart in charts(report)
+        for kind, drawing in drawings(chart).items()
+    ]
+    return (
+        _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)
+        if chart_rows
+        else ""
+    )
+
+
+def rest_html(report: Report) -> str:
+    """What stands below the prompts, each to be unfolded."""
+    return _render(part="rest", sections=filter(None, (make(report) for make in FOLDED)))
+
+
+def prompts_html(report: Report) -> str:
+    """The prompts, worst first; nothing where there are none. The event ``select`` carries ``run``,
+    the id of the rule's worst run of the row."""
+    if not report.prompts:
+        return ""
+    rows = report.prompts[:LISTED]
+    total = plural(len(report.prompts), "row")
+    note = (
+        f"the first {count(LISTED)} of {total}; study-prompts.csv has all"
+        if len(report.prompts) > LISTED
+        else total
+    )
+    return _render(
+        part="prompts",
+        heads=HEADS,
+        rows=[(row.worst[1], prompt_cells(report.plan, row)) for row in rows],
+        note=note,
+    )
+
+
+def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
+    """A prompt in full; both runs are shown below as token views."""
+    return _render(
+        part="texts",
+        prompt=replace(opened(report.plan, row, texts), sides=()),
+        run=row.worst[1],
+        comparison=texts.comparison if texts else "",
+        runs=texts.runs if texts else (),
+    )

@@ -1,1 +1,0 @@
-"""The Sweep tab: one parameter of a rule varied over prompts."""
