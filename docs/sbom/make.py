@@ -27,11 +27,11 @@ LOCKS = ROOT / "locks"
 PAGE = ROOT / "docs" / "licences.md"
 PARTS: Mapping[str, str] = {
     "run": "The page and the command line",
-    "torch-cuda": "torch, and what its build for CUDA brings (the build for CPUs brings torch alone)",
-    "mcp": "With the extra `mcp` (the endpoints as an MCP server)",
-    "postgres": "With the extra `postgres` (PostgreSQL)",
-    "eval": "With the extra `eval` (lm-eval)",
-    "dev": "With the extra `dev` (tests and checks; never part of a deployment)",
+    "torch-cuda": "torch for CUDA (for CPUs torch alone)",
+    "mcp": "Extra `mcp`",
+    "postgres": "Extra `postgres`",
+    "eval": "Extra `eval`",
+    "dev": "Extra `dev` (never deployed)",
 }
 PLATFORM = {
     "python_version": "3.12",
@@ -43,9 +43,9 @@ PLATFORM = {
     "implementation_name": "cpython",
     "platform_python_implementation": "CPython",
 }
-NOT_SEEN = "for other platforms or versions of Python; not installed where this list was made"
+NOT_SEEN = "of other platforms"
 LINE = re.compile(r"^\* \*\*(.+)\*\*: (.+)$", re.MULTILINE)
-PACKAGE = re.compile(r"\[?([^\]\s]+?)\]?(?:\((\S*)\))? (\S+?)(?:, |$)")
+PACKAGE = re.compile(r"\[?([^\[\]\s]+?)==([^\]\s,]+)\]?(?:\((\S*)\))?(?:, |$)")
 
 
 def canonical(name: str) -> str:
@@ -89,7 +89,7 @@ def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
     found: dict[tuple[str, str], tuple[str, str]] = {}
     _, _, lists = PAGE.read_text(encoding="utf-8").partition("\n## ")
     for licence, packages in LINE.findall(lists):
-        for name, address, version in PACKAGE.findall(packages):
+        for name, version, address in PACKAGE.findall(packages):
             found[canonical(name), version] = licence, address
     for python in pythons:
         options = (
@@ -122,7 +122,7 @@ def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
         ):
             licence, address = found.get((name, version), (NOT_SEEN, ""))
             lines.setdefault(licence, []).append(
-                f"{f'[{name}]({address})' if address else name} {version}"
+                f"[{name}=={version}]({address})" if address else f"{name}=={version}"
             )
         listed = "".join(
             f"* **{licence}**: {', '.join(packages)}\n"

@@ -51,10 +51,10 @@ def _columns(text: str) -> tuple[ExportColumn, ...]:
 
 _COMPARISON = """\
 schema_version | int | | version of these columns
-comparison_id | text | | the comparison: one prompt, run in one or more lanes
+comparison_id | text | | one prompt, run in one or more lanes
 """
 _TV_KIND = """\
-tv_kind | text | | what tv and kl of runs and tokens are: exact; bound (upper bounds); missing (empty); unknown (of a served model)
+tv_kind | text | | exact, bound (tv and kl are upper bounds), missing (empty), unknown (of a served model)
 """
 _RUN = f"""\
 {_COMPARISON}\
@@ -66,41 +66,41 @@ RUNS = _columns(
     f"""\
 {_COMPARISON}\
 run_id | text | | the run
-chat | bool | | whether the model's chat template was used
-prompt | text | | text of the prompt
-system | text | | system message of a chat
+chat | bool | | with the chat template
+prompt | text | | its text
+system | text | | system message
 stop | texts | | stop strings
-name | text | | of the comparison, given by the user
+name | text | | of the comparison
 tags | texts | | of the comparison
 comment | text | | on the comparison
 source | text | | origin of the comparison: compare, vote, study, server (a record of a server)
 lane | int | | column on the page, from 0
-execution_order | int | | place in the order in which the runs of the comparison were executed, from 0
+execution_order | int | | order of execution, from 0
 created_at | time | UTC | when the run was saved
 status | text | | completed, cancelled, failed
 stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
-rule | text | | verification rule; none: the target alone
+rule | text | | verification rule
 rule_parameters | JSON | | of the rule, by name
 drafter | text | | kind of drafter: model, none, another of --drafter, or server
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
 k | int | tokens | drafted per step
-draft_mode | text | | coupled, greedy or sampled drafts
+draft_mode | text | | coupled, greedy, sampled
 tree_tokens | int | nodes | of a drafted tree; empty for chains
 tree_depth | int | nodes | longest path of the tree
-tree_top_k | int | nodes | maximum number of children of a node
+tree_top_k | int | nodes | most children of a node
 target | text | | repository or folder of the target model
 target_revision | text | | its commit
 temperature | float | | of sampling; 0 is greedy
 top_k | int | | most likely tokens kept before sampling; 0: all
 top_p | float | | share of probability kept before sampling
-processors | JSON | | further logits processors of the sampling that are on, by name
+processors | JSON | | further logits processors, by name
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
-thinking | bool | | thinking switch of the chat template; empty: its default
+thinking | bool | | switch of the chat template; empty: its default
 new_tokens | int | tokens | generated
 prompt_tokens | int | tokens | of the prompt
-steps | int | | drafts with their target passes, without the prefill
+steps | int | | without the prefill
 wall_s | float | s | from the first token of the prompt to the last new one
 ttft_s | float | s | to the first new token
 prefill_s | float | s | to read the prompt
@@ -111,29 +111,29 @@ tau | float | tokens | emitted per step, τ
 drafted | int | tokens | by all steps
 accepted | int | tokens | drafted, kept by strict too
 relaxed | int | tokens | drafted, kept by the rule where strict rejects
-rejected | int | tokens | drafted - accepted - relaxed: including those after a rejected one, which are not judged
+rejected | int | tokens | drafted - accepted - relaxed
 recovered | int | tokens | emitted instead of a rejected one
 bonus | int | tokens | emitted after a fully accepted draft
 acceptance_rate | float | | kept / drafted
 relaxed_share | float | | relaxed / new_tokens
 {_TV_KIND}\
-tv_sum | float | | total variation between the distribution of each emitted token and the target's, summed
+tv_sum | float | | total variation, summed over new tokens
 tv_mean | float | | tv_sum / new_tokens
 tv_max | float | | the largest
-kl_sum | float | nats | KL divergence of the distribution of each emitted token from the target's, summed
+kl_sum | float | nats | KL divergence, summed over new tokens
 kl_mean | float | nats | kl_sum / new_tokens
 kl_max | float | nats | the largest
-shifted_share | float | | steps in which a distribution differs from the target's / steps
+shifted_share | float | | steps with a TV above 1e-9 / steps
 log_likelihood | float | nats | of the new tokens under the target, temperature 1
 perplexity | float | | exp(-log_likelihood / new_tokens)
 peak_memory_bytes | int | bytes | peak memory of the device
-acceptance_by_position | floats | | steps that kept a token at each depth of the draft / steps that drafted one there
+acceptance_by_position | floats | | by depth: steps that kept a token / steps that drafted one
 environment | JSON | | versions, device, dtype, by name
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
 text | text | | output text, given tokens first
-prefix | ints | | token ids that were given as the beginning of the text
-given | given tokens | | the same with their pieces and characters
+prefix | ints | | ids of the given tokens
+given | given tokens | | with their pieces and characters
 history | turns | | earlier turns of the conversation
 """
 )
@@ -141,14 +141,14 @@ TOKENS = _columns(
     f"""\
 {_RUN}\
 step | int | | from 0
-ordinal | int | | place among the tokens of the step, from 0
+ordinal | int | | in the step, from 0
 position | int | | in the output, from 0; a rejected token has that of the token emitted instead
 draft_position | int | | depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1
 node | int | | number of the drafted node, from 1; 0 for recovered and bonus tokens
 parent | int | | number of the parent node; 0: the last token of the previous step
 outcome | text | | accepted, relaxed, rejected, recovered, bonus
 token_id | int | | in the target's vocabulary
-piece | text | | its text; the pieces of the emitted tokens, joined, are the output text
+piece | text | | its text; those of the emitted tokens join to the output text
 char_start | int | characters | text[char_start:char_end] becomes complete with this token
 char_end | int | characters | see char_start
 z1 | float | | largest logit of the target, after penalties and biases
@@ -161,21 +161,21 @@ r | float | | z2 / z1; empty where z1 <= 0
 gap | float | | z1 - z2
 own | int | | token that the target itself drew here
 own_piece | text | | its text
-p | float | | probability of the token under the target, as sampled
+p | float | | under the target, as sampled
 q | float | | under the drafter; empty where nothing was drafted
 rank | int | | of the token under the target, from 1
 entropy | float | nats | of the target's distribution, as sampled
 forgiveness | float | | probability with which the rule keeps a token that strict rejects
 u | float | | uniform that drew own, in runs without sampler in their environment
 coin | float | | uniform of sampled drafts, and of randomised rules
-edge | float | | difference of the two best of ln p + Gumbel noise, with u its distance to another token; at temperature 0 the gap
+edge | float | | difference of the two best of ln p + Gumbel noise; at temperature 0 the gap
 {_TV_KIND}\
-tv | float | | total variation between the distribution of the token emitted here and the target's
-kl | float | nats | KL divergence between the same
+tv | float | | total variation between the emitted token's distribution and the target's
+kl | float | nats | between the same
 logprob | float | nats | ln softmax of the raw logits
 top | alternatives | | most likely tokens of the target
 step_drafted | int | tokens | by the step
-step_kept | int | tokens | drafted tokens of the step that are in the text
+step_kept | int | tokens | drafted tokens in the text
 step_draft_s | float | s | drafting
 step_verify_s | float | s | target pass and verification
 step_elapsed_s | float | s | from the start of the run to the end of the step
@@ -194,7 +194,7 @@ p | float | | under the target after its parent, as sampled
 q | float | | under the drafter
 outcome | text | | accepted, relaxed, rejected
 odds | float | | share of the sum of q/E after the parent, which orders coupled trees; else empty
-judged | bool | | whether tokens has a row for it; false: after the first rejection, or beside the path in a tree
+judged | bool | | false: after the first rejection, or beside the path in a tree
 """
 )
 VOTES = _columns(

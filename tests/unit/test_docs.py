@@ -19,6 +19,7 @@ from mars_core.types import DrafterConfig, Sampling
 from tests.live_pairs import config_for, decoded, random_pair
 from tests.traces import make_trace
 from ui.api.values import Values
+from ui.kit.glossary import TERMS
 from ui.report import page
 from ui.result import details, view
 
@@ -174,6 +175,15 @@ def anchors(page: Path) -> list[str]:
     """The headings of a page as GitHub links to them."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return [re.sub(r"[^a-z0-9_ -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_the_glossary_marks_the_terms_of_the_page() -> None:
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\* \[([^]]+)\]\([^)]+\)(\??)", text, re.MULTILINE)
+    assert len(terms) == text.count("\n* ") > 60
+    assert sorted(name for name, mark in terms if mark) == sorted(
+        term.symbol for term in TERMS.values()
+    )
 
 
 def test_the_command_line_lists_every_rule() -> None:

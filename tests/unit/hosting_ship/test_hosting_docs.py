@@ -31,28 +31,19 @@ def test_every_file_that_is_named_is_there(name: str) -> None:
     assert not [path for path in named if not (ROOT / path.rstrip(".")).exists()]
 
 
-def test_every_setting_is_in_the_table_and_no_other() -> None:
+def test_every_setting_is_in_the_list_and_no_other() -> None:
     read = set(
         re.findall(
             r'"([A-Z][A-Z_]{3,})"', (ROOT / "hosting" / "settings.py").read_text(encoding="utf-8")
         )
     ) - {"HF_TOKEN"}
-    rows = re.findall(r"^\| (`[A-Z].*?) \|", DOCS["hosting"], re.MULTILINE)
-    assert {
-        name for row in rows for name in re.findall(r"`([A-Z][A-Z_]+)`", row) if name != "FLAVOUR"
-    } == read
+    settings = DOCS["hosting"].partition("## Settings")[2].partition("\n#")[0]
+    assert set(re.findall(r"(?:^\* |, )`([A-Z][A-Z_]+)`", settings, re.MULTILINE)) == read
 
 
 def test_limits_are_those_of_public_mode() -> None:
     text = DOCS["hosting"].partition("Limits of public mode")[2].partition("\n## ")[0]
-    cells = [
-        cell.strip()
-        for row in re.findall(r"^\| (`.+) \|$", text, re.MULTILINE)
-        for cell in row.split("|")
-    ]
-    documented: dict[str, int] = {}
-    for names, values in zip(cells[::2], cells[1::2], strict=True):
-        documented |= zip(re.findall(r"`(\w+)`", names), map(int, values.split(", ")), strict=True)
+    documented = {name: int(limit) for name, limit in re.findall(r"`(\w+)` (\d+)", text)}
     assert documented == {
         field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)
     }
@@ -60,18 +51,15 @@ def test_limits_are_those_of_public_mode() -> None:
 
 def test_flavours_and_pairs_are_named() -> None:
     spaces = DOCS["hosting"].partition("## Hugging Face Spaces")[2].partition("\n## ")[0]
-    assert set(
-        re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| [`Z]", spaces, re.MULTILINE)
-    ) == set(FLAVOURS)
-    (row,) = re.findall(r"^\| `MARS_PAIRS` .+$", DOCS["hosting"], re.MULTILINE)
+    assert set(re.findall(r"^\* `([a-z-]+)`(?: \(default\))?: [`Z]", spaces, re.MULTILINE)) == set(
+        FLAVOURS
+    )
+    (row,) = re.findall(r"^\* `MARS_PAIRS` .+$", DOCS["hosting"], re.MULTILINE)
     assert {pair.key for pair in CATALOG} <= set(re.findall(r"`([a-z0-9.-]+)`", row))
 
 
 TEXT = DOCS["hosting"]
-LISTED = re.findall(
-    r"^\| (`.+?`(?:, `.+?`)*) \|", TEXT, re.MULTILINE
-)  # the first cells of the tables
-NAMES = {name for cell in LISTED for name in re.findall(r"`(.+?)`", cell)}
+NAMES = set(re.findall(r"`([^`\n]+)`", TEXT))
 
 
 def test_every_metric_is_listed_and_no_other() -> None:
