@@ -130,6 +130,8 @@ def test_writers_come_in_order_and_an_interrupt_leaves_nothing_behind(
         with sqlite_store._write(""):
             order.append(number)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever had another one
+
     def interrupt() -> None:
         waits(sqlite_store, 4)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -123,7 +123,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
     [
         "ui.tabs.compare.frames.token_rows",
         "ui.tabs.compare.frames.ended_result",
-        "ui.jobs.driver.Record",
+        "ui.jobs.driver.RecordedRun",
         ENGINE,
     ],
 )
@@ -137,8 +137,8 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR, "mars.faults"):
         patch.setattr(target, failing("secret of the prompt", KeyError))
         sentences = [last(ordered_services)]
-        if target == "ui.jobs.driver.Record":
-            patch.setattr("evaluation.study.engine.Record", failing("secret", KeyError))
+        if target == "ui.jobs.driver.RecordedRun":
+            patch.setattr("evaluation.study.engine.RecordedRun", failing("secret", KeyError))
             sentences += [
                 strip_text(list(swept(ordered_services, SWEEP))[-1]),
                 strip_text(list(write_answers(ordered_services, Rounds(9), FORM, "v"))[-1]),

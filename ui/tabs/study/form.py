@@ -64,8 +64,6 @@ class StudyForm(RunForm):
     def plan(self, spec: PairSpec) -> Plan:
         """Raises ValueError with one sentence."""
         suite, drafter, ks = self._suite(), read_drafter(replace(self, k=1)), self._ks()
-        if drafter.tree is None and not ks:
-            raise ValueError("The list of K is empty; give at least one number.")
         drafters = [replace(drafter, k=k) for k in ks] or [drafter]
         rules = rules_of(self)
         if not rules:
@@ -108,10 +106,12 @@ class StudyForm(RunForm):
         return read_suite(self.suite, read_integer(self.problems, "the number of problems"))
 
     def _ks(self) -> tuple[int, ...]:
-        """Empty for a tree."""
+        """Empty where the drafter has no K, as a tree."""
         if "k" not in taken(self.drafter, self.shape):
             return ()
-        return tuple(read_integer(k, "K") for k in numbers(self.ks, "K"))
+        if not (ks := numbers(self.ks, "K")):
+            raise ValueError("The list of K is empty; give at least one number.")
+        return tuple(read_integer(k, "K") for k in ks)
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items

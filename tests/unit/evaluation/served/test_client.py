@@ -337,7 +337,7 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
     texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
     relative = relative_of([texts[1]], [texts[0]], None)
     assert (relative.same, relative.divergence, relative.cause) == (False, None, "unknown")
-    assert relative_of([texts[0]], [texts[0]], None, likeness=False).same
+    assert relative_of([texts[0]], [texts[0]], None).same
 
 
 def test_pieces_that_are_not_the_text_leave_it_whole() -> None:

@@ -180,6 +180,7 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
 def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str) -> None:
     RunStore(url).close()
     command = [
+        "eval",
         "run",
         *ITEMS,
         *RULES,
