@@ -31,7 +31,7 @@ def test_a_licence_is_known_for_all_but_what_belongs_to_other_platforms(
     unknown = {
         name for (name, _), (licence, _) in make.licences([]).items() if licence == make.NOT_SEEN
     }
-    assert unknown <= {"audioop-lts", "httpx2-jsfetch", "pywin32"}
+    assert unknown <= {"appnope", "audioop-lts", "httpx2-jsfetch", "pywin32"}
 
 
 @pytest.mark.parametrize("variant", ["cpu", "cuda"])

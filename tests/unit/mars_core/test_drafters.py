@@ -19,8 +19,12 @@ from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode, Sampli
 from tests.live_pairs import config_for, decoded, headed, random_pair
 
 ROOT = Path(mars_core.drafting.__file__).parents[2]
-# a checkpoint's configuration, and the drafters of which q is known
-NAMES_A_DRAFTER = {"mars_core/eagle3/config.py", "mars_core/types.py"}
+# a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
+NAMES_A_DRAFTER = {
+    "mars_core/eagle3/config.py",
+    "mars_core/models/catalog.py",
+    "mars_core/types.py",
+}
 PRESETS = {"ui/settings/presets.py", "ui/settings/fields.py"}
 
 

@@ -388,7 +388,13 @@ def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_
         {key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None))
     )
     assert with_head - without == {"paper-tree"}
-    assert [key for _, key in presets_for(CATALOG[0])] == ["", "greedy", "theta", "relaxed"]
+    assert [key for _, key in presets_for(CATALOG[0])] == [
+        "",
+        "paper-tree",
+        "greedy",
+        "theta",
+        "relaxed",
+    ]
 
 
 def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
