@@ -127,7 +127,7 @@ def compare(
 
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
     0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
-    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``ngram``; by default
+    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
     the pair's. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
@@ -144,15 +144,17 @@ def compare(
     )
     pool = _models(device, dtype)
     session = Session(pool.get(read_spec(options)))
-    theta = session.pair.spec.theta.value
+    theta, draft = session.pair.spec.theta.value, read_drafter(options, session.pair)
+    if tree is not None and draft.tree is None:
+        raise ValueError(
+            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
+        )
     configs = tuple(
         run_config(
             session.pair,
             prompt=PromptConfig(prompt, system, chat, tuple(stop)),
             rule=rule,
-            drafter=DrafterConfig(PLAIN)
-            if rule.name == PLAIN
-            else read_drafter(options, session.pair),
+            drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else draft,
             sampling=Sampling(temperature, top_k, top_p, processors),
             max_new_tokens=max_new_tokens,
             seed=seed,

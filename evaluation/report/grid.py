@@ -44,15 +44,15 @@ def groups(plan: Plan) -> tuple[Group, ...]:
     """A suite, then its categories in order of appearance where it has several; ``ALL`` last where
     there are several suites."""
     items = items_of(plan)
-    groups_of: list[Group] = []
+    all_groups: list[Group] = []
     for suite in plan.suites:
-        groups_of.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
+        all_groups.append(Group(suite.name, np.array([name == suite.name for name, _ in items])))
         categories = dict.fromkeys(item.category for item in suite.items)
         for category in categories if len(categories) > 1 else ():
             part = [name == suite.name and item.category == category for name, item in items]
-            groups_of.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
+            all_groups.append(Group(f"{suite.name}/{category or 'other'}", np.array(part)))
     return (
-        *groups_of,
+        *all_groups,
         *([Group(ALL, np.ones(len(items), dtype=np.bool_))] if len(plan.suites) > 1 else []),
     )
 

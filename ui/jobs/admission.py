@@ -118,12 +118,12 @@ def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | N
     )
 
 
-def turn(ticket_: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
+def turn(queued: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
     """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once
     ``stopped``."""
-    ready = ticket_.ready(0.0)
+    ready = queued.ready(0.0)
     while not ready and not stopped():
-        yield ticket_.message()
-        ready = ticket_.ready(POLL_S, stopped)
+        yield queued.message()
+        ready = queued.ready(POLL_S, stopped)
     if stopped():
         raise JobError("Stopped while waiting; nothing was written.", "cancelled")

@@ -135,10 +135,10 @@ def with_models(
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
-        ticket_ = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
-    with ticket_:
+        queued = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
+    with queued:
         try:
-            yield from map(Waiting, turn(ticket_, stop.requested))
+            yield from map(Waiting, turn(queued, stop.requested))
             with job_errors(services):
                 pair = yield from _load(services, spec)
             with closing(work(start_session(pair))) as events:
@@ -147,7 +147,7 @@ def with_models(
                     yield event
         finally:
             if not began:
-                ticket_.refund()
+                queued.refund()
 
 
 def start_session(pair: Pair) -> Session:

@@ -86,23 +86,23 @@ class SettingsPanel:
             elem_id=f"{scope}-settings",
         )
 
-    def value(self, values_in: Values, *, drawn: bool = True) -> str:
+    def value(self, entered: Values, *, drawn: bool = True) -> str:
         """What shows these values; fields without one have their defaults. ``drawn``: the page is
         open, so that memory may be looked at."""
-        spec, services = self.spec(values_in), self.services
+        spec, services = self.spec(entered), self.services
         pairs = [(each.title, each.key) for each in services.catalog]
         pairs += [("Own folders or Hub ids", CUSTOM)] if services.custom_models else []
         fields = Fields(
-            values_in, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
+            entered, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
         )
         self._describe(fields)
         lanes = [
             self._describe_lane(index, spec, each)
-            for index, each in enumerate(lanes_of(values_in)[:MOST_LANES])
+            for index, each in enumerate(lanes_of(entered)[:MOST_LANES])
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
-        loaded_spec, wrong = (spec, "") if spec else self._custom_pair(values_in)
+        loaded_spec, wrong = (spec, "") if spec else self._custom_pair(entered)
         html = render(
             f"settings/templates/{self._scope}.html.jinja",
             fields=fields.by_name,
@@ -114,7 +114,7 @@ class SettingsPanel:
             limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
         )
-        return to_json({"html": html, "values": values, "at": as_number(values_in.get("at"))})
+        return to_json({"html": html, "values": values, "at": as_number(entered.get("at"))})
 
     def spec(self, values: Values) -> PairSpec | None:
         """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
