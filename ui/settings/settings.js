@@ -3,7 +3,7 @@
 const box = element.firstElementChild;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
 let now = 0,
-  newest = 0; // newest: when values came that answer nothing, for example a stored form
+  newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
 
 const laneOf = (node) => node.closest("[data-lane]");
 const inputs = (root) =>
@@ -70,8 +70,8 @@ function update() {
   if (!props.value) return;
   const { html, at } = JSON.parse(props.value);
   if (html === undefined) return;
-  if (at === null) newest = ++now;
-  else if (at < newest) return keep();
+  if (at !== null && at < newest) return keep();
+  newest = at ?? ++now;
   for (const [key, when] of edited) if (at === null || when <= at) edited.delete(key);
   const mine = new Map(
     [...box.querySelectorAll("[data-name]")]
@@ -81,13 +81,12 @@ function update() {
   const content = document.createElement("template");
   content.innerHTML = html; // escaped by ui/settings/panel.py
   children(box, content.content);
-  if (!mine.size) return;
   for (const field of box.querySelectorAll("[data-name]"))
     if (mine.has(keyOf(field))) {
       const [name, value] = mine.get(keyOf(field));
       field[name] = value;
     }
-  keep();
+  keep(); // with `at`: what is asked for from here on does not undo what is changed meanwhile
 }
 
 box.addEventListener("input", ({ target }) => {
