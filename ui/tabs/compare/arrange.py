@@ -67,6 +67,7 @@ def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: 
         arrange,
         [panel.component, state],
         [state, panel.component, *view.cards, *view.outputs],
+        trigger_mode="always_last",
         **PRIVATE,
     )
 
