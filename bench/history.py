@@ -30,7 +30,7 @@ from mars_core.types import Status, Trace
 from storage import RunStore, Search, Sort, Source
 from storage.runs.index import reindex
 from storage.runs.records import run_row
-from storage.schema import Comparison, Run
+from storage.schema import ComparisonRow, RunRow
 from storage.scope import new_id
 
 MAX_MS = 100
@@ -114,8 +114,8 @@ def fill(store: RunStore, count: int) -> None:
         rows = [comparison(number, rng) for number in numbers]
         runs = [run(trace, each, lane, rng) for each in rows for lane in range(rng.choice(LANES))]
         with store._write("Not filled") as connection:
-            connection.execute(insert(Comparison), rows)
-            connection.execute(insert(Run), runs)
+            connection.execute(insert(ComparisonRow), rows)
+            connection.execute(insert(RunRow), runs)
             reindex(connection, [row["id"] for row in rows])
 
 

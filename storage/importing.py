@@ -33,7 +33,7 @@ from storage.export.columns import SCHEMA_VERSION
 from storage.export.tables import EXPORTS
 from storage.runs.comparisons import add_run
 from storage.runs.records import NewRun, new_run, prompt_row, trace_row
-from storage.schema import Comparison, Run, Source
+from storage.schema import ComparisonRow, RunRow, Source
 from storage.schema.text import decode, mapped
 from storage.scope import EVERYBODY, check_id
 from storage.store import RunStore
@@ -99,7 +99,7 @@ def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
             for record in records
         }
         for id_ in [*unread]:
-            if connection.execute(select(Run.id).where(Run.id == id_)).first():
+            if connection.execute(select(RunRow.id).where(RunRow.id == id_)).first():
                 del unread[id_]
         for id_, record in unread.items():
             created = record.created_at or datetime.now(UTC)
@@ -110,7 +110,7 @@ def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
                 "source": Source.SERVER,
             }
             row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
-            connection.execute(insert(Comparison), row)
+            connection.execute(insert(ComparisonRow), row)
             new = new_run(record.trace, 0, 0)
             identified = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
             add_run(connection, id_, identified)
@@ -254,14 +254,16 @@ def _add(
     for name in ("run_id", "comparison_id"):
         check_id(row[name], name.removesuffix("_id"))
     with store._write("The run was not imported") as connection:
-        if connection.execute(select(Run.id).where(Run.id == row["run_id"])).first():
+        if connection.execute(select(RunRow.id).where(RunRow.id == row["run_id"])).first():
             return False
         if len(steps) != row["steps"]:
             raise StorageError(
                 f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
             )
         _comparison(connection, store.scope.owner, row, created)
-        run = {name: row[name] for name in row if name in Run.__table__.c} | {"id": row["run_id"]}
+        run = {name: row[name] for name in row if name in RunRow.__table__.c} | {
+            "id": row["run_id"]
+        }
         run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
         run |= {name: json.loads(row[name], strict=False) for name in _JSON}
         trace = trace_row(run["id"], steps, row["seed"])
@@ -274,7 +276,7 @@ def _comparison(
 ) -> None:
     """Adds the comparison of the run if it does not exist."""
     there = connection.execute(
-        select(Comparison.owner).where(Comparison.id == row["comparison_id"])
+        select(ComparisonRow.owner).where(ComparisonRow.id == row["comparison_id"])
     ).first()
     if there is not None:
         if owner not in (EVERYBODY, there.owner):
@@ -288,4 +290,4 @@ def _comparison(
         "created_at": created,
         "owner": owner,
     }
-    connection.execute(insert(Comparison), values)
+    connection.execute(insert(ComparisonRow), values)

@@ -18,14 +18,14 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, false, fun
 from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.errors import StorageError
-from storage.schema import Comparison, Facet, Link, Shared, Study, StudyTask
+from storage.schema import ComparisonRow, Facet, Link, Shared, Study, StudyTask
 
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
 Item = TypeVar("Item")
 Conditions = tuple[ColumnElement[bool], ...]
-Table = type[Comparison | Study]
+Table = type[ComparisonRow | Study]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,18 @@ class Linked:
     def of(self, table: Table | type[Link | Facet]) -> Conditions:
         if table is Study:
             return (Study.id.in_(self._linked(Link.study_id)),)
-        return self._comparisons() if table is Comparison else (false(),)
+        return self._comparisons() if table is ComparisonRow else (false(),)
 
     def _comparisons(self) -> Conditions:
-        there = Comparison.deleted_at.is_(None)
+        there = ComparisonRow.deleted_at.is_(None)
         if self.kind is Shared.COMPARISON:
-            return there, Comparison.id.in_(self._linked(Link.comparison_id))
+            return there, ComparisonRow.id.in_(self._linked(Link.comparison_id))
         each = func.json_each(StudyTask.comparison_ids).table_valued("value")
         if self.dialect != "sqlite":
             ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
-        return there, Comparison.id.in_(
+        return there, ComparisonRow.id.in_(
             tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
         )
 

@@ -19,7 +19,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import comparison_row
-from storage.schema import Comparison, Link, Shared, Study
+from storage.schema import ComparisonRow, Link, Shared, Study
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import Linked, Table, row_of
@@ -29,7 +29,7 @@ TITLE_LENGTH = 120  # characters
 ENDED = "This link is not valid any more: its content is no longer shared."
 _TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 _OBJECT = {Shared.COMPARISON: Link.comparison_id, Shared.STUDY: Link.study_id}
-_LIVE = Link.comparison_id.is_(None) | Comparison.deleted_at.is_(None)
+_LIVE = Link.comparison_id.is_(None) | ComparisonRow.deleted_at.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Shares(Connected):
         with self.read() as connection:
             if _TOKEN.fullmatch(token) is not None:
                 query = select(*_OBJECT.values()).outerjoin(
-                    Comparison, Comparison.id == Link.comparison_id
+                    ComparisonRow, ComparisonRow.id == Link.comparison_id
                 )
                 row = connection.execute(
                     query.where(Link.token_hash == _hash(token), _LIVE)
@@ -103,15 +103,15 @@ class Shares(Connected):
 
     def shares(self) -> tuple[Share, ...]:
         """Shared objects, latest first, without deleted comparisons."""
-        beginning = func.substr(Comparison.prompt, 1, TITLE_LENGTH)
-        title = func.coalesce(func.nullif(Comparison.name, ""), beginning, Study.name, "")
+        beginning = func.substr(ComparisonRow.prompt, 1, TITLE_LENGTH)
+        title = func.coalesce(func.nullif(ComparisonRow.name, ""), beginning, Study.name, "")
         statement = (
             select(
                 *_OBJECT.values(),
                 Link.created_at,
                 title.cast(SafeText).label("title"),
             )
-            .outerjoin(Comparison, Comparison.id == Link.comparison_id)
+            .outerjoin(ComparisonRow, ComparisonRow.id == Link.comparison_id)
             .outerjoin(Study, Study.id == Link.study_id)
             .where(_LIVE, *self.scope.of(Link))
             .order_by(Link.created_at.desc(), Link.token_hash)
@@ -137,7 +137,7 @@ def _link_column(
     object."""
     if kind is Shared.COMPARISON:
         comparison_row(connection, object_id)
-        return Comparison, Link.comparison_id
+        return ComparisonRow, Link.comparison_id
     row_of(connection, Study, object_id)
     return Study, Link.study_id
 

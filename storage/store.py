@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, up
 from storage.runs.comparisons import Comparisons, remove
 from storage.runs.search import Lists
 from storage.runs.votes import Votes
-from storage.schema import Comparison, Facet, Link, Study, StudyTask, Vote
+from storage.schema import ComparisonRow, Facet, Link, Study, StudyTask, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
 from storage.studies.claims import Claims
@@ -84,18 +84,18 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             statement = select(func.count() if what is None else what).select_from(table)
             return statement.where(*which, *self.scope.of(table)).scalar_subquery()
 
-        live = Comparison.deleted_at.is_(None)
+        live = ComparisonRow.deleted_at.is_(None)
         voted = (
-            select(Vote.id).where(Vote.comparison_id == Comparison.id).exists(),
+            select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists(),
             *self.scope.votes,
         )
-        runs = func.coalesce(func.sum(Comparison.runs), 0)
+        runs = func.coalesce(func.sum(ComparisonRow.runs), 0)
         query = select(
-            number(Comparison, live).label("comparisons"),
-            number(Comparison, live, what=runs).label("runs"),
-            number(Comparison, live, *voted).label("votes"),
+            number(ComparisonRow, live).label("comparisons"),
+            number(ComparisonRow, live, what=runs).label("runs"),
+            number(ComparisonRow, live, *voted).label("votes"),
             number(Study).label("studies"),
-            number(Comparison, not_(live)).label("deleted"),
+            number(ComparisonRow, not_(live)).label("deleted"),
         )
         shares = len(self.shares())
         with self.read() as connection:
@@ -116,7 +116,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
                 connection.execute(
                     update(table).where(table.owner == owner_from).values(owner=owner_to)
                 ).rowcount
-                for table in (Comparison, Facet, Study, Link)
+                for table in (ComparisonRow, Facet, Study, Link)
             ]
             return moved[0]
 
@@ -147,7 +147,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
 
         self._remove_studies(_NOT_EXPIRED, *old(Study))
-        return self._remove(_NOT_EXPIRED, *old(Comparison))
+        return self._remove(_NOT_EXPIRED, *old(ComparisonRow))
 
     def _remove_studies(self, failure: str, *which: ColumnElement[bool]) -> None:
         """Permanently removes studies: a few tasks at a time, with their comparisons, then the

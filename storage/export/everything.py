@@ -17,7 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
 from storage.export.tables import EXPORTS, in_order
-from storage.schema import Comparison, Study
+from storage.schema import ComparisonRow, Study
 from storage.scope import Table
 from storage.store import RunStore
 
@@ -52,7 +52,7 @@ def write_everything(store: RunStore, path: Path) -> None:
     ):
         archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
         for name, values in (
-            ("comparisons", _rows(store, Comparison, *DERIVED, "owner")),
+            ("comparisons", _rows(store, ComparisonRow, *DERIVED, "owner")),
             ("studies", _rows(store, Study, "owner")),
             ("shares", ({key: getattr(share, key) for key in SHARE} for share in store.shares())),
         ):

@@ -31,7 +31,7 @@ from storage.export.columns import (
     arrow_schema,
 )
 from storage.runs.votes import votes_of
-from storage.schema import Comparison, Run, RunTrace
+from storage.schema import ComparisonRow, RunRow, RunTrace
 from storage.schema.text import encode, mapped
 from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
@@ -42,7 +42,7 @@ from storage.traces.packing import checked, unpack
 COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 20_000
 _CHECK_A_READ = 1000
-_RENAMED = {"comparison_id": Comparison.id, "run_id": Run.id, "created_at": Run.created_at}
+_RENAMED = {"comparison_id": ComparisonRow.id, "run_id": RunRow.id, "created_at": RunRow.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
 _KIND = "tv_kind"  # from the environment of the run
 _OF_VOTE = {
@@ -226,13 +226,13 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
 def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
     known = {
-        column.name: column for table in (Comparison, Run) for column in table.__table__.c
+        column.name: column for table in (ComparisonRow, RunRow) for column in table.__table__.c
     } | _RENAMED
     known[_KIND] = known["environment"]
     named = [known[name].label(name) for name in names]
-    statement = select(*named).join(Comparison, Comparison.id == Run.comparison_id)
-    statement = statement.where(*store.scope.of(Comparison), Run.comparison_id.in_(page))
-    rows = map(_with_kind, _fetch(store, statement.order_by(Run.lane, Run.execution_order)))
+    statement = select(*named).join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
+    statement = statement.where(*store.scope.of(ComparisonRow), RunRow.comparison_id.in_(page))
+    rows = map(_with_kind, _fetch(store, statement.order_by(RunRow.lane, RunRow.execution_order)))
     return sorted(rows, key=lambda row: page.index(row["comparison_id"]))
 
 
@@ -245,9 +245,9 @@ def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]
     """The ids of a few comparisons at a time."""
     if wanted is not None:
         return map(list, batches(wanted, COMPARISONS_A_READ))
-    live = (Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    live = (ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow))
     pages = in_order(
-        store, Comparison, (Comparison.created_at, Comparison.id), live, COMPARISONS_A_READ
+        store, ComparisonRow, (ComparisonRow.created_at, ComparisonRow.id), live, COMPARISONS_A_READ
     )
     return ([row.id for row in page] for page in pages)
 
@@ -272,9 +272,11 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     wanted = list(dict.fromkeys(comparison_ids))
     for comparison_id in wanted:
         check_id(comparison_id)
-    live = select(Comparison.id).where(Comparison.deleted_at.is_(None), *store.scope.of(Comparison))
+    live = select(ComparisonRow.id).where(
+        ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow)
+    )
     for some in batches(wanted, _CHECK_A_READ):
-        known = {id_ for (id_,) in _fetch(store, live.where(Comparison.id.in_(some)))}
+        known = {id_ for (id_,) in _fetch(store, live.where(ComparisonRow.id.in_(some)))}
         if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
             raise unknown(missing[0])
     return wanted

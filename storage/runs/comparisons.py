@@ -32,7 +32,7 @@ from storage.runs.records import (
     read_prompt,
     read_trace,
 )
-from storage.schema import Comparison, Run, RunTrace, Source
+from storage.schema import ComparisonRow, RunRow, RunTrace, Source
 from storage.schema.trace import CONFIG, SUMMARY
 from storage.scope import batches, check_id, new_id, row_of, unknown
 
@@ -43,12 +43,12 @@ RUNS_A_READ = 500
 TRACES_A_READ = 50
 _TRACE = (RunTrace.version, RunTrace.data)
 _OF_COMPARISON = (
-    select(Run.__table__, *OF_PROMPT, *_TRACE)
-    .join(RunTrace, RunTrace.run_id == Run.id)
-    .join(Comparison)
+    select(RunRow.__table__, *OF_PROMPT, *_TRACE)
+    .join(RunTrace, RunTrace.run_id == RunRow.id)
+    .join(ComparisonRow)
 )
-_OF_COMPARISON = _OF_COMPARISON.where(Run.comparison_id == bindparam("of")).order_by(
-    Run.execution_order
+_OF_COMPARISON = _OF_COMPARISON.where(RunRow.comparison_id == bindparam("of")).order_by(
+    RunRow.execution_order
 )
 _NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
@@ -153,9 +153,11 @@ class Comparisons(Connected):
         unknown id, unless ``existing`` leaves those out."""
         for run_id in run_ids:
             check_id(run_id, "run")
-        fields = [column for column in Run.__table__.columns if column.name not in _NOT_IN_RECORDS]
+        fields = [
+            column for column in RunRow.__table__.columns if column.name not in _NOT_IN_RECORDS
+        ]
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, Comparison.name)
+            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, ComparisonRow.name)
             by_id = {row["id"]: _record(row) for row in rows}
         missing = [run_id for run_id in run_ids if run_id not in by_id]
         if missing and not existing:
@@ -166,7 +168,7 @@ class Comparisons(Connected):
         """Id → trace of existing runs, including those of deleted comparisons, which studies still
         use."""
         with self.read() as connection:
-            rows = list(self._rows(connection, run_ids, Run.__table__, *OF_PROMPT, traces=True))
+            rows = list(self._rows(connection, run_ids, RunRow.__table__, *OF_PROMPT, traces=True))
         with self._reading():
             return {row["id"]: read_trace(row) for row in rows}
 
@@ -179,7 +181,7 @@ class Comparisons(Connected):
         by_run: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
             with self.read() as connection:
-                rows = list(self._rows(connection, some, Run.id, Run.seed, traces=True))
+                rows = list(self._rows(connection, some, RunRow.id, RunRow.seed, traces=True))
             with self._reading():
                 by_run |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
         return {run_id: steps for run_id, steps in by_run.items() if steps}
@@ -190,15 +192,17 @@ class Comparisons(Connected):
         """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with
         their traces, and those of deleted comparisons."""
         there = (
-            select(*columns).select_from(Run).join(Comparison, Comparison.id == Run.comparison_id)
+            select(*columns)
+            .select_from(RunRow)
+            .join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
         )
         if traces:
-            there = there.add_columns(*_TRACE).join(RunTrace, RunTrace.run_id == Run.id)
+            there = there.add_columns(*_TRACE).join(RunTrace, RunTrace.run_id == RunRow.id)
         there = there.where(
-            *() if traces else (Comparison.deleted_at.is_(None),), *self.scope.of(Comparison)
+            *() if traces else (ComparisonRow.deleted_at.is_(None),), *self.scope.of(ComparisonRow)
         )
         for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
-            yield from connection.execute(there.where(Run.id.in_(some))).mappings().all()
+            yield from connection.execute(there.where(RunRow.id.in_(some))).mappings().all()
 
     def annotate(
         self,
@@ -227,27 +231,31 @@ class Comparisons(Connected):
     def restore(self, comparison_id: str) -> None:
         """Restore a deleted comparison."""
         with self._write("The comparison was not restored") as connection:
-            row_of(connection, Comparison, comparison_id)
+            row_of(connection, ComparisonRow, comparison_id)
             _change(connection, comparison_id, deleted_at=None)
 
     def purge(self, before: datetime) -> int:
         """Permanently remove comparisons deleted before, with their runs, steps, tokens and votes;
         returns their number."""
         return self._remove(
-            "Deleted comparisons were not all removed", Comparison.deleted_at < before
+            "Deleted comparisons were not all removed", ComparisonRow.deleted_at < before
         )
 
     def remove_unfinished(self, before: datetime) -> int:
         """Permanently remove comparisons created before that have no run because their process
         ended; returns their number."""
-        without_run = ~select(Run.id).where(Run.comparison_id == Comparison.id).exists()
+        without_run = ~select(RunRow.id).where(RunRow.comparison_id == ComparisonRow.id).exists()
         failure = "Unfinished comparisons were not all removed"
-        return self._remove(failure, Comparison.created_at < before, without_run)
+        return self._remove(failure, ComparisonRow.created_at < before, without_run)
 
     def _remove(self, failure: str, *which: ColumnElement[bool]) -> int:
         """Permanently remove comparisons in the scope, a few at a time so that others can write;
         returns their number."""
-        few = select(Comparison.id).where(*which, *self.scope.of(Comparison)).limit(ROWS_A_WRITE)
+        few = (
+            select(ComparisonRow.id)
+            .where(*which, *self.scope.of(ComparisonRow))
+            .limit(ROWS_A_WRITE)
+        )
         removed = self._until_none(
             failure, lambda connection: remove(connection, connection.scalars(few).all())
         )
@@ -267,19 +275,19 @@ def add_comparison(connection: Connection, prompt: PromptConfig, source: Source,
         **prompt_row(prompt),
         "owner": owner,
     }
-    connection.execute(insert(Comparison), row | {"source": source})
+    connection.execute(insert(ComparisonRow), row | {"source": source})
     reindex(connection, [comparison_id])
     return comparison_id
 
 
 def remove(connection: Connection, ids: Sequence[str]) -> int:
     """Permanently remove comparisons with their runs; returns their number."""
-    return connection.execute(delete(Comparison).where(Comparison.id.in_(ids))).rowcount
+    return connection.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(ids))).rowcount
 
 
 def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
     """Raises StorageError if the id is unknown or the comparison deleted."""
-    row = row_of(connection, Comparison, comparison_id, Comparison.__table__)
+    row = row_of(connection, ComparisonRow, comparison_id, ComparisonRow.__table__)
     if row["deleted_at"] is not None:
         raise unknown(comparison_id)
     return row
@@ -302,7 +310,9 @@ def checked(noun: str, text: str) -> str:
 
 
 def _change(connection: Connection, comparison_id: str, **values: Any) -> None:
-    connection.execute(update(Comparison).where(Comparison.id == comparison_id).values(values))
+    connection.execute(
+        update(ComparisonRow).where(ComparisonRow.id == comparison_id).values(values)
+    )
     reindex(connection, [comparison_id])
 
 
@@ -317,7 +327,7 @@ def _checked_tags(tags: Sequence[str]) -> list[str]:
 
 def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     """Write the rows of a run of this comparison; returns the id of the run."""
-    connection.execute(insert(Run), new.run | {"comparison_id": comparison_id})
+    connection.execute(insert(RunRow), new.run | {"comparison_id": comparison_id})
     connection.execute(insert(RunTrace), new.trace)
     reindex(connection, [comparison_id])
     return str(new.run["id"])

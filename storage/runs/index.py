@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute
 
-from storage.schema import NAMELESS, Comparison, Facet, Run
+from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow
 from storage.schema.text import encode, folded
 from storage.scope import batches
 
@@ -40,17 +40,19 @@ _COLUMNS = (
 _FACETS = ("rule", "target", "status")
 # Statements are built once: that takes longer than running them.
 _SOME: sa.BindParameter[Any] = sa.bindparam("some", expanding=True)
-_READ = sa.select(*(Comparison.__table__.c[name] for name in _COLUMNS)).where(
-    Comparison.id.in_(_SOME)
+_READ = sa.select(*(ComparisonRow.__table__.c[name] for name in _COLUMNS)).where(
+    ComparisonRow.id.in_(_SOME)
 )
-_READ = _READ.order_by(Comparison.id).with_for_update(key_share=True)
-_READ_RUNS = sa.select(Run.comparison_id, *(Run.__table__.c[name] for name in (*_FACETS, *_BEST)))
-_READ_RUNS = _READ_RUNS.where(Run.comparison_id.in_(_SOME))
+_READ = _READ.order_by(ComparisonRow.id).with_for_update(key_share=True)
+_READ_RUNS = sa.select(
+    RunRow.comparison_id, *(RunRow.__table__.c[name] for name in (*_FACETS, *_BEST))
+)
+_READ_RUNS = _READ_RUNS.where(RunRow.comparison_id.in_(_SOME))
 _FORGET = sa.delete(Facet).where(Facet.comparison_id.in_(_SOME))
 _ADD = sa.insert(Facet)
 _CHANGE = (
-    sa.update(Comparison)
-    .where(Comparison.id == sa.bindparam("at"))
+    sa.update(ComparisonRow)
+    .where(ComparisonRow.id == sa.bindparam("at"))
     .values({name: sa.bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
 )
 
@@ -138,10 +140,10 @@ def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any
 def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]:
     """The condition that ``comparisons.search`` contains ``wanted``, which is folded."""
     if connection.dialect.name == "sqlite":
-        return sa.func.instr(Comparison.search, wanted) > 0
+        return sa.func.instr(ComparisonRow.search, wanted) > 0
     if len(wanted) < TRIGRAM:  # not indexed by pg_trgm
-        return sa.func.strpos(Comparison.search, wanted) > 0
-    return Comparison.search.contains(wanted, autoescape=True)
+        return sa.func.strpos(ComparisonRow.search, wanted) > 0
+    return ComparisonRow.search.contains(wanted, autoescape=True)
 
 
 def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates | None:
@@ -149,8 +151,8 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
     cannot be used: for a text of one or two characters on PostgreSQL, and on SQLite if it finds
     more than ``few`` for such a text."""
     if connection.dialect.name != "sqlite":
-        matching = sa.select(Comparison.id).where(containing(connection, wanted))
-        return (Comparison.id, matching) if len(wanted) >= TRIGRAM else None
+        matching = sa.select(ComparisonRow.id).where(containing(connection, wanted))
+        return (ComparisonRow.id, matching) if len(wanted) >= TRIGRAM else None
     terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
     if not terms:
         word, matches = " OR ", 0
@@ -166,7 +168,7 @@ def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates |
         chosen = chosen[:: -(-len(chosen) // MAX_TERMS)]
     query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
     match = sa.literal_column("comparison_texts").op("MATCH")(query) if chosen else sa.false()
-    return Comparison.number, sa.select(_TEXTS.c.rowid).where(match)
+    return ComparisonRow.number, sa.select(_TEXTS.c.rowid).where(match)
 
 
 def forget_texts(connection: sa.Connection, *, begin: bool = False) -> int:

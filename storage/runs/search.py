@@ -32,7 +32,7 @@ from mars_core.types import Status
 from storage.connection import Connected
 from storage.runs.index import FACET_LENGTH, TRIGRAM, Candidates, candidates, containing
 from storage.runs.records import rule_label
-from storage.schema import NAMELESS, Comparison, Facet, Run, Source
+from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow, Source
 from storage.schema.columns import SafeText
 from storage.schema.text import folded, readable
 from storage.scope import Linked, Owned, batches, check_page
@@ -124,7 +124,7 @@ class Lists(Connected):
         """The number of comparisons."""
         with self.read() as connection:
             return _count(
-                connection, select(Comparison.id).where(*self._basic(Comparison, Search()))
+                connection, select(ComparisonRow.id).where(*self._basic(ComparisonRow, Search()))
             )
 
     def comparisons(
@@ -178,10 +178,10 @@ class Lists(Connected):
         check_page(search.limit, search.offset)
         if connection.dialect.name == "postgresql":  # needed for parameters of unknown type
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
-        basic, text = self._basic(Comparison, search), folded(search.text)
+        basic, text = self._basic(ComparisonRow, search), folded(search.text)
         facets = [facet for facet in _facets(search) if facet[1]]
         every, having = (
-            select(Comparison.id).where(*basic),
+            select(ComparisonRow.id).where(*basic),
             [self._having(search, *facet) for facet in facets],
         )
         indexed = len(having) == 1 and not text and not isinstance(self.scope, Linked)
@@ -202,7 +202,7 @@ class Lists(Connected):
             return _page(connection, conditions, search), _count(connection, every), False
         # No index serves such a text: all are read, but once.
         if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
-            some = select(Comparison.id).where(*conditions).limit(FEW + 1).subquery()
+            some = select(ComparisonRow.id).where(*conditions).limit(FEW + 1).subquery()
             ids_if_few = case(
                 (func.count() <= FEW, func.array_agg(some.c.id))
             )  # not sent if there are more
@@ -211,8 +211,8 @@ class Lists(Connected):
             ).one()
             if number <= FEW:
                 ordered = (
-                    select(Comparison.id)
-                    .where(Comparison.id.in_(ids or ()))
+                    select(ComparisonRow.id)
+                    .where(ComparisonRow.id.in_(ids or ()))
                     .order_by(*_order(search))
                 )
                 return (
@@ -220,10 +220,10 @@ class Lists(Connected):
                     number,
                     False,
                 )
-        source: Candidates = (Comparison.id, every)
+        source: Candidates = (ComparisonRow.id, every)
         fewest = _count(connection, every, FEW + 1)
         if fewest > FEW:
-            sources: list[Candidates] = [(Comparison.id, some) for some in having]
+            sources: list[Candidates] = [(ComparisonRow.id, some) for some in having]
             sources += filter(None, [candidates(connection, text, FEW) if text else None])
             sizes = [_count(connection, some, FEW + 1) for _, some in sources]
             fewest, source = min(
@@ -231,7 +231,7 @@ class Lists(Connected):
             )
         if fewest <= FEW:
             column, few = source
-            ordered = select(Comparison.id).where(
+            ordered = select(ComparisonRow.id).where(
                 column.in_(few), *_unindexed(connection, conditions)
             )
             matching = connection.scalars(ordered.order_by(*_order(search))).all()
@@ -240,14 +240,16 @@ class Lists(Connected):
             return _page(connection, conditions, search), _count(connection, having[0]), False
         counted = _count(
             connection,
-            select(Comparison.id).where(*_unindexed(connection, conditions)),
+            select(ComparisonRow.id).where(*_unindexed(connection, conditions)),
             COUNTED + 1,
         )
         return _page(connection, conditions, search), min(counted, COUNTED), counted > COUNTED
 
-    def _basic(self, table: type[Comparison | Facet], search: Search) -> list[ColumnElement[bool]]:
+    def _basic(
+        self, table: type[ComparisonRow | Facet], search: Search
+    ) -> list[ColumnElement[bool]]:
         """Conditions on columns of both tables: owner, deletion, source and time."""
-        there = [*self.scope.of(Comparison), Comparison.deleted_at.is_(None)]
+        there = [*self.scope.of(ComparisonRow), ComparisonRow.deleted_at.is_(None)]
         if table is Facet:
             there = [*self.scope.of(Facet)] if isinstance(self.scope, Owned) else []
         there += [table.source == search.source] if search.source else []
@@ -264,7 +266,7 @@ class Lists(Connected):
         """The values of all facets of one kind: each is looked up as the smallest above the
         previous one."""
         if isinstance(self.scope, Linked):
-            visible = select(Comparison.id).where(*self._basic(Comparison, Search()))
+            visible = select(ComparisonRow.id).where(*self._basic(ComparisonRow, Search()))
             return (
                 select(Facet.value)
                 .where(Facet.kind == kind, Facet.comparison_id.in_(visible))
@@ -281,18 +283,18 @@ class Lists(Connected):
 
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
-    preview = func.substr(Comparison.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    query = select(*(Comparison.__table__.c[name] for name in _COLUMNS), preview)
-    runs = select(*(Run.__table__.c[name] for name in _OF_RUNS))
-    runs = runs.order_by(Run.comparison_id, Run.lane, Run.execution_order)
+    preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
+    query = select(*(ComparisonRow.__table__.c[name] for name in _COLUMNS), preview)
+    runs = select(*(RunRow.__table__.c[name] for name in _OF_RUNS))
+    runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
     rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     for some in batches(ids, COMPARISONS_A_READ):
         rows |= {
             row["id"]: row
-            for row in connection.execute(query.where(Comparison.id.in_(some))).mappings()
+            for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings()
         }
-        for run in connection.execute(runs.where(Run.comparison_id.in_(some))).mappings():
+        for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
     lanes = [list(each.values()) for each in first.values()]
     data: dict[str, list[Any]] = {
@@ -330,11 +332,11 @@ def _facets(search: Search) -> tuple[tuple[str, str], ...]:
 
 def _has(kind: str, value: str) -> ColumnElement[bool]:
     conditions = (
-        Facet.comparison_id == Comparison.id,
+        Facet.comparison_id == ComparisonRow.id,
         Facet.kind == kind,
         Facet.value == value[:FACET_LENGTH],
     )
-    return exists(select(1).where(*conditions).correlate(Comparison))
+    return exists(select(1).where(*conditions).correlate(ComparisonRow))
 
 
 def _unindexed(
@@ -363,10 +365,10 @@ def _page(
 
     if search.sort is Sort.CREATED:
         return ids(
-            select(Comparison.id).where(*conditions).order_by(*_order(search)), search.offset
+            select(ComparisonRow.id).where(*conditions).order_by(*_order(search)), search.offset
         )
     missing, *order = _order(search)
-    there = select(Comparison.id).where(*_unindexed(connection, conditions)).order_by(*order)
+    there = select(ComparisonRow.id).where(*_unindexed(connection, conditions)).order_by(*order)
     if search.descending != (
         search.sort is Sort.NAME
     ):  # MISSING_NUMBER and NAMELESS come last by themselves
@@ -381,16 +383,18 @@ def _page(
     return [*page, *others][: search.limit]
 
 
-def _latest(table: type[Comparison | Facet], descending: bool = True) -> list[ColumnElement[Any]]:
-    columns = (table.created_at, Facet.comparison_id if table is Facet else Comparison.id)
+def _latest(
+    table: type[ComparisonRow | Facet], descending: bool = True
+) -> list[ColumnElement[Any]]:
+    columns = (table.created_at, Facet.comparison_id if table is Facet else ComparisonRow.id)
     return [column.desc() if descending else column.asc() for column in columns]
 
 
 def _order(search: Search) -> list[ColumnElement[Any]]:
     """Missing values last, then by value; ties by latest first."""
     if search.sort is Sort.CREATED:
-        return _latest(Comparison, search.descending)
+        return _latest(ComparisonRow, search.descending)
     named = search.sort is Sort.NAME
-    key: ColumnElement[Any] = Comparison.__table__.c["name_key" if named else search.sort.value]
+    key: ColumnElement[Any] = ComparisonRow.__table__.c["name_key" if named else search.sort.value]
     missing = key >= NAMELESS if named else key < 0
-    return [missing, key.desc() if search.descending else key.asc(), *_latest(Comparison)]
+    return [missing, key.desc() if search.descending else key.asc(), *_latest(ComparisonRow)]

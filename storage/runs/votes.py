@@ -27,14 +27,14 @@ from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
-from storage.schema import Choice, Comparison, Run, Source, Vote
+from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
 from storage.schema.columns import restored
 from storage.schema.text import decode
 from storage.scope import Conditions, Scope, check_id, check_page, new_id, scope_of, unknown
 
-_LEFT, _RIGHT = aliased(Run), aliased(Run)
+_LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _JOINED = (
-    join(Vote, Comparison, Comparison.id == Vote.comparison_id)
+    join(Vote, ComparisonRow, ComparisonRow.id == Vote.comparison_id)
     .join(_LEFT, _LEFT.id == Vote.left_run_id)
     .join(_RIGHT, _RIGHT.id == Vote.right_run_id)
 )
@@ -142,16 +142,16 @@ class Votes(Connected):
         there = _there(self.scope)
         votes = select(*rules, Vote.choice, func.count()).select_from(_JOINED)
         same = select(*rules, null(), func.count()).join_from(
-            Comparison, _LEFT, _LEFT.comparison_id == Comparison.id
+            ComparisonRow, _LEFT, _LEFT.comparison_id == ComparisonRow.id
         )
         same = same.join(
-            _RIGHT, (_RIGHT.comparison_id == Comparison.id) & (_RIGHT.lane > _LEFT.lane)
+            _RIGHT, (_RIGHT.comparison_id == ComparisonRow.id) & (_RIGHT.lane > _LEFT.lane)
         )
         same = same.where(
-            Comparison.source == Source.VOTE, Comparison.runs == 2, _LEFT.text == _RIGHT.text
+            ComparisonRow.source == Source.VOTE, ComparisonRow.runs == 2, _LEFT.text == _RIGHT.text
         )
         same = same.where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)))
-        same = same.where(~select(Vote.id).where(Vote.comparison_id == Comparison.id).exists())
+        same = same.where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         with self.read() as connection:
             rows: list[Any] = [
                 *connection.execute(votes.where(*there).group_by(*rules, Vote.choice))
@@ -175,9 +175,9 @@ def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredV
 
 def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     """The run that a lane shows: its last."""
-    statement = select(Run.id).where(Run.comparison_id == comparison_id, Run.lane == lane)
+    statement = select(RunRow.id).where(RunRow.comparison_id == comparison_id, RunRow.lane == lane)
     row = connection.execute(
-        statement.order_by(Run.execution_order.desc()).limit(1)
+        statement.order_by(RunRow.execution_order.desc()).limit(1)
     ).scalar_one_or_none()
     if row is None:
         raise StorageError(f"The vote was not saved: lane {lane + 1} of the comparison has no run.")
@@ -190,7 +190,7 @@ def _label(rule: str, parameters: str) -> str:
 
 
 def _there(scope: Scope) -> Conditions:
-    return Comparison.deleted_at.is_(None), *scope.of(Comparison), *scope.votes
+    return ComparisonRow.deleted_at.is_(None), *scope.of(ComparisonRow), *scope.votes
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
@@ -200,7 +200,7 @@ def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
         Vote.created_at,
         Vote.choice,
         Vote.comment,
-        Comparison.prompt,
+        ComparisonRow.prompt,
     )
     sides = [
         column.label(f"{side}_{name}")

@@ -64,7 +64,7 @@ _IN_LISTS = ("created_at", "id", "source", "owner", "deleted_at")
 _DELETED = sa.text("deleted_at IS NOT NULL")
 
 
-class Comparison(Base):
+class ComparisonRow(Base):
     """One prompt that was run in one or more lanes. The last columns are derived from the others
     and from the runs (runs/index.py)."""
 
@@ -130,7 +130,7 @@ class Facet(Base):
     )
 
     comparison_id: Mapped[str] = mapped_column(
-        sa.ForeignKey(Comparison.id, ondelete="CASCADE"), primary_key=True
+        sa.ForeignKey(ComparisonRow.id, ondelete="CASCADE"), primary_key=True
     )
     kind: Mapped[str] = mapped_column(sa.String(8), primary_key=True)  # rule, target, status or tag
     value: Mapped[str] = mapped_column(primary_key=True)
@@ -139,14 +139,14 @@ class Facet(Base):
     owner: Mapped[Owner]
 
 
-class Run(Base):
+class RunRow(Base):
     """One run. Its further columns are the fields of a Trace (trace.py)."""
 
     __tablename__ = "runs"
     __table_args__ = (sa.UniqueConstraint("comparison_id", "lane", "execution_order"),)
 
     id: Mapped[Id]
-    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(ComparisonRow.id, ondelete="CASCADE"))
     lane: Mapped[int]  # column on the page, 0-based
     execution_order: Mapped[int]  # position in the execution order of the comparison's runs
     created_at: Mapped[datetime]  # when it was saved
@@ -162,8 +162,8 @@ class Run(Base):
 
 
 for _each in FIELDS:
-    if _each.column not in Run.__table__.c:
-        setattr(Run, _each.column, column_of(_each))
+    if _each.column not in RunRow.__table__.c:
+        setattr(RunRow, _each.column, column_of(_each))
 
 
 class RunTrace(Base):
@@ -172,7 +172,9 @@ class RunTrace(Base):
 
     __tablename__ = "run_traces"
 
-    run_id: Mapped[str] = mapped_column(sa.ForeignKey(Run.id, ondelete="CASCADE"), primary_key=True)
+    run_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(RunRow.id, ondelete="CASCADE"), primary_key=True
+    )
     version: Mapped[int]
     data: Mapped[bytes]
 
@@ -184,14 +186,14 @@ class Vote(Base):
     __table_args__ = (sa.UniqueConstraint("comparison_id"),)
 
     id: Mapped[Id]
-    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(Comparison.id, ondelete="CASCADE"))
+    comparison_id: Mapped[str] = mapped_column(sa.ForeignKey(ComparisonRow.id, ondelete="CASCADE"))
     created_at: Mapped[datetime]
     choice: Mapped[Choice]
     left_run_id: Mapped[str] = mapped_column(
-        sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_left_run")
+        sa.ForeignKey(RunRow.id, ondelete="CASCADE", name="fk_votes_left_run")
     )
     right_run_id: Mapped[str] = mapped_column(
-        sa.ForeignKey(Run.id, ondelete="CASCADE", name="fk_votes_right_run")
+        sa.ForeignKey(RunRow.id, ondelete="CASCADE", name="fk_votes_right_run")
     )
     comment: Mapped[str]
 
@@ -307,6 +309,6 @@ class Link(Base):
     owner: Mapped[str] = mapped_column(sa.String(64))  # owner of the object
     created_at: Mapped[datetime]
     comparison_id: Mapped[str | None] = mapped_column(
-        sa.ForeignKey(Comparison.id, ondelete="CASCADE")
+        sa.ForeignKey(ComparisonRow.id, ondelete="CASCADE")
     )
     study_id: Mapped[str | None] = mapped_column(sa.ForeignKey(Study.id, ondelete="CASCADE"))

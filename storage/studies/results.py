@@ -30,10 +30,10 @@ from storage.runs.comparisons import add_comparison, add_run, check_prompt
 from storage.runs.index import reindex
 from storage.runs.records import new_run
 from storage.schema import (
-    Comparison,
+    ComparisonRow,
     Judgement,
     Preferred,
-    Run,
+    RunRow,
     Source,
     Study,
     StudyResult,
@@ -170,9 +170,9 @@ class Results(Connected):
             )
             failed = connection.execute(statement.with_for_update(of=StudyTask)).all()
             for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
-                of_runs = select(Run.comparison_id).where(Run.id.in_(some)).distinct()
+                of_runs = select(RunRow.comparison_id).where(RunRow.id.in_(some)).distinct()
                 changed = connection.scalars(of_runs).all()
-                connection.execute(delete(Run).where(Run.id.in_(some)))
+                connection.execute(delete(RunRow).where(RunRow.id.in_(some)))
                 reindex(connection, changed)
             opened = [{"of": task} for task in {row.task for row in failed}]
             if opened:
@@ -290,7 +290,9 @@ def _comparisons(
     owner."""
     comparisons = list(known)
     for turn, prompt in enumerate(prompts):
-        there = select(Comparison.__table__).where(Comparison.id.in_(comparisons[turn : turn + 1]))
+        there = select(ComparisonRow.__table__).where(
+            ComparisonRow.id.in_(comparisons[turn : turn + 1])
+        )
         row = connection.execute(there).mappings().one_or_none()
         if row is None:
             owner = connection.execute(select(Study.owner).where(Study.id == study_id)).scalar_one()

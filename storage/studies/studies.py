@@ -22,7 +22,7 @@ from storage.database import clock
 from storage.errors import StorageError
 from storage.runs.comparisons import checked
 from storage.runs.index import reindex
-from storage.schema import Comparison, Study, StudyResult, StudyTask
+from storage.schema import ComparisonRow, Study, StudyResult, StudyTask
 from storage.scope import batches, check_page, new_id, row_of
 from storage.studies.claims import lock_study
 
@@ -151,12 +151,12 @@ class Studies(Connected):
                 id_ for ids in connection.scalars(tasks.with_for_update()) for id_ in ids
             ]
             mark = (
-                update(Comparison)
-                .where(Comparison.deleted_at.is_(None))
+                update(ComparisonRow)
+                .where(ComparisonRow.deleted_at.is_(None))
                 .values(deleted_at=clock(connection))
             )
             for some in batches(ids_of_study, COMPARISONS_A_WRITE):
-                connection.execute(mark.where(Comparison.id.in_(some)))
+                connection.execute(mark.where(ComparisonRow.id.in_(some)))
                 reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))
 

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from mars_playground.__main__ import main
 from storage import RunStore
-from storage.schema import Run
+from storage.schema import RunRow
 from tests.postgres import cluster
 from tests.serving import ROOT
 
@@ -138,7 +138,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
             assert len(set(run_ids)) == len(run_ids) == 2 * TASKS
             with store.read() as connection:
                 assert (
-                    connection.execute(select(func.count()).select_from(Run)).scalar_one()
+                    connection.execute(select(func.count()).select_from(RunRow)).scalar_one()
                     == 2 * TASKS
                 )
             assert working[0].returncode == 0, ended

@@ -1,7 +1,9 @@
-"""Names are plain technical English: identifiers outside tests do not contain banned words."""
+"""Names are plain technical English: identifiers outside tests do not contain banned words, and no
+two public classes have one name."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ SOURCES = (
     "ui",
     "bench",
     "training",
+    "mars_playground",
     "integrations/vllm/mars_vllm",
 )
 BANNED = frozenset(
@@ -106,6 +109,18 @@ def test_no_identifier_has_a_banned_word(folder: str) -> None:
 )
 def test_banned_words_are_found(source: str) -> None:
     assert banned(source, "mars_core/rules.py")
+
+
+def test_public_classes_have_different_names() -> None:
+    files = [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+    classes = [
+        node.name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert len(classes) > 300
+    assert not [name for name, count in Counter(classes).items() if count > 1]
 
 
 def test_names_of_files_are_checked_and_parts_of_words_are_not() -> None:

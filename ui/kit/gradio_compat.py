@@ -143,7 +143,7 @@ def forget_components(page: gr.Blocks) -> None:
     API, more for an open page. This page has links of its own (``ui.kit.address``)."""
     from gradio.state_holder import SessionState, StateHolder
 
-    class Session(SessionState):
+    class LeanSession(SessionState):
         def __init__(self, blocks: gr.Blocks) -> None:
             nothing: Any = SimpleNamespace(
                 default_config=blocks.default_config, blocks=()
@@ -163,7 +163,7 @@ def forget_components(page: gr.Blocks) -> None:
     class Sessions(StateHolder):
         def __getitem__(self, session_id: str) -> SessionState:
             if session_id not in self.session_data:
-                self.session_data[session_id] = Session(self.blocks)
+                self.session_data[session_id] = LeanSession(self.blocks)
             return super().__getitem__(session_id)
 
     sessions: StateHolder = Sessions()  # type: ignore[no-untyped-call]

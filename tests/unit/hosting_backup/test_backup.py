@@ -21,7 +21,7 @@ import yaml  # type: ignore[import-untyped]
 from hosting.backup import repository, service
 from storage import RunStore, Search
 from storage.export.columns import NODES, RUNS, TOKENS
-from storage.schema import Comparison
+from storage.schema import ComparisonRow
 from tests.data.release import OWNER, said
 from tests.traces import ENVIRONMENT, make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page, rows
@@ -227,7 +227,7 @@ def test_two_pages_that_push_lose_nothing(
     save(one.store, "of one")
     save(other.store, "of the other")
     other.store.annotate(shared, comment="by the other")
-    one.store._remove("not removed", Comparison.id == gone)
+    one.store._remove("not removed", ComparisonRow.id == gone)
     commit = repository.Repository.commit
 
     def late(self: Any, *args: Any, **more: Any) -> None:

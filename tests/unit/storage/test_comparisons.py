@@ -15,7 +15,7 @@ from mars_core.types import PromptConfig, Status
 from storage import RunStore, Search, Source, StorageError
 from storage.runs.index import reindex
 from storage.runs.records import prompt_row, run_row
-from storage.schema import Comparison, Run
+from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 
@@ -45,11 +45,11 @@ def fill(store: RunStore, count: int) -> list[str]:
             {"id": id_, "created_at": start + timedelta(seconds=n), **prompt}
             for n, id_ in enumerate(ids)
         ]
-        connection.execute(insert(Comparison), comparisons)
+        connection.execute(insert(ComparisonRow), comparisons)
         keys = [(id_, lane) for id_ in ids for lane in range(2)]
         run = {"created_at": start, **run_row(trace)}
         connection.execute(
-            insert(Run),
+            insert(RunRow),
             [
                 {"id": uuid.uuid4().hex, "comparison_id": i, "lane": n, "execution_order": n, **run}
                 for i, n in keys

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared
-from storage.schema import Comparison, Study
+from storage.schema import ComparisonRow, Study
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from tests.unit.storage.studying import counts, worked_off
@@ -27,7 +27,7 @@ OWNED = ("comparisons", "studies", "shares")
 def made_at(store: RunStore, at: datetime, *things: str) -> None:
     """Let these comparisons and studies have been made then."""
     with store._write("not changed") as connection:
-        for table in (Comparison, Study):
+        for table in (ComparisonRow, Study):
             value = at.replace(tzinfo=None) if connection.dialect.name == "sqlite" else at
             names = ", ".join(f"'{thing}'" for thing in things)
             change = f"UPDATE {table.__tablename__} SET created_at = :at WHERE id IN ({names})"

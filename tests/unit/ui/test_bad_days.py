@@ -46,7 +46,7 @@ from ui.settings.form import Form
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.study.form import StudyForm
-from ui.tabs.study.running import StudyProgress, started
+from ui.tabs.study.running import StudyFrame, started
 from ui.tabs.votes.round import Rounds, write_answers
 
 ENGINE = "mars_core.jobs.perform.decode_for"  # in its thread
@@ -64,9 +64,9 @@ PUBLIC = Limits(
 )
 
 
-def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[StudyProgress]:
+def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[StudyFrame]:
     """A study of the page, as its tab shows it."""
-    return errors_as_frames(started(services, visitor, form), StudyProgress, "study")
+    return errors_as_frames(started(services, visitor, form), StudyFrame, "study")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.tabs.study.form import SUITES, StudyForm, estimated
-from ui.tabs.study.running import TIME_IS_UP, StudyProgress, resumable, resumed, started
+from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 
 FORM = StudyForm(
     suite="demo_arithmetic",
@@ -37,7 +37,7 @@ FORM = StudyForm(
 )
 
 
-def until(events: Iterator[StudyProgress], results: int) -> str:
+def until(events: Iterator[StudyFrame], results: int) -> str:
     """The study, once so many results were stored."""
     for event in events:
         results -= event.saved is not None

@@ -40,7 +40,7 @@ WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
 
 
-class StudyProgress(NamedTuple):
+class StudyFrame(NamedTuple):
     """How far a study has come. ``worker``: once there is one; ``saved``: the result that was just
     stored; ``status``: of the last one only, ``why``: in a sentence."""
 
@@ -51,14 +51,14 @@ class StudyProgress(NamedTuple):
     why: str = ""
 
 
-def started(services: Services, visitor: str, form: StudyForm) -> Iterator[StudyProgress]:
+def started(services: Services, visitor: str, form: StudyForm) -> Iterator[StudyFrame]:
     """Runs a new study. Raises JobError."""
     with job_errors(services):
         spec, plan = admitted(services, form)
     yield from study_runs(services, visitor, spec, plan)
 
 
-def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyProgress]:
+def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFrame]:
     """Goes on with a stored study of the visitor. Raises JobError."""
     with job_errors(services):
         if not resumable(services.store, study_id):
@@ -99,12 +99,12 @@ def study_runs(
     *,
     study: str = "",
     runs: int = 0,
-) -> Generator[StudyProgress, None, None]:
+) -> Generator[StudyFrame, None, None]:
     """Runs a new study; or goes on with ``study``, of whose plan ``runs`` are left. Raises
     JobError."""
     runs, stop = runs or plan.runs, services.stops.of(visitor)
 
-    def work(session: Session) -> Generator[StudyProgress, None, None]:
+    def work(session: Session) -> Generator[StudyFrame, None, None]:
         with job_errors(services):
             checked = _checked(services, session, spec, plan, new=not study)
             study_id = study or services.store.new_study(
@@ -124,7 +124,7 @@ def study_runs(
                 free_dead=free,
                 order=services.order,
             )
-        yield StudyProgress(message_strip(WARMING, "running"), worker)
+        yield StudyFrame(message_strip(WARMING, "running"), worker)
         with job_errors(services, RUNNING), closing(worker.events()) as events:
             yield from _follow(services, worker, events, runs, stop.requested)
 
@@ -133,8 +133,8 @@ def study_runs(
         for event in events:
             yield (
                 event
-                if isinstance(event, StudyProgress)
-                else StudyProgress(message_strip(event.message, "running"))
+                if isinstance(event, StudyFrame)
+                else StudyFrame(message_strip(event.message, "running"))
             )
 
 
@@ -161,7 +161,7 @@ def _follow(
     events: Iterator[Event],
     runs: int,
     stopped: Callable[[], bool],
-) -> Iterator[StudyProgress]:
+) -> Iterator[StudyFrame]:
     """A line for every report of the worker."""
     started, done, plan = time.monotonic(), 0, worker.plan
     total = plan.runs
@@ -183,15 +183,15 @@ def _follow(
     try:
         for event in events:
             if isinstance(event, LaneProgress):
-                yield StudyProgress(line(event), worker)
+                yield StudyFrame(line(event), worker)
             elif isinstance(event, LaneSaved):
                 for trace in event.traces:
                     services.observe(trace)
                 done += 1
-                yield StudyProgress(line(LaneProgress(event.task, event.lane, 0)), worker, event)
+                yield StudyFrame(line(LaneProgress(event.task, event.lane, 0)), worker, event)
             elif stopped():  # others have the remaining tasks
                 status = Status.CANCELLED
                 break
     except Stopped as end:
         status, why = Status.CANCELLED, TIME_IS_UP if end.reason is StopReason.DEADLINE else ""
-    yield StudyProgress(message_strip("", "running"), worker, None, status, why)
+    yield StudyFrame(message_strip("", "running"), worker, None, status, why)

@@ -35,7 +35,7 @@ from ui.tabs.study.panels import (
     texts_html,
 )
 from ui.tabs.study.reports import Reports
-from ui.tabs.study.running import StudyProgress, resumable, resumed, started
+from ui.tabs.study.running import StudyFrame, resumable, resumed, started
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.token_view.view import LaneView
 
@@ -126,7 +126,7 @@ class QualityTab(QualityLayout):
         yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
 
     def follow(
-        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyProgress]]
+        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
         """The updates of a job for whoever asks."""
         services = self.services.for_visitor(request)
@@ -207,7 +207,7 @@ class QualityTab(QualityLayout):
             )
         return self.opened_prompt()
 
-    def progress(self, services: Services, events: Iterator[StudyProgress]) -> Iterator[Updates]:
+    def progress(self, services: Services, events: Iterator[StudyFrame]) -> Iterator[Updates]:
         """A study that runs from here: the line always, the report where enough is new. Raises as
         ``open``."""
         store, study, reports = services.store, "", self.reports.of(services.store)
