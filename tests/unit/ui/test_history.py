@@ -37,7 +37,7 @@ from ui.tabs.history.runs import (
     MOST_RUNS,
     RATIOS,
     TOO_MANY,
-    RunRow,
+    QuantityRow,
     RunTable,
     run_table,
     signed,
@@ -409,7 +409,7 @@ def record(number_: int, **settings: object) -> RunRecord:
     )
 
 
-def row(table: RunTable, name: str) -> RunRow:
+def row(table: RunTable, name: str) -> QuantityRow:
     return next(row for row in table.rows if row.name == name)
 
 

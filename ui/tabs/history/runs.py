@@ -62,7 +62,7 @@ class RunCell(NamedTuple):
     ratio: str = ""
 
 
-class RunRow(NamedTuple):
+class QuantityRow(NamedTuple):
     """``kind``: setting, measure or text; ``same``: all runs agree."""
 
     kind: str
@@ -77,7 +77,7 @@ class RunTable(NamedTuple):
     leftmost is the baseline."""
 
     columns: tuple[dict[str, str], ...] = ()
-    rows: tuple[RunRow, ...] = ()
+    rows: tuple[QuantityRow, ...] = ()
 
 
 def run_table(records: Sequence[RunRecord]) -> RunTable:
@@ -115,8 +115,8 @@ def _ending(record: RunRecord) -> str:
     return f"{record.status.value}, {stop_title(record.stop_reason)}{error}"
 
 
-def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
-    return RunRow(
+def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityRow:
+    return QuantityRow(
         kind,
         name,
         help_,
@@ -125,7 +125,7 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> RunRow:
     )
 
 
-def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> RunRow:
+def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow:
     base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
@@ -136,7 +136,7 @@ def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> RunRow:
         )
         cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base), factor))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
-    return RunRow("measure", quantity.name, quantity.help, same, tuple(cells))
+    return QuantityRow("measure", quantity.name, quantity.help, same, tuple(cells))
 
 
 def signed(write: Callable[[float], str], difference: float) -> str:
