@@ -49,6 +49,7 @@ Main = Callable[[list[str]], Any]
 SMALL = "--limit 1 --max-new-tokens 4 --quiet"
 FEW = "--draws 20 --prompts prompts.txt"
 RUN = {
+    'mars compare --prompt "What is gravity?" --rule mars --max-new-tokens 64': "--pair bundled",
     "mars models": "",
     "mars rules": "",
     'mars run --prompt "What is the capital of France?" --rule none': "--pair bundled",
