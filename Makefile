@@ -16,7 +16,7 @@
 # LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda), into a .venv that has no others;
 #                          without it: the same versions of any index
 # make lock                writes locks/ and requirements.txt anew after pyproject.toml was changed (UPGRADE=1: newest versions that it allows)
-# make sbom                writes docs/sbom/ and docs/licences.md from .venv
+# make sbom                writes docs/sbom/ and docs/reference/packages.md from .venv
 # pip's own variables (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, ...) are respected.
 
 SHELL := /bin/bash

@@ -1,10 +1,10 @@
-"""Writes docs/sbom/*.cdx.json (CycloneDX) and docs/licences.md from installed packages: ``make
-sbom``.
+"""Writes docs/sbom/*.cdx.json (CycloneDX) and docs/reference/packages.md from installed packages:
+``make sbom``.
 
     python docs/sbom/make.py .venv/bin/python [more pythons]
 
 What is read is what is installed, so a list of the CUDA libraries needs an environment with them:
-``make sbom WITH=…/bin/python``. What no given environment has keeps its line in licences.md as long
+``make sbom WITH=…/bin/python``. What no given environment has keeps its line in packages.md as long
 as its version is the locked one. cyclonedx-py and pip-licenses must be installed beside this
 python.
 """
@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ROOT / "locks"
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "reference" / "packages.md"
 PARTS: Mapping[str, str] = {
     "run": "The page and the command line",
     "torch-cuda": "torch for CUDA (for CPUs torch alone)",

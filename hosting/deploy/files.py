@@ -25,6 +25,7 @@ FOLDERS = (
     "hosting/",
     "docs/images/",
     "docs/figures/",
+    "docs/reference/",
 )
 SINGLE = ("app.py", "LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "pyproject.toml")
 DOCKER = (

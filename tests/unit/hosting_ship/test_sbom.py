@@ -49,7 +49,7 @@ def test_the_bill_of_materials_is_that_of_the_lock(variant: str, make: SimpleNam
     assert named == make.deployed(variant), "run `make sbom`"
     unsaid = {
         each["name"] for each in bill["components"] if not each.get("licenses")
-    }  # licences.md has them
+    }  # packages.md has them
     assert unsaid <= {"transformers", "cuda-toolkit", "nvidia-cusparselt-cu13"}
     refs = {each["bom-ref"] for each in bill["components"]} | {
         bill["metadata"]["component"]["bom-ref"]
