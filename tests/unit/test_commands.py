@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
     ROOT / "integrations/vllm/README.md",
     ROOT / "mars_core/demo/weights/README.md",
 )

@@ -1,2 +1,2 @@
 """The text of a run, token by token: what it shows as plain values, template, scripts and style.
-docs/token-view.md describes the input."""
+docs/reference/token-view.md describes the input."""

@@ -206,7 +206,7 @@ def test_live_numbers_end_as_the_summary_says() -> None:
     assert all(value == "–" for _, value, _, _ in stat_tiles(LaneCounts()))  # before the first step
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "token-view.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "token-view.md"
 
 
 @pytest.fixture(scope="module")
