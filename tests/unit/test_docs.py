@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluation.report.metrics import Mean, Pooled, Quartiles, ShareOfRuns
+from evaluation.report.values import METRICS
 from mars_core import drafting
 from mars_core.drafting import DRAFTERS, DrafterKind
 from mars_core.rules import RULES
@@ -169,6 +171,26 @@ def test_the_glossary_marks_the_terms_of_the_page() -> None:
     assert sorted(name for name, mark in terms if mark) == sorted(
         term.symbol for term in TERMS.values()
     )
+
+
+def test_the_metrics_of_a_study_have_their_declared_formulas() -> None:
+    lines = [f"* `{name}`: {formula(metric.average)}" for name, metric in METRICS.items()]
+    text = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+    assert text.partition("\n\n* ")[2] == "\n".join(lines)[2:] + "\n"
+
+
+def formula(average: Pooled | Mean | ShareOfRuns | Quartiles) -> str:
+    match average:
+        case Pooled(top, bottom, over, minus):
+            value = f"Σ `{top}` / " + (f"Σ `{bottom}`" if bottom else "runs")
+            return value + (f", {'minus' if minus else 'over'} {over}'s" if over else "")
+        case Mean(top, bottom, over):
+            value = f"`{top}`" + (f" / `{bottom}`" if bottom else "")
+            return f"mean over runs of {value}" + (f" over {over}'s in the same task" if over else "")
+        case ShareOfRuns(field):
+            return f"share of runs with `{field}`"
+        case Quartiles(field):
+            return f"median and quartiles of `{field}`, over the runs that differ"
 
 
 def test_the_command_line_lists_every_rule() -> None:
