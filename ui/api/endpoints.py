@@ -90,13 +90,10 @@ class Api:
             prefix: ids of output tokens that are given; the runs go on after them
             thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
             repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
-
-            processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias (word
-                to number; a word is a text or ids such as [42, 7]) and banned (words); null is none
+            processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias, banned
 
         Returns:
-            id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
-            first divergence from the first run
+            id, prompt and, for each run: text, token ids, speeds, speed_ratio with its interval, tau, counts, TV, KL, first divergence
         """
         with self._seen_by(request) as services:
             values = ComparisonRequest.read(
