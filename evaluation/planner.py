@@ -1,7 +1,7 @@
 """When drafting pays: the expected speed-up over K or the size of a tree, from the acceptance and
 the times of one run.
 
-Pure functions of plain numbers. Formulas: docs/evaluation.md.
+Pure functions of plain numbers. Formulas: docs/reference/statistics.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Intervals and tests of paired measurements. Pure functions of numbers; docs/evaluation.md defines
-each.
+"""Intervals and tests of paired measurements. Pure functions of numbers;
+docs/reference/statistics.md defines each.
 
 The unit of every interval is the prompt with all its seeds: R runs belong to N prompts, ``prompt``
 [R] has the number of each run's prompt.

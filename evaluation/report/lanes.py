@@ -1,4 +1,5 @@
-"""Measures the lanes of one group at one temperature; docs/evaluation.md defines each number.
+"""Measures the lanes of one group at one temperature; docs/reference/statistics.md defines each
+number.
 
 Every number of a lane is a function of sums over its runs, so the same function computes the value
 and its bootstrap interval.

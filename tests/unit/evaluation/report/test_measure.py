@@ -214,7 +214,7 @@ def test_right_answers_are_counted_and_tested_in_pairs(
 def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numerically(
     lane: int,
 ) -> None:
-    """From results.csv alone, as docs/statistics.md says it."""
+    """From results.csv alone, as docs/reference/statistics.md says it."""
     store: Any = FakeStore(
         plan := study_plan(items=60, repeats=2, temperatures=(0.0,)), drawn_results(plan)
     )
