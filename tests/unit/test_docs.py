@@ -184,7 +184,9 @@ def formula(average: Pooled | Mean | ShareOfRuns | Quartiles) -> str:
             return value + (f", {'minus' if minus else 'over'} {over}'s" if over else "")
         case Mean(top, bottom, over):
             value = f"`{top}`" + (f" / `{bottom}`" if bottom else "")
-            return f"mean over runs of {value}" + (f" over {over}'s in the same task" if over else "")
+            return f"mean over runs of {value}" + (
+                f" over {over}'s in the same task" if over else ""
+            )
         case ShareOfRuns(field):
             return f"share of runs with `{field}`"
         case Quartiles(field):
