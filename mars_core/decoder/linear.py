@@ -2,8 +2,8 @@
 
 On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for
 every call. The sums of a packed product do not depend on its number of rows, if that is even.
-Weights of 4 bits are multiplied as they are stored. The output layer of a half-precision model
-gives float32 logits.
+Weights of 4 bits are multiplied as they are stored, and float32 weights that float16 holds from
+half the memory. The output layer of a half-precision model gives float32 logits.
 """
 
 from __future__ import annotations
@@ -226,6 +226,13 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
         if len(layers) > 1
         else layers[0].weight.detach()
     )
+    return _layer(weight, bias)
+
+
+def _layer(weight: Tensor, bias: Tensor | None) -> PlainLinear:
+    """The fastest layer with this weight."""
+    if fits_half(weight):
+        return HalfLinear(weight, bias)
     return (PackedLinear if packable(weight) else PlainLinear)(weight, bias)
 
 
@@ -239,9 +246,8 @@ def pack(model: nn.Module) -> None:
                 setattr(parent, name, joined([layer]))
             elif is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
-                setattr(
-                    parent, name, (TiedLinear if tied else PackedLinear)(layer.weight, layer.bias)
-                )
+                make = TiedLinear if tied and not fits_half(layer.weight) else _layer
+                setattr(parent, name, make(layer.weight, layer.bias))
 
 
 def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
@@ -261,6 +267,14 @@ def halvable(weight: Tensor) -> bool:
     float16."""
     on_x86 = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
     return on_x86 and bool(weight.abs().max() <= torch.finfo(torch.float16).max)
+
+
+def fits_half(weight: Tensor) -> bool:
+    """Whether float16 holds a float32 weight, as it does of a file in bfloat16: all but its
+    smallest numbers exactly, and these up to half of float16's smallest step."""
+    if weight.dtype != torch.float32 or not halvable(weight):
+        return False
+    return bool((weight.half().float() - weight).abs().max() <= 2**-25)
 
 
 def multiplies_int4() -> bool:

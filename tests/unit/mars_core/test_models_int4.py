@@ -17,7 +17,17 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from mars_core.decoder import CacheSize, is_fast, open_cache
-from mars_core.decoder.linear import HalfLinear, Int4, Int4Linear, StoredLinear, joined, packable
+from mars_core.decoder.linear import (
+    HalfLinear,
+    Int4,
+    Int4Linear,
+    PackedLinear,
+    StoredLinear,
+    halvable,
+    joined,
+    pack,
+    packable,
+)
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
 from mars_core.models import int4 as module
 from mars_core.models.int4 import offers_int4, read_file, read_int4
@@ -150,6 +160,25 @@ def test_a_layer_in_float16_gives_float32_sums_that_do_not_depend_on_other_rows(
         all_rows, nn.functional.linear(x, plain.weight.half().float(), plain.bias)
     )
     assert all(torch.equal(layer(x[:, :rows]), all_rows[:, :rows]) for rows in range(1, 64))
+
+
+@torch.inference_mode()
+@pytest.mark.skipif(not halvable(torch.ones(1)), reason="no product in float16 here")
+def test_float32_weights_of_a_file_in_bfloat16_are_held_in_float16_without_loss() -> None:
+    """That takes half the time. Others, and those beyond its range, stay in float32."""
+    torch.manual_seed(0)
+    plain, x = nn.Linear(64, 32), torch.randn(5, 64)
+    plain.weight.copy_(plain.weight.bfloat16())
+    layer = joined([plain, plain])
+    assert isinstance(layer, HalfLinear)
+    torch.testing.assert_close(layer(x), torch.cat([plain(x)] * 2, -1), atol=1e-5, rtol=1e-5)
+    for value in (0.1, 1e5, 1.0001):
+        plain.weight[3, 4] = value
+        assert isinstance(joined([plain]), PackedLinear)
+    model = nn.Sequential(nn.Embedding(40, 64), nn.Linear(64, 40))
+    model[0].weight = model[1].weight = nn.Parameter(plain.weight.new_ones(40, 64))
+    pack(model)
+    assert isinstance(model[1], HalfLinear)
 
 
 def test_layers_of_which_only_some_have_4_bits_are_joined_in_float32() -> None:
