@@ -25,7 +25,7 @@ from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.worker import Worker
-from evaluation.suites.item import Item, Suite
+from evaluation.item import Item, Suite
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace

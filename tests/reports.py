@@ -8,20 +8,11 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from evaluation.report.values import (
-    ALL,
-    Interval,
-    McNemar,
-    Measured,
-    PromptRow,
-    RecoveryOutcome,
-    RecoveryVerdict,
-    Report,
-    Score,
-    VoteRow,
-)
+from evaluation.item import Item, Suite
+from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
+from evaluation.report.values import ALL, Measured, PromptRow, Report, Score, VoteRow
+from evaluation.statistics import Interval, McNemar
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 
 EXACT, FLEXIBLE, BLEU = "exact_match,strict-match", "exact_match,flexible-extract", "bleu,none"

@@ -16,11 +16,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evaluation.item import Item
 from evaluation.report.texts import records_of
 from evaluation.served.client import CHAT, Client, Server, ServerError
 from evaluation.study.plan import read_plan
 from evaluation.study.result import answer, read_result
-from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import Preferred, RunRecord, RunStore, StoredResult
 

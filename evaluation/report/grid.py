@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.item import Item
 from evaluation.report.values import ALL
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import LaneResult, Relative
 from evaluation.study.stored import readable
-from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import StoredResult
 

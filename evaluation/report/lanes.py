@@ -16,9 +16,10 @@ import numpy as np
 from evaluation.recovery import paired, ratio_interval, verdict
 from evaluation.report.grid import Array, Grid, Group, Mask, Places
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
-from evaluation.report.values import BLANK, METRICS, Interval, Measured, Score
+from evaluation.report.values import BLANK, METRICS, Measured, Score
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
+    Interval,
     mcnemar,
     percentile_intervals,
     quartiles,

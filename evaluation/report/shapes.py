@@ -21,8 +21,8 @@ from typing import Any
 
 from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
+from evaluation.item import Item
 from evaluation.report.texts import Answered, StoredAnswer, file_name, read_answered
-from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN
 from storage import RunStore
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from evaluation.item import Item
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan, Task, read_plan
 from evaluation.study.result import LaneResult, answer, read_result
-from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StoredResult
 

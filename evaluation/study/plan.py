@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evaluation.item import Item, Suite
 from evaluation.study.stored import plain, read
-from evaluation.suites.item import Item, Suite
 from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.types import (

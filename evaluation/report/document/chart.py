@@ -27,7 +27,8 @@ from evaluation.report.document.drawing import (
     upright,
     with_legend,
 )
-from evaluation.report.values import ALL, BLANK, METRICS, Interval, Measured, Report
+from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
+from evaluation.statistics import Interval
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import ShiftKind
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write
-from evaluation.report.values import Interval
+from evaluation.statistics import Interval
 
 PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 34, 46  # pixels
 KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one

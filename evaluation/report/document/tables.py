@@ -28,7 +28,8 @@ from evaluation.report.document.blocks import (
 )
 from evaluation.report.document.cells import spread
 from evaluation.report.metrics import ReportMetric
-from evaluation.report.values import METRICS, Interval, Measured, Report, Score, VoteRow
+from evaluation.report.values import METRICS, Measured, Report, Score, VoteRow
+from evaluation.statistics import Interval
 from evaluation.study.plan import Lane
 
 

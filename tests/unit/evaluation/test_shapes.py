@@ -19,10 +19,10 @@ from lm_eval.utils import (
     make_table,
 )
 
+from evaluation.item import Item, Suite
 from evaluation.report.shapes import write_answers, write_lm_eval
 from evaluation.study.plan import Lane, Models, Plan, Task
 from evaluation.study.result import LaneResult
-from evaluation.suites.item import Item, Suite
 from mars_core.types import (
     DrafterConfig,
     DraftMode,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.judge.study import KEY as KEY_NAME
 from evaluation.judge.study import (
     MAX_FAILURES,
@@ -28,7 +29,6 @@ from evaluation.judge.study import (
 from evaluation.served.client import ServerError
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult
-from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
 from storage import Preferred, RunStore
 from tests.traces import make_trace

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
-from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status
 from storage import StoredJudgement, StoredResult, StoredStudy, StoredVote
 

@@ -3,9 +3,9 @@ runs."""
 
 from __future__ import annotations
 
+from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
-from evaluation.suites.item import Item, Suite
 from mars_core.telemetry import first_divergence
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status, Trace
 from storage import RunStore

@@ -14,10 +14,11 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
-from evaluation.report.values import ALL, METRICS, Interval, Measured, RecoveryOutcome, Report
-from evaluation.statistics import tail_level
+from evaluation.report.values import ALL, METRICS, Measured, Report
+from evaluation.statistics import Interval, tail_level
 from mars_core.types import Status
 from tests.unit.evaluation.report.drawn import (
     HARM,

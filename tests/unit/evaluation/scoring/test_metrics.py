@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.metrics import METRICS, check_libraries, metrics_of, scores
 from evaluation.scoring.overlap import _installed, overlap
-from evaluation.suites.item import Item, Suite
 
 
 def score(

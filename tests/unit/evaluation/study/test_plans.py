@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan, read_plan
-from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 
 NONE = Lane(RuleConfig("none"), DrafterConfig("none"))

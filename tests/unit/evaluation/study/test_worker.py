@@ -13,12 +13,12 @@ from itertools import islice
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.worker import LaneProgress, LaneSaved, Worker
-from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import work
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
