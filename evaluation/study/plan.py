@@ -102,8 +102,7 @@ class Served:
 
     def __post_init__(self) -> None:
         for load in self.concurrency:
-            if not 1 <= load <= MAX_CONCURRENCY:
-                raise ValueError(f"concurrency is {load}; it must be 1 to {MAX_CONCURRENCY:,}.")
+            _check_range("concurrency", load, 1, MAX_CONCURRENCY)
 
     def of(self, *, baseline: bool) -> tuple[str, str]:
         """URL and model of a lane."""
@@ -248,10 +247,7 @@ def _check(plan: Plan) -> None:
         seeds = f"The number of seeds is {plan.repeats}"
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
-    if not 0.5 <= plan.margin <= 1:
-        raise ValueError(
-            f"margin is {plan.margin:g}; it must be 0.5 to 1, the share of the baseline's score to be kept."
-        )
+    _check_range("margin", plan.margin, 0.5, 1)
     if not plan.temperatures:
         raise ValueError("The list of temperatures is empty; give at least one.")
     if len(set(plan.temperatures)) < len(plan.temperatures):
