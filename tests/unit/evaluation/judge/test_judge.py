@@ -28,10 +28,10 @@ from evaluation.judge.study import (
 )
 from evaluation.served.client import ServerError
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.result import LaneResult
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
+from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace
+from tests.unit.evaluation import saved
 from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
@@ -54,16 +54,12 @@ def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
     assert body == {"model": "a-judge", "messages": QUESTION, "temperature": 0.0}
 
 
-def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
-    busy = [Reply("no", 500), Reply("wait", 429, (("retry-after", "7"),)), Reply("no", 503)]
-    answer, requests, pauses = send([*busy, Reply("[[A]]")])
-    assert answer == "[[A]]" and len(requests) == 4
-    assert pauses == [1.0, 7.0, 4.0]
-
-
-def test_a_model_that_takes_no_temperature_gets_none() -> None:
-    _, requests, _ = send([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
-    assert "temperature" not in requests[1].body
+def test_a_server_says_how_long_to_wait_and_a_model_without_temperature_gets_none() -> None:
+    wait = Reply("wait", 429, (("retry-after", "7"),))
+    refused = Reply("'temperature' does not support 0", 400)
+    answer, requests, pauses = send([Reply("no", 500), wait, refused, Reply("[[A]]")])
+    assert answer == "[[A]]" and pauses == [1.0, 7.0]
+    assert ["temperature" in each.body for each in requests] == [True] * 3 + [False]
 
 
 @pytest.mark.parametrize(("status", "tries"), [(401, 1), (404, 1), (429, 3)])
@@ -108,16 +104,15 @@ def test_half_a_setting_is_refused(environment: dict[str, str], sentence: str) -
         read_settings(environment)
 
 
-DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
-LANES = (
-    Lane(RuleConfig("none"), DrafterConfig("none")),
-    Lane(RuleConfig("strict"), DRAFT),
-    Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
-    Lane(RuleConfig("lenience"), DRAFT),
-)
+LANES = (*saved.LANES, Lane(RuleConfig("lenience"), saved.MODEL))
 SUITE = Suite("talk", tuple(Item(str(at), (f"Question {at}",)) for at in range(3)))
 PLAN = Plan("a study", Models("bundled", ModelRef("demo/target")), (SUITE,), LANES)
 MARS, LENIENCE = 2, 3  # the second writes what strict writes
+
+
+def answered(task: int, lane: int) -> list[Trace]:
+    rule = ("none", "strict", "mars", "strict")[lane]
+    return [make_trace(rule=rule, theta=0.5, new_tokens=20, seed=task, prompt=f"Question {task}")]
 
 
 @pytest.fixture(scope="module")
@@ -125,17 +120,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The database of a study that nobody has judged, and the study's id."""
     path = tmp_path_factory.mktemp("judge") / "runs.db"
     with RunStore(f"sqlite:///{path}") as store:
-        study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
-        while claim := store.claim_task(study_id, "worker", 600):
-            for lane, rule in enumerate(("none", "strict", "mars", "strict")):
-                prompt = PromptConfig(f"Question {claim.task}")
-                trace = make_trace(
-                    rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt
-                )
-                store.save_result(
-                    claim, lane, [trace], LaneResult(Status.COMPLETED).as_dict(), order=lane
-                )
-            store.finish_task(claim, {})
+        study_id = saved.save_study(store, PLAN, answered)
     return path, study_id
 
 
