@@ -6,11 +6,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from evaluation.report.caveats import lane_name, warnings
-from evaluation.report.grid import Array, Grid, grid, groups, items_of
+from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.texts import records_of
 from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
@@ -152,20 +153,13 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     ]  # largest loss, else earliest difference
     earliest = np.full(len(settings), np.inf)
     np.minimum.at(earliest, setting, first)
-
-    def total(values: Array) -> Array:
-        return np.bincount(setting, values, minlength=len(settings)).astype(np.float64)
-
-    runs, differ = (
-        total(np.ones(len(rows))),
-        total(1 - grid.numbers["same"][rows, lane]),
-    )
+    total = partial(np.bincount, setting, minlength=len(settings))
+    runs, differ = total(), total(1 - grid.numbers["same"][rows, lane])
     gained, lost = total(change.clip(0)), total((-change).clip(0))
     tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
+    tokens, strict = (total(grid.numbers["new_tokens"][rows, each]) for each in (lane, baseline))
     with np.errstate(divide="ignore", invalid="ignore"):
-        length_ratio = total(grid.numbers["new_tokens"][rows, lane]) / total(
-            grid.numbers["new_tokens"][rows, baseline]
-        )
+        length_ratio = tokens / strict
     for number, (item, temperature) in enumerate(settings):
         suite, entry = items[int(item)]
         pairs = tuple(

@@ -116,13 +116,6 @@ class Served:
         """Requests in flight during a repeat."""
         return self.concurrency[repeat % len(self.concurrency)]
 
-    def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
-        """Groups of tasks that have the same requests in flight: the first task after each, and
-        their number. ``tasks``: of a repeat."""
-        constant = len(self.concurrency) == 1
-        for repeat in range(1 if constant else repeats):
-            yield tasks * (repeats if constant else repeat + 1), self.load(repeat)
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -166,6 +159,15 @@ class Plan:
     def runs(self) -> int:
         """Lanes of all tasks; each is one run a turn."""
         return self.tasks * len(self.lanes)
+
+    @property
+    def waves(self) -> Iterator[tuple[int, int]]:
+        """Groups of tasks that have the same requests in flight: the first task after each, and
+        their number. Without a server one task is done at a time."""
+        loads = self.served.concurrency if self.served else (1,)
+        waves = self.repeats if len(loads) > 1 else 1
+        for wave in range(waves):
+            yield self.tasks * (wave + 1) // waves, loads[wave % len(loads)]
 
     def task(self, number: int) -> Task:
         """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished

@@ -18,6 +18,7 @@ from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -104,11 +105,7 @@ def test_generation_is_read_as_lm_eval_means_it(
     settings: dict[str, Any], sampling: Sampling, length: int
 ) -> None:
     generation = read_generation(settings, "</s>", 99)
-    assert (generation.sampling, generation.max_new_tokens, generation.until) == (
-        sampling,
-        length,
-        ("</s>",),
-    )
+    expect(generation, sampling=sampling, max_new_tokens=length, until=("</s>",))
 
 
 @pytest.mark.parametrize(

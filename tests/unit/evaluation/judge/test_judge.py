@@ -32,6 +32,7 @@ from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace
 from tests.unit.evaluation import saved
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
@@ -156,7 +157,7 @@ def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore,
     assert set(stored) == set(product(range(3), (MARS, LENIENCE), (False, True)))
     for (_, lane, swapped), each in stored.items():
         if lane == LENIENCE:
-            assert (each.choice, each.text) == (Preferred.TIE, SAME)
+            expect(each, choice=Preferred.TIE, text=SAME)
         else:
             assert each.choice is (Preferred.BASELINE if swapped else Preferred.RULE)
             assert each.judge == "a-judge" and each.text.endswith("[[A]]")
@@ -165,7 +166,7 @@ def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore,
 def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None:
     shy = lambda _body, number: Reply("[[C]]" if number < 2 else "I would rather not say.")  # noqa: E731
     progress, _ = judged(study, shy, parallel=1)
-    assert (progress[-1].judged, progress[-1].unclear) == (8, 4)
+    expect(progress[-1], judged=8, unclear=4)
     progress, requests = judged(study, first, parallel=1)
     assert len(requests) == 4 and progress[0].judged == 8 and progress[-1].judged == 12
     assert not judged(study, first)[1]
@@ -181,7 +182,7 @@ def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
     progress, _ = judged(
         study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1
     )
-    assert (progress[-1].judged, progress[-1].failed) == (11, 1)
+    expect(progress[-1], judged=11, failed=1)
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:

@@ -4,7 +4,7 @@ else."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -14,17 +14,16 @@ import numpy as np
 from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
-from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status
+from mars_core.types import ModelRef, RuleConfig, Status
 from storage import StoredJudgement, StoredResult, StoredStudy, StoredVote
+from tests.unit.evaluation import saved
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 NUMBERS, STORIES = "exact_match,flexible-extract", "bleu,none"
 NONE, STRICT, MARS, HARM = range(4)
 LANES = (
-    Lane(RuleConfig("none"), DrafterConfig("none")),
-    Lane(RuleConfig("strict"), DrafterConfig("model")),
-    Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig("model")),
-    Lane(RuleConfig("threshold", {"single": 0.1, "accumulated": 0.1}), DrafterConfig("model")),
+    *saved.LANES,
+    Lane(RuleConfig("threshold", {"single": 0.1, "accumulated": 0.1}), saved.MODEL),
 )
 
 
@@ -39,15 +38,9 @@ def study_plan(items: int = 40, repeats: int = 3, **changed: Any) -> Plan:
         Suite("sums", sums, metrics=(NUMBERS,)),
         Suite("stories", stories, metrics=(STORIES,)),
     )
-    fields: dict[str, Any] = {
-        "name": "drawn",
-        "models": Models("drawn", ModelRef("target"), ModelRef("draft")),
-    }
-    return Plan(
-        **fields
-        | {"suites": suites, "lanes": LANES, "temperatures": (0.0, 1.0), "repeats": repeats}
-        | changed
-    )
+    models = Models("drawn", ModelRef("target"), ModelRef("draft"))
+    plan = Plan("drawn", models, suites, LANES, (0.0, 1.0), repeats)
+    return replace(plan, **changed)
 
 
 def drawn_results(

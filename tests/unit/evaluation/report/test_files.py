@@ -32,6 +32,7 @@ from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
 from tests.unit.storage.exports import parsed
 
@@ -186,14 +187,10 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     command = study_command(plan)
     assert command is not None
     options = parser().parse_args(shlex.split(command)[1:])
-    assert (options.rules, options.thinking) == ("none,strict,mars,typical", word)
-    assert (options.drafter, options.tree) == ("model,eagle3", "12/6/2")
+    expect(options, rules="none,strict,mars,typical", thinking=word)
+    expect(options, drafter="model,eagle3", tree="12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
-    assert (options.suite, options.seeds, options.temperature) == (
-        ["data/gsm8k.jsonl", "data/<news>.jsonl"],
-        3,
-        "0,1",
-    )
+    expect(options, suite=["data/gsm8k.jsonl", "data/<news>.jsonl"], seeds=3, temperature="0,1")
     assert (options.max_new_tokens, options.margin, options.stop, options.name) == (
         64,
         0.98,

@@ -64,9 +64,6 @@ ALLOWED = {
     "g",
     "path",
     "text",
-    "circle",
-    "polygon",
-    "polyline",
 }
 
 
