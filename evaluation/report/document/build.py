@@ -10,7 +10,8 @@ from evaluation.item import Suite
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report

@@ -37,19 +37,13 @@ def with_legend(
 
 def upright(x: float, interval: Interval, y: Axis) -> str:
     """Path data of an interval; empty where there is none."""
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
-    )
+    _, low, high = map(y.at, interval)
+    return "" if math.isnan(low + high) else f"M{x:.1f} {low:.1f}V{high:.1f}"
 
 
 def across(y: float, interval: Interval, x: Axis) -> str:
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
-    )
+    _, low, high = map(x.at, interval)
+    return "" if math.isnan(low + high) else f"M{low:.1f} {y:.1f}H{high:.1f}"
 
 
 def scaled_axis(

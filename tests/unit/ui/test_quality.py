@@ -23,7 +23,8 @@ import pytest
 
 from evaluation.arguments import read_plan_options
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import COLOURS, charts, drawings
+from evaluation.report.document.chart import COLOURS, charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table

@@ -15,7 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.commands import study_command
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     csv_text,

@@ -15,8 +15,9 @@ from markdown_it import MarkdownIt
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.blocks import Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import charts, drawings, front
+from evaluation.report.document.chart import charts
 from evaluation.report.document.drawing import scaled_axis
+from evaluation.report.document.panels import drawings, front
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.values import Report
