@@ -211,11 +211,7 @@ def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]
 
 def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> None:
     """What its speed.py takes from a row, held against the traces."""
-    (path,) = (
-        path
-        for path in answer_files
-        if "gsm8k" in path.parts and "mars_theta" in path.name and "-1." in path.name
-    )
+    path = of(answer_files, "gsm8k/", "mars_theta", "-1.")
     assert path.parent.name == "model_answer" and path.suffix == ".jsonl"
     rows = lines(path)
     assert [row["question_id"] for row in rows] == [81, 82, 83]
@@ -238,11 +234,7 @@ def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> N
 
 
 def test_every_turn_of_a_conversation_is_in_its_row(answer_files: tuple[Path, ...]) -> None:
-    (path,) = (
-        path
-        for path in answer_files
-        if "talk" in path.parts and "none" in path.name and "-0." in path.name
-    )
+    path = of(answer_files, "talk/", "none", "-0.")
     rows = lines(path)
     assert [(row["question_id"], row["category"]) for row in rows] == [
         ("a/1", "writing"),
