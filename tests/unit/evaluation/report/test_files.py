@@ -134,7 +134,8 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
 def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
     first = make_report().prompts[0]
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
-    report = replace(make_report(), id=study, prompts=(replace(first, worst=(runs[0], runs[1])),))
+    stored = replace(first, worst=(runs[0], runs[1]), turns=())
+    report = replace(make_report(), id=study, prompts=(stored,))
     paths = write_report(store, report, tmp_path / "new" / "folder")
     names = [
         "report.html",

@@ -315,7 +315,7 @@ def test_prompts_come_worst_first_and_name_their_worst_run(
     expect(worst, lost=-change.clip(upper=0).sum(), gained=change.clip(lower=0).sum())
     expect(worst, runs=3, differ=(~mine.same.astype(bool)).sum(), divergence=mine.divergence.min())
     assert worst.length_ratio == pytest.approx(mine.new_tokens.sum() / strict.new_tokens.sum())
-    baseline, rule = (int(run.split()[1]) for run in worst.worst)
+    baseline, rule = (int(run[:16], 16) for run in worst.worst)
     assert baseline == rule and change[rule] == change.min()
 
 
