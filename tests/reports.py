@@ -36,7 +36,12 @@ ENVIRONMENT = {
     "dtype": "float32",
     "threads": "2",
 }
-LOSES = {"mars(theta=0.84)": 0.3, "mars(theta=0.9)": 0.04, "mars(theta=0.96)": 0.02}
+LOSES = {
+    "mars(theta=0.84)": 0.3,
+    "mars(theta=0.9)": 0.04,
+    "mars(theta=0.96)": 0.02,
+    LANES[5].name: 0.012,
+}
 
 
 def make_plan(prompts: int = 40) -> Plan:
@@ -86,10 +91,10 @@ def make_plan(prompts: int = 40) -> Plan:
 def make_report() -> Report:
     """One run failed; the hostile prompt is the worst."""
     plan = make_plan()
-    first, *results = drawn_results(plan, loses=LOSES | {LANES[5].name: 0.012})
-    results[2] = replace(results[2], data=results[2].data | {"status": "failed"}, relative=None)
+    results = drawn_results(plan, loses=LOSES)
+    results[3] = replace(results[3], data=results[3].data | {"status": "failed"}, relative=None)
     environment = dict.fromkeys(("w0", "w1"), ENVIRONMENT)
-    store: Any = FakeStore(plan, (first, *results), environment)
+    store: Any = FakeStore(plan, results, environment)
     report = measure(store, "0123456789abcdef0123456789abcdef", resamples=100)
     people = VoteRow("mars(theta=0.9)", 12, 9, 5, Interval(12 / 21, 0.366, 0.755))
     judge = VoteRow("mars(theta=0.9)", 31, 29, 40, Interval(31 / 60, 0.393, 0.638))

@@ -117,7 +117,8 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
         answers = tuple(_stored_answers(store, plan, completed, steps=steps))
         model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
         name = f"{file_name(model)}-temperature-{temperature:g}"
-        name += f"-lane-{lane}" * (name in names)
+        if name in names:
+            name += f"-lane-{lane}"
         names.add(name)
         failed, gone = len(stored) - len(completed), len(completed) - len(answers)
         yield Answered(plan, lane, temperature, name, answers, failed, gone)
