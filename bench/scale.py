@@ -21,11 +21,11 @@ from bench.common.command import CPU, Command
 from bench.common.decoding import complete
 from bench.common.report import BenchReport, MeasuredFigure
 from bench.coupled import prompts, small_pair
+from evaluation.item import Item, Suite
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.worker import Worker
-from evaluation.suites.item import Item, Suite
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace

@@ -6,16 +6,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
 
-from evaluation.report.values import Interval, RecoveryOutcome, RecoveryVerdict
-from evaluation.statistics import Array, Places, Z, over
+from evaluation.statistics import Array, Interval, Places, Z, over
 
 POWER = 0.8
 MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
 ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
+
+
+class RecoveryOutcome(StrEnum):
+    """The result of the test of recovery against the margin."""
+
+    SUPPORTED = "supported"
+    NOT_SUPPORTED = "not supported"
+    TOO_FEW = "too few prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryVerdict:
+    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
+    verdict; None if unknown."""
+
+    margin: float
+    outcome: RecoveryOutcome
+    needed: int | None
+    sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
 
 @dataclass(frozen=True, slots=True)

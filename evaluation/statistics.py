@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from evaluation.report.values import Interval, McNemar
 
 CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -30,6 +29,27 @@ SCREEN = 0.05
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
+
+
+class Interval(NamedTuple):
+    """A value with the ends of its 95 % interval."""
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline;
+    ``lost``: the reverse."""
+
+    gained: int
+    lost: int
+    p: float  # two-sided, exact binomial; counts prompt × seed as independent
+    p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
+    # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
+    p_holm: float = math.nan
 
 
 def over(part: float, total: float) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import Any
 
@@ -285,39 +285,13 @@ def _token(
     )
 
 
-_BLANK = Token(
-    0,
-    0,
-    0,
-    0,
-    0,
-    Outcome.BONUS,
-    0,
-    "",
-    0,
-    0,
-    0.0,
-    0.0,
-    NAN,
-    NAN,
-    0,
-    0,
-    0.0,
-    0.0,
-    0,
-    "",
-    0.0,
-    NAN,
-    1,
-    0.0,
-    0.0,
-    0.0,
-    0.0,
-    0.0,
-    0.0,
-    0.0,
-    0.0,
-    (),
+_ZEROS = {"int": 0, "float": 0.0, "str": "", "Outcome": Outcome.BONUS}
+_BLANK = replace(
+    Token(**{each.name: _ZEROS.get(str(each.type), ()) for each in fields(Token)}),
+    raw_z1=NAN,
+    raw_z2=NAN,
+    q=NAN,
+    rank=1,
 )
 
 

@@ -16,13 +16,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evaluation.report.texts import records_of
+from evaluation.item import Item
+from evaluation.report.texts import read_answered
 from evaluation.served.client import CHAT, Client, Server, ServerError
-from evaluation.study.plan import read_plan
-from evaluation.study.result import answer, read_result
-from evaluation.suites.item import Item
-from mars_core.types import Status
-from storage import Preferred, RunRecord, RunStore, StoredResult
+from storage import Preferred, RunStore
 
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"  # of the environment
 MAX_FAILURES = 5  # consecutive failures after which the judging stops
@@ -218,36 +215,13 @@ def _part(name: str, text: str) -> str:
 def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
     decoding is not judged."""
-    plan = read_plan(store.study(study_id).plan)
-    finished = (
-        each
-        for each in store.results(study_id)
-        if read_result(each.data).status is Status.COMPLETED
-    )
-    completed = {(result.task, result.lane): result for result in finished}
-    wanted = [
-        (result, completed[task, baseline])
-        for (task, lane), result in completed.items()
-        if lane != plan.none
-        and (baseline := plan.baseline(lane)) is not None
-        and (task, baseline) in completed
-    ]
-    run_ids = dict.fromkeys(
-        run_id for results in wanted for result in results for run_id in result.run_ids
-    )
-    records = records_of(store, list(run_ids))
-    return [
-        AnswerPair(
-            rule.task,
-            rule.lane,
-            plan.item(plan.task(rule.task)),
-            _texts(rule, records),
-            _texts(baseline, records),
-        )
-        for rule, baseline in wanted
-        if all(run_id in records for run_id in (*rule.run_ids, *baseline.run_ids))
-    ]
-
-
-def _texts(result: StoredResult, records: dict[str, RunRecord]) -> tuple[str, ...]:
-    return tuple(answer(records[run_id]) for run_id in result.run_ids)
+    groups = list(read_answered(store, study_id, steps=False))
+    answers = {(one.stored.task, group.lane): one for group in groups for one in group.answers}
+    pairs = []
+    for (task, lane), one in sorted(answers.items()):
+        plan = groups[0].plan
+        baseline = None if lane == plan.none else plan.baseline(lane)
+        if baseline is not None and (task, baseline) in answers:
+            strict = answers[task, baseline]
+            pairs.append(AnswerPair(task, lane, plan.item(one.task), one.texts, strict.texts))
+    return pairs

@@ -62,8 +62,8 @@ def sampled_findings(
             return [
                 Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)
             ]
-    ours = _sample(server, prompts, draws, seed)
-    theirs = _sample(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
+    ours = _drawn(server, prompts, draws, seed)
+    theirs = _drawn(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
     fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
     known = [fit for fit in fits if fit is not None]
     counts = [table for fit in known for table in fit.counts]
@@ -93,13 +93,14 @@ def sampled_findings(
     return findings
 
 
-def _sample(client: Client, prompts: Sequence[str], draws: int, seed: int) -> list[list[Answer]]:
+def _drawn(
+    client: Client, prompts: Sequence[str], draws: int, seed: int, tokens: int = TOKENS
+) -> list[list[Answer]]:
     """The answers, by prompt."""
 
     def one(number: int) -> Answer:
-        return complete(
-            client, prompts[number // draws], TOKENS, 1.0, seed=seed + number, logprobs=1
-        )
+        prompt = prompts[number // draws]
+        return complete(client, prompt, tokens, 1.0, seed=seed + number, logprobs=1)
 
     answers = at_once(one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
@@ -192,19 +193,9 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     """For how many prompts an improbable answer was given for several seeds; empty where that is
     not so for most. A server that ignores the temperature after the first token also repeats
     itself, but goes on as at temperature 0: it has another distribution."""
-
-    def one(number: int) -> Answer:
-        return complete(
-            client, prompts[number // REPEATS], LONG, 1.0, seed=seed + number, logprobs=1
-        )
-
-    answers, tested, repeated = at_once(one, range(REPEATS * len(prompts))), 0, 0
-    for index, prompt in enumerate(prompts):
-        drawn = [
-            each
-            for each in answers[index * REPEATS :][:REPEATS]
-            if each.names and _logprob(each) < RARE
-        ]
+    tested = repeated = 0
+    for prompt, answers in zip(prompts, _drawn(client, prompts, REPEATS, seed, LONG), strict=True):
+        drawn = [each for each in answers if each.names and _logprob(each) < RARE]
         twice = [
             each
             for at, each in enumerate(drawn)

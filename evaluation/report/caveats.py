@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.grid import Grid
-from evaluation.report.values import Measured, RecoveryOutcome
+from evaluation.report.values import Measured
 from evaluation.study.plan import Plan
 from mars_core.types import Cause, DraftMode
 

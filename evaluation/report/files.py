@@ -13,20 +13,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from evaluation.recovery import RecoveryVerdict
 from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
-from evaluation.report.values import (
-    METRICS,
-    Interval,
-    McNemar,
-    Measured,
-    PromptRow,
-    RecoveryVerdict,
-    Report,
-    Score,
-)
+from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
+from evaluation.statistics import Interval, McNemar
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from storage import RunStore, StoredResult

@@ -10,17 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.item import Item
 from evaluation.report.values import ALL
+from evaluation.statistics import Array, Places
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import LaneResult, Relative
 from evaluation.study.stored import readable
-from evaluation.suites.item import Item
 from mars_core.types import Status
 from storage import StoredResult
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
 
 _NUMBERS = ("float", "int", "bool", "int | None", "bool | None")
 RESULT, RELATIVE = (
@@ -112,13 +111,6 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         )
         return array
 
-    def by_depth(name: str) -> Array:
-        counts = [one.data[name] for one in stored]
-        array = np.zeros((*shape, max(map(len, counts), default=0)))
-        for one, each in zip(stored, counts, strict=True):
-            array[rows[one.task], one.lane, : len(each)] = each
-        return array
-
     numbers = {
         name: by_task(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
         for name in RESULT  # older studies lack ttft_s
@@ -126,32 +118,48 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         name: by_task(None if one.relative is None else one.relative[name] for one in stored)
         for name in RELATIVE
     }
-    kept_at, accepted = by_depth("kept_at"), numbers["accepted"] + numbers["relaxed"]
+    drafted_at, kept_at = (_by_depth(stored, at, shape, name) for name in ("drafted_at", "kept_at"))
+    accepted = numbers["accepted"] + numbers["relaxed"]
     derived = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted), 1 - numbers["ended"]
-    completed = [one.data["status"] == Status.COMPLETED for one in stored]
+    completed = by_task(one.data["status"] == Status.COMPLETED for one in stored)
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
     scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
-    main = [""] * len(rows)
-    for one in stored:
-        main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
+    main = _main_metrics(stored, rows)
     unscored = np.full(shape, np.nan)
-    main_scores = np.array(
-        [scores.get(name, unscored)[row] for row, name in enumerate(main)]
-    ).reshape(shape)
+    main_scores = [scores.get(name, unscored)[row] for row, name in enumerate(main)]
     tasks = tuple(map(plan.task, rows))
     return Grid(
         plan=plan,
         tasks=tasks,
         item=np.array([number % plan.items for number in rows], dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=by_task(completed) == 1,
-        failed=by_task(completed) == 0,
+        completed=completed == 1,
+        failed=completed == 0,
         numbers=numbers | dict(zip(DERIVED, derived, strict=True)),
-        drafted_at=by_depth("drafted_at"),
+        drafted_at=drafted_at,
         kept_at=kept_at,
         scores=scores,
-        main=tuple(main),
-        main_scores=main_scores,
+        main=main,
+        main_scores=np.array(main_scores).reshape(shape),
         run_ids={(rows[one.task], one.lane): one.run_ids for one in stored},
         causes=tuple(cause for one in stored if one.relative and (cause := one.relative["cause"])),
     )
+
+
+def _by_depth(
+    stored: Sequence[StoredResult], at: tuple[Places, ...], shape: tuple[int, int], name: str
+) -> Array:
+    """Counts by draft position, [T, L, K]; ``at``: rows and lanes of the results."""
+    counts = [one.data[name] for one in stored]
+    array = np.zeros((*shape, max(map(len, counts), default=0)))
+    for row, lane, each in zip(*at, counts, strict=True):
+        array[row, lane, : len(each)] = each
+    return array
+
+
+def _main_metrics(stored: Sequence[StoredResult], rows: Mapping[int, int]) -> tuple[str, ...]:
+    """The first metric of every task."""
+    main = [""] * len(rows)
+    for one in stored:
+        main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
+    return tuple(main)

@@ -15,11 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.recovery import paired, ratio_interval, verdict
-from evaluation.report.grid import Array, Grid, Group, Mask, Places
+from evaluation.report.grid import Grid, Group, Mask
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
-from evaluation.report.values import BLANK, METRICS, Interval, Measured, Score
+from evaluation.report.values import BLANK, METRICS, Measured, Score
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
+    Array,
+    Interval,
+    Places,
     mcnemar,
     percentile_intervals,
     quartiles,

@@ -6,11 +6,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from evaluation.report.caveats import lane_name, warnings
-from evaluation.report.grid import Array, Grid, grid, groups, items_of
+from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.texts import records_of
 from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
@@ -60,31 +61,27 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
 
 
 def _loads(grid: Grid) -> Iterator[LoadRow]:
-    if not grid.plan.served:
+    if not (served := grid.plan.served):
         return
-    loads = np.array([grid.plan.served.load(task.repeat) for task in grid.tasks])
+    loads = np.array([served.load(task.repeat) for task in grid.tasks])
     completed = grid.completed.all(axis=1)
     for load in sorted(set(loads[completed].tolist())):
         rows = np.flatnonzero(completed & (loads == load))
+        # two servers divide the requests in flight
+        share = math.nan if served.baseline_url else load
         for lane in range(len(grid.plan.lanes)):
-            share = (
-                math.nan if grid.plan.served.baseline_url else load
-            )  # two servers divide the requests in flight
             tokens, ttft, wall = (
                 grid.numbers[name][rows, lane] for name in ("new_tokens", "ttft_s", "wall_s")
             )
-            (ttft_half, ttft_most), (half, most) = (
-                np.quantile(ttft, (0.5, 0.95)),
-                np.quantile(wall, (0.5, 0.95)),
-            )
+            seconds = float(wall.sum())
             yield LoadRow(
-                load,
-                lane,
-                len(rows),
-                over(share * len(rows), float(wall.sum())),
-                over(share * float(tokens.sum()), float(wall.sum())),
-                (float(ttft_half), float(ttft_most)),
-                (float(half), float(most)),
+                concurrency=load,
+                lane=lane,
+                answers=len(rows),
+                answers_per_s=over(share * len(rows), seconds),
+                tokens_per_s=over(share * float(tokens.sum()), seconds),
+                ttft_s=tuple(np.quantile(ttft, (0.5, 0.95)).tolist()),
+                latency_s=tuple(np.quantile(wall, (0.5, 0.95)).tolist()),
             )
 
 
@@ -156,20 +153,13 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     ]  # largest loss, else earliest difference
     earliest = np.full(len(settings), np.inf)
     np.minimum.at(earliest, setting, first)
-
-    def total(values: Array) -> Array:
-        return np.bincount(setting, values, minlength=len(settings)).astype(np.float64)
-
-    runs, differ = (
-        total(np.ones(len(rows))),
-        total(1 - grid.numbers["same"][rows, lane]),
-    )
+    total = partial(np.bincount, setting, minlength=len(settings))
+    runs, differ = total(), total(1 - grid.numbers["same"][rows, lane])
     gained, lost = total(change.clip(0)), total((-change).clip(0))
     tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
+    tokens, strict = (total(grid.numbers["new_tokens"][rows, each]) for each in (lane, baseline))
     with np.errstate(divide="ignore", invalid="ignore"):
-        length_ratio = total(grid.numbers["new_tokens"][rows, lane]) / total(
-            grid.numbers["new_tokens"][rows, baseline]
-        )
+        length_ratio = tokens / strict
     for number, (item, temperature) in enumerate(settings):
         suite, entry = items[int(item)]
         pairs = tuple(
@@ -206,14 +196,13 @@ def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
     votes = [vote for vote, pair in pairs if BASELINE in pair and pair & rules.keys()]
     runs = [run for vote in votes for run in (vote.left_run, vote.right_run)]
     records = {record.id: record for record in store.records(runs)}
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[Preferred]] = defaultdict(Counter)
     for vote in votes:
         if all(_uses_models(plan.models, records[run]) for run in (vote.left_run, vote.right_run)):
             rule = vote.right_rule if vote.left_rule == BASELINE else vote.left_rule
             winner = {Choice.LEFT: vote.left_rule, Choice.RIGHT: vote.right_rule}.get(vote.choice)
-            counts[rule][
-                "ties" if winner is None else "losses" if winner == BASELINE else "wins"
-            ] += 1
+            choice = Preferred.BASELINE if winner == BASELINE else Preferred.RULE
+            counts[rule][choice if winner else Preferred.TIE] += 1
     return tuple(_vote_row(rule, counts[rule]) for rule in rules if rule in counts)
 
 
@@ -223,22 +212,17 @@ def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow,
     orders: dict[tuple[int, int], list[Preferred]] = defaultdict(list)
     for judgement in judgements:
         orders[judgement.lane, judgement.task].append(judgement.choice)
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    counts: dict[int, Counter[Preferred]] = defaultdict(Counter)
     for (lane, _), choices in orders.items():
         if len(choices) == 2:
-            agreed = choices[0] if len(set(choices)) == 1 else Preferred.TIE
-            counts[lane][
-                "ties"
-                if agreed is Preferred.TIE
-                else "wins"
-                if agreed is Preferred.RULE
-                else "losses"
-            ] += 1
+            counts[lane][choices[0] if len(set(choices)) == 1 else Preferred.TIE] += 1
     return tuple(_vote_row(lane_name(plan, lane), counts[lane]) for lane in sorted(counts))
 
 
-def _vote_row(rule: str, counts: Mapping[str, int]) -> VoteRow:
-    wins, losses, ties = (counts[name] for name in ("wins", "losses", "ties"))
+def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:
+    wins, losses, ties = (
+        counts[each] for each in (Preferred.RULE, Preferred.BASELINE, Preferred.TIE)
+    )
     return VoteRow(rule, wins, losses, ties, count_interval(wins, wins + losses))
 
 

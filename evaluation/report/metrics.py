@@ -1,4 +1,4 @@
-"""How a metric of a study is declared: once, as the annotation of a field of
+"""How a metric of a study is declared: once, as the default of a field of
 ``evaluation.report.values.Measured``.
 
 ``evaluation.report.lanes`` computes it for every lane and group; tables, charts and CSV files take
@@ -8,10 +8,11 @@ name, title and format from here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from evaluation.format import number
+from evaluation.statistics import Interval
 
 Other = Literal["", "strict", "none"]  # the lane that a number is compared with
 
@@ -70,3 +71,8 @@ class ReportMetric:
     panel: str = ""
     shift: bool = False
     likeness: bool = False  # it compares the texts with strict's; the others are about speed
+
+    @property
+    def field(self) -> Any:
+        """A field of a dataclass: an interval, blank by default."""
+        return field(default=Interval(), metadata={"metric": self})

@@ -21,8 +21,8 @@ from typing import Any
 
 from evaluation.commands import model_args
 from evaluation.harness.telemetry import POOLED, pooled
+from evaluation.item import Item
 from evaluation.report.texts import Answered, StoredAnswer, file_name, read_answered
-from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN
 from storage import RunStore
 
@@ -257,7 +257,7 @@ def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
             "answer_id": answers[0].runs[0].id,
             "model_id": answered.name,
             "choices": [_choice(answer) for answer in answers],
-            "tstamp": max(answer.saved_at for answer in answers).timestamp(),
+            "tstamp": max(answer.stored.created_at for answer in answers).timestamp(),
         }
         for _, item, answers in answered.items(suite)
     ]

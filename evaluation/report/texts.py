@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from evaluation.item import Item
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan, Task, read_plan
 from evaluation.study.result import LaneResult, answer, read_result
-from evaluation.suites.item import Item
 from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StoredResult
 
@@ -56,12 +56,12 @@ class StoredAnswer:
     """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per
     turn; lengths are tokens per step."""
 
+    stored: StoredResult
     task: Task
     result: LaneResult
     runs: tuple[RunRecord, ...]
     texts: tuple[str, ...]
     lengths: tuple[tuple[int, ...], ...]
-    saved_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ class Answered:
     def saved_at(self) -> datetime:
         """When the last answer was saved."""
         return max(
-            (answer.saved_at for answer in self.answers), default=datetime.fromtimestamp(0, UTC)
+            (answer.stored.created_at for answer in self.answers),
+            default=datetime.fromtimestamp(0, UTC),
         )
 
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[StoredAnswer, ...]]]:
@@ -106,31 +107,38 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
         groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
-    names: list[str] = []
+    names: set[str] = set()
     for (lane, temperature), stored in sorted(groups.items()):
-        results = [(one, read_result(one.data)) for one in stored]
-        completed = [(one, result) for one, result in results if result.status is Status.COMPLETED]
-        run_ids = [run_id for one, _ in completed for run_id in one.run_ids]
-        records, accepted_of = (
-            records_of(store, run_ids),
-            store.accepted_by_step(run_ids) if steps else {},
-        )
-        answers = []
-        for one, result in completed:
-            runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
-            if len(runs) == len(one.run_ids):
-                lengths = tuple(
-                    _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
-                )
-                texts = tuple(map(answer, runs))
-                answers.append(
-                    StoredAnswer(plan.task(one.task), result, runs, texts, lengths, one.created_at)
-                )
+        completed = [
+            (one, result)
+            for one in stored
+            if (result := read_result(one.data)).status is Status.COMPLETED
+        ]
+        answers = tuple(_stored_answers(store, plan, completed, steps=steps))
         model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
         name = f"{file_name(model)}-temperature-{temperature:g}"
-        names.append(f"{name}-lane-{lane}" if name in names else name)
+        if name in names:
+            name += f"-lane-{lane}"
+        names.add(name)
         failed, gone = len(stored) - len(completed), len(completed) - len(answers)
-        yield Answered(plan, lane, temperature, names[-1], tuple(answers), failed, gone)
+        yield Answered(plan, lane, temperature, name, answers, failed, gone)
+
+
+def _stored_answers(
+    store: RunStore, plan: Plan, results: Sequence[tuple[StoredResult, LaneResult]], *, steps: bool
+) -> Iterator[StoredAnswer]:
+    """Of completed results, without those of which a run was deleted."""
+    run_ids = [run_id for one, _ in results for run_id in one.run_ids]
+    records = records_of(store, run_ids)
+    accepted_of = store.accepted_by_step(run_ids) if steps else {}
+    for one, result in results:
+        runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
+        if len(runs) == len(one.run_ids):
+            lengths = tuple(
+                _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
+            )
+            task, texts = plan.task(one.task), tuple(map(answer, runs))
+            yield StoredAnswer(one, task, result, runs, texts, lengths)
 
 
 def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:

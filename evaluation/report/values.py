@@ -6,63 +6,19 @@ Every number comes with its number of prompts and seeds. Undefined numbers are n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from enum import StrEnum
-from typing import Annotated, NamedTuple, get_type_hints
 
 from evaluation.format import percent, ratio, signed
+from evaluation.recovery import RecoveryVerdict
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
+from evaluation.statistics import Interval, McNemar
 from evaluation.study.plan import Plan
 
-NAN = math.nan
 ALL = "all"  # the group of all suites together
-
-
-class Interval(NamedTuple):
-    """A value with the ends of its 95 % interval."""
-
-    value: float = NAN
-    low: float = NAN
-    high: float = NAN
-
-
 BLANK = Interval()
 TEXTS = "strict's text as reference, 0 to 1"
-
-
-class RecoveryOutcome(StrEnum):
-    """The result of the test of recovery against the margin."""
-
-    SUPPORTED = "supported"
-    NOT_SUPPORTED = "not supported"
-    TOO_FEW = "too few prompts"
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryVerdict:
-    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
-    verdict; None if unknown."""
-
-    margin: float
-    outcome: RecoveryOutcome
-    needed: int | None
-    sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
-
-
-@dataclass(frozen=True, slots=True)
-class McNemar:
-    """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline;
-    ``lost``: the reverse."""
-
-    gained: int
-    lost: int
-    p: float  # two-sided, exact binomial; counts prompt × seed as independent
-    p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
-    # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
-    p_holm: float = NAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,188 +56,130 @@ class Measured:
     seeds: int
     runs: int  # completed in all lanes of the paired comparison
     failed: int
-    tokens_per_s: Annotated[
-        Interval,
-        ReportMetric(
-            "tokens/s", "all new tokens / all seconds", Pooled("new_tokens", "wall_s"), better=1
-        ),
-    ] = BLANK
-    speedup: Annotated[
-        Interval,
-        ReportMetric(
-            "ratio of means",
-            "all tokens / all seconds, over the same of none",
-            Pooled("new_tokens", "wall_s", "none"),
-            ratio,
-            better=1,
-            group="Speed-up over none",
-        ),
-    ] = BLANK
-    speedup_mean: Annotated[
-        Interval,
-        ReportMetric(
-            "mean of ratios",
-            "mean over runs of tokens/s over none's",
-            Mean("new_tokens", "wall_s", "none"),
-            ratio,
-            better=1,
-            group="Speed-up over none",
-        ),
-    ] = BLANK
-    speedup_strict: Annotated[
-        Interval,
-        ReportMetric(
-            "ratio of means",
-            "over strict with the same drafts",
-            Pooled("new_tokens", "wall_s", "strict"),
-            ratio,
-            better=1,
-            group="Speed-up over strict",
-        ),
-    ] = BLANK
-    speedup_strict_mean: Annotated[
-        Interval,
-        ReportMetric(
-            "mean of ratios",
-            "over strict with the same drafts",
-            Mean("new_tokens", "wall_s", "strict"),
-            ratio,
-            better=1,
-            group="Speed-up over strict",
-        ),
-    ] = BLANK
-    tau: Annotated[
-        Interval,
-        ReportMetric(
-            "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
-        ),
-    ] = BLANK
-    tau_ratio: Annotated[
-        Interval,
-        ReportMetric(
-            "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
-        ),
-    ] = BLANK
-    acceptance_rate: Annotated[
-        Interval,
-        ReportMetric(
-            "Accepted",
-            "accepted and relaxed drafts / drafted",
-            Pooled("kept", "drafted"),
-            percent,
-            better=1,
-        ),
-    ] = BLANK
-    relaxed_share: Annotated[
-        Interval,
-        ReportMetric(
-            "Relaxed",
-            "tokens accepted only because the rule is relaxed / new tokens",
-            Pooled("relaxed", "new_tokens"),
-            percent,
-            panel="Relaxed tokens",
-        ),
-    ] = BLANK
-    length_ratio: Annotated[
-        Interval,
-        ReportMetric(
-            "Length",
-            "all new tokens over strict's: longer texts raise tokens/s",
-            Pooled("new_tokens", over="strict"),
-            ratio,
-        ),
-    ] = BLANK
-    unended: Annotated[
-        Interval,
-        ReportMetric(
-            "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
-        ),
-    ] = BLANK
-    same: Annotated[
-        Interval,
-        ReportMetric(
-            "Same as strict",
-            "share of runs with the same tokens; Wilson",
-            ShareOfRuns("same"),
-            percent,
-            better=1,
-            panel="Texts equal to strict's",
-            likeness=True,
-        ),
-    ] = BLANK
-    same_as_none: Annotated[
-        Interval,
-        ReportMetric(
-            "Same as none",
-            "share of runs with the tokens of decoding without drafts; Wilson",
-            ShareOfRuns("same_as_none"),
-            percent,
-            better=1,
-            likeness=True,
-        ),
-    ] = BLANK
-    divergence: Annotated[
-        Interval,
-        ReportMetric(
-            "First difference",
-            "output position, from 0: median and quartiles over the runs that differ",
-            Quartiles("divergence"),
-            likeness=True,
-        ),
-    ] = BLANK
-    bleu: Annotated[
-        Interval, ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True)
-    ] = BLANK
-    chrf: Annotated[
-        Interval, ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True)
-    ] = BLANK
-    rouge_l: Annotated[
-        Interval, ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True)
-    ] = BLANK
-    tv: Annotated[
-        Interval,
-        ReportMetric(
-            "TV per run",
-            "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
-            Mean("tv_sum"),
-            better=-1,
-            shift=True,
-            likeness=True,
-        ),
-    ] = BLANK
-    tv_token: Annotated[
-        Interval,
-        ReportMetric(
-            "TV per token",
-            "the same / new tokens",
-            Pooled("tv_sum", "new_tokens"),
-            better=-1,
-            panel="TV per token",
-            shift=True,
-            likeness=True,
-        ),
-    ] = BLANK
-    log_likelihood: Annotated[
-        Interval,
-        ReportMetric(
-            "ln p per token",
-            "log-likelihood under the target, nats",
-            Pooled("log_likelihood", "new_tokens", known=True),
-            better=1,
-            likeness=True,
-        ),
-    ] = BLANK
-    log_likelihood_difference: Annotated[
-        Interval,
-        ReportMetric(
-            "− strict's",
-            "nats per token",
-            Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
-            signed,
-            better=1,
-            likeness=True,
-        ),
-    ] = BLANK
+    tokens_per_s: Interval = ReportMetric(
+        "tokens/s", "all new tokens / all seconds", Pooled("new_tokens", "wall_s"), better=1
+    ).field
+    speedup: Interval = ReportMetric(
+        "ratio of means",
+        "all tokens / all seconds, over the same of none",
+        Pooled("new_tokens", "wall_s", "none"),
+        ratio,
+        better=1,
+        group="Speed-up over none",
+    ).field
+    speedup_mean: Interval = ReportMetric(
+        "mean of ratios",
+        "mean over runs of tokens/s over none's",
+        Mean("new_tokens", "wall_s", "none"),
+        ratio,
+        better=1,
+        group="Speed-up over none",
+    ).field
+    speedup_strict: Interval = ReportMetric(
+        "ratio of means",
+        "over strict with the same drafts",
+        Pooled("new_tokens", "wall_s", "strict"),
+        ratio,
+        better=1,
+        group="Speed-up over strict",
+    ).field
+    speedup_strict_mean: Interval = ReportMetric(
+        "mean of ratios",
+        "over strict with the same drafts",
+        Mean("new_tokens", "wall_s", "strict"),
+        ratio,
+        better=1,
+        group="Speed-up over strict",
+    ).field
+    tau: Interval = ReportMetric(
+        "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
+    ).field
+    tau_ratio: Interval = ReportMetric(
+        "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
+    ).field
+    acceptance_rate: Interval = ReportMetric(
+        "Accepted",
+        "accepted and relaxed drafts / drafted",
+        Pooled("kept", "drafted"),
+        percent,
+        better=1,
+    ).field
+    relaxed_share: Interval = ReportMetric(
+        "Relaxed",
+        "tokens accepted only because the rule is relaxed / new tokens",
+        Pooled("relaxed", "new_tokens"),
+        percent,
+        panel="Relaxed tokens",
+    ).field
+    length_ratio: Interval = ReportMetric(
+        "Length",
+        "all new tokens over strict's: longer texts raise tokens/s",
+        Pooled("new_tokens", over="strict"),
+        ratio,
+    ).field
+    unended: Interval = ReportMetric(
+        "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
+    ).field
+    same: Interval = ReportMetric(
+        "Same as strict",
+        "share of runs with the same tokens; Wilson",
+        ShareOfRuns("same"),
+        percent,
+        better=1,
+        panel="Texts equal to strict's",
+        likeness=True,
+    ).field
+    same_as_none: Interval = ReportMetric(
+        "Same as none",
+        "share of runs with the tokens of decoding without drafts; Wilson",
+        ShareOfRuns("same_as_none"),
+        percent,
+        better=1,
+        likeness=True,
+    ).field
+    divergence: Interval = ReportMetric(
+        "First difference",
+        "output position, from 0: median and quartiles over the runs that differ",
+        Quartiles("divergence"),
+        likeness=True,
+    ).field
+    bleu: Interval = ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True).field
+    chrf: Interval = ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True).field
+    rouge_l: Interval = ReportMetric(
+        "ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True
+    ).field
+    tv: Interval = ReportMetric(
+        "TV per run",
+        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
+        Mean("tv_sum"),
+        better=-1,
+        shift=True,
+        likeness=True,
+    ).field
+    tv_token: Interval = ReportMetric(
+        "TV per token",
+        "the same / new tokens",
+        Pooled("tv_sum", "new_tokens"),
+        better=-1,
+        panel="TV per token",
+        shift=True,
+        likeness=True,
+    ).field
+    log_likelihood: Interval = ReportMetric(
+        "ln p per token",
+        "log-likelihood under the target, nats",
+        Pooled("log_likelihood", "new_tokens", known=True),
+        better=1,
+        likeness=True,
+    ).field
+    log_likelihood_difference: Interval = ReportMetric(
+        "− strict's",
+        "nats per token",
+        Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
+        signed,
+        better=1,
+        likeness=True,
+    ).field
     acceptance_by_position: tuple[float, ...] = ()
     scores: Mapping[str, Score] = field(default_factory=dict)
 
@@ -295,11 +193,10 @@ class Measured:
         return self.speedup_strict if plan.none is None else self.speedup
 
 
+# By field of Measured, in its order.
 METRICS: Mapping[str, ReportMetric] = {
-    name: hint.__metadata__[0]
-    for name, hint in get_type_hints(Measured, include_extras=True).items()
-    if hasattr(hint, "__metadata__")
-}  # by field of Measured, in its order
+    each.name: each.metadata["metric"] for each in fields(Measured) if each.metadata
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from evaluation.item import Item
 from evaluation.scoring.sandbox import runs
-from evaluation.suites.item import Item
 
 MAX_TEXT = 100_000  # characters of an answer or a prompt that may be code
 _MAX_TRIES = 60  # first or last lines that are tried to find code in prose

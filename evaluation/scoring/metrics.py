@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from evaluation.item import Item, Suite
 from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.overlap import Scorer
 from evaluation.scoring.sandbox import check_sandbox
-from evaluation.suites.item import Item, Suite
 
 
 class Metric(NamedTuple):

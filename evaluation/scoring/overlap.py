@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, wraps
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evaluation.scoring.graders import library
 
@@ -68,24 +68,19 @@ def _scorer(compute: Scorer) -> Scorer:
 def bleu(text: str, references: Sequence[str]) -> float:
     """Sentence BLEU: effective order, exponential smoothing, tokenizer by the first reference's
     script (WMT's 13a, zh, letters)."""
-    scorer = _bleu(bleu_tokenizer(references[0][:MAX_TEXT]))
-    return (
-        float(
-            scorer.sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score
-        )
-        / 100
-    )
+    return _sentence(_bleu(bleu_tokenizer(references[0][:MAX_TEXT])), text, references)
 
 
 @_scorer
 def chrf(text: str, references: Sequence[str]) -> float:
     """Sentence chrF (chrF2: character 6-grams, β = 2) against the best matching reference."""
-    return (
-        float(
-            _chrf().sentence_score(text[:MAX_TEXT], [each[:MAX_TEXT] for each in references]).score
-        )
-        / 100
-    )
+    return _sentence(_chrf(), text, references)
+
+
+def _sentence(scorer: Any, text: str, references: Sequence[str]) -> float:
+    """By a metric of sacrebleu."""
+    cut = [each[:MAX_TEXT] for each in references]
+    return float(scorer.sentence_score(text[:MAX_TEXT], cut).score) / 100
 
 
 @_scorer

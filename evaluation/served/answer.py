@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -118,16 +118,10 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
             raise Broken(f"ended its answer with an error: {message}")
         name = str(event.get("id") or name)
         usage = dict(event.get("usage") or usage)
-        extra |= {
-            key: value for key, value in event.items() if key not in _KNOWN and value is not None
-        }
+        extra |= _further(event, _KNOWN)
         prompt_ids = _token_ids(event.get("prompt_token_ids")) or prompt_ids
         for choice in (event.get("choices") or ())[:1]:
-            extra |= {
-                key: value
-                for key, value in choice.items()
-                if key not in _KNOWN_OF_CHOICE and value is not None
-            }
+            extra |= _further(choice, _KNOWN_OF_CHOICE)
             text = text_of(choice)
             new = _token_ids(choice.get("token_ids")) or ()
             prompt_ids = _token_ids(choice.get("prompt_token_ids")) or prompt_ids
@@ -154,6 +148,12 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
         wall_s=wall_s,
         extra=extra,
     )
+
+
+def _further(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    return {
+        name: value for name, value in fields.items() if name not in known and value is not None
+    }
 
 
 def text_of(choice: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -56,14 +56,12 @@ def work(
     if session:
         check_models(plan, session.pair)
         check_libraries(plan.suites, execute_code=plan.execute_code)
-    terminal, started, printed_at = sys.stderr.isatty(), time.monotonic(), 0.0
-    before = store.study_progress(study_id).results
+    terminal, printed_at = sys.stderr.isatty(), 0.0
+    line = _progress(store, study_id, len(plan.lanes))
 
     def show(end: str = "") -> None:
         if not quiet:
-            progress, seconds = store.study_progress(study_id), time.monotonic() - started
-            line = progress_line(progress, len(plan.lanes), before, seconds)
-            sys.stderr.write(f"\r\x1b[K{line}{end}" if terminal else f"{line}\n")
+            sys.stderr.write(f"\r\x1b[K{line()}{end}" if terminal else f"{line()}\n")
             sys.stderr.flush()
 
     def run(below: int) -> None:
@@ -87,12 +85,7 @@ def work(
             raise
 
     with _stop_requested() as requested:
-        waves = (
-            plan.served.waves(plan.repeats, plan.tasks // plan.repeats)
-            if plan.served
-            else ((plan.tasks, 1),)
-        )
-        for below, threads in waves:
+        for below, threads in plan.waves:
             if threads == 1:
                 run(below)
             else:
@@ -105,6 +98,14 @@ def work(
                 return INTERRUPTED
     show("\n")
     return 0
+
+
+def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:
+    """The line of the progress from now on."""
+    before, started = store.study_progress(study_id).results, time.monotonic()
+    return lambda: progress_line(
+        store.study_progress(study_id), lanes, before, time.monotonic() - started
+    )
 
 
 @contextmanager

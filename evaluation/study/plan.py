@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evaluation.item import Item, Suite
 from evaluation.study.stored import plain, read
-from evaluation.suites.item import Item, Suite
 from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.types import (
@@ -102,8 +102,7 @@ class Served:
 
     def __post_init__(self) -> None:
         for load in self.concurrency:
-            if not 1 <= load <= MAX_CONCURRENCY:
-                raise ValueError(f"concurrency is {load}; it must be 1 to {MAX_CONCURRENCY:,}.")
+            _check_range("concurrency", load, 1, MAX_CONCURRENCY)
 
     def of(self, *, baseline: bool) -> tuple[str, str]:
         """URL and model of a lane."""
@@ -116,13 +115,6 @@ class Served:
     def load(self, repeat: int) -> int:
         """Requests in flight during a repeat."""
         return self.concurrency[repeat % len(self.concurrency)]
-
-    def waves(self, repeats: int, tasks: int) -> Iterator[tuple[int, int]]:
-        """Groups of tasks that have the same requests in flight: the first task after each, and
-        their number. ``tasks``: of a repeat."""
-        constant = len(self.concurrency) == 1
-        for repeat in range(1 if constant else repeats):
-            yield tasks * (repeats if constant else repeat + 1), self.load(repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +159,15 @@ class Plan:
     def runs(self) -> int:
         """Lanes of all tasks; each is one run a turn."""
         return self.tasks * len(self.lanes)
+
+    @property
+    def waves(self) -> Iterator[tuple[int, int]]:
+        """Groups of tasks that have the same requests in flight: the first task after each, and
+        their number. Without a server one task is done at a time."""
+        loads = self.served.concurrency if self.served else (1,)
+        waves = self.repeats if len(loads) > 1 else 1
+        for wave in range(waves):
+            yield self.tasks * (wave + 1) // waves, loads[wave % len(loads)]
 
     def task(self, number: int) -> Task:
         """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished
@@ -248,10 +249,7 @@ def _check(plan: Plan) -> None:
         seeds = f"The number of seeds is {plan.repeats}"
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
-    if not 0.5 <= plan.margin <= 1:
-        raise ValueError(
-            f"margin is {plan.margin:g}; it must be 0.5 to 1, the share of the baseline's score to be kept."
-        )
+    _check_range("margin", plan.margin, 0.5, 1)
     if not plan.temperatures:
         raise ValueError("The list of temperatures is empty; give at least one.")
     if len(set(plan.temperatures)) < len(plan.temperatures):

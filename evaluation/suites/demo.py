@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.names import CONTAINS_ALL, FLEXIBLE, STRICT
-from evaluation.suites.item import Item, Suite
 from mars_core.demo import lexicon
 from mars_core.demo.corpus import held_out, held_out_requests
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
 from evaluation.scoring.names import (
@@ -26,7 +27,6 @@ from evaluation.scoring.names import (
     STRICT,
 )
 from evaluation.scoring.overlap import words
-from evaluation.suites.item import Item, Suite
 
 Metrics = tuple[str, ...]
 _WORKED, _NUMBERS, _LETTERS = (STRICT, FLEXIBLE), (FLEXIBLE,), (CHOICE, CONTAINS)

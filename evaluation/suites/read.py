@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from evaluation.item import Item, Suite
 from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.grading import union, with_metrics
-from evaluation.suites.item import Item, Suite
 
 QUESTIONS = "question.jsonl"  # in a folder with the suite's name, as in EAGLE and Spec-Bench
 MAX_LINE = 4 * 2**20  # bytes

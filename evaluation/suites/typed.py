@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.names import ANSWER
-from evaluation.suites.item import Item, Suite
 
 TYPED = "prompts"  # name of such a suite
 SOURCE = "typed"

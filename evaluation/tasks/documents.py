@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.metrics import scores
 from evaluation.scoring.names import CONTAINS_ALL
 from evaluation.suites import demo
-from evaluation.suites.item import Item, Suite
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

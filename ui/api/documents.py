@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.report.values import Interval
-from evaluation.statistics import mean_ratio, paired_ratios
+from evaluation.statistics import Interval, mean_ratio, paired_ratios
 from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from evaluation.commands import study_command
 from evaluation.format import count, plural
+from evaluation.item import Suite
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
-from evaluation.suites.item import Suite
 from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"

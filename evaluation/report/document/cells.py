@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable
 
 from evaluation.format import MINUS, MISSING, count, number, percent
+from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
 from evaluation.report.document.blocks import TableCell
-from evaluation.report.values import Interval, Measured, RecoveryOutcome, RecoveryVerdict, Score
+from evaluation.report.values import Measured, Score
+from evaluation.statistics import Interval
 
 Write = Callable[[float], str]
 LOOKS = {  # a symbol beside the mark, so that it does not depend on colour

@@ -1,5 +1,5 @@
-"""The charts of a report: speed-up and other metrics over the varied parameter, and speed-up against
-what it costs; as values, and as drawings."""
+"""The values of a report's charts: speed-up and other metrics of every lane, in series.
+``evaluation.report.document.panels`` draws them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from evaluation.format import bounded, percent, plural, ratio
-from evaluation.report.document.blocks import Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write, beside, margin, short_percent, times
-from evaluation.report.document.drawing import (
-    FOOT,
-    GREY,
-    HEIGHT,
-    LEFT,
-    PANEL,
-    RIGHT,
-    TOP,
-    across,
-    corner,
-    scaled_axis,
-    upright,
-    with_legend,
-)
-from evaluation.report.values import ALL, BLANK, METRICS, Interval, Measured, Report
+from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
+from evaluation.statistics import Interval
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import ShiftKind
 
@@ -36,9 +22,6 @@ from mars_core.types import ShiftKind
 COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
 # by drafter; hollow from the second temperature on
 SHAPES = ("circle", "square", "diamond", "triangle")
-DODGE = 6.0  # pixels between the bars of series that have the same x
-STRICT = 64  # width of the area for strict at the right of a panel
-LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
 HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
@@ -53,6 +36,9 @@ class ChartQuantity(NamedTuple):
     read: Callable[[Measured], Interval]
     cost: int = 0
     shift: bool = False
+
+    def known(self, measured: Measured) -> bool:
+        return math.isfinite(self.read(measured).value)
 
     def text(self, point: Point) -> str:
         """Its value at a point with its interval, marked where it is an upper bound."""
@@ -92,14 +78,6 @@ class Series(NamedTuple):
         """With strict."""
         return (*self.points, self.strict) if self.strict else self.points
 
-    def mark(
-        self, point: Point, x: float, y: float, quantities: Sequence[ChartQuantity], bars: str = ""
-    ) -> Mark:
-        """Its text has these values with their intervals."""
-        values = (each.text(point) for each in quantities)
-        look = Look(COLOURS[0] if point is self.strict else self.colour, self.shape, self.hollow)
-        return Mark(look, x, y, f"{point.label}, {self.name}: {', '.join(values)}", bars)
-
 
 class Chart(NamedTuple):
     """``group``: what was measured. ``margin``: the recovery that is enough. ``quantities``: those
@@ -117,10 +95,6 @@ class Chart(NamedTuple):
         lines = [series for series in self.series if series.parameter and len(series.points) > 1]
         most = Counter(series.parameter for series in lines).most_common(1)
         return tuple(series for series in lines if series.parameter == most[0][0])
-
-    @property
-    def costs(self) -> tuple[ChartQuantity, ...]:
-        return tuple(each for each in self.quantities if each.cost)
 
     @property
     def title(self) -> str:
@@ -180,9 +154,7 @@ def _chart(report: Report, group: str) -> Chart:
     rows = [
         row
         for row in report.measured
-        if row.group == group
-        and plan.lanes[row.lane].drafts
-        and not math.isnan(speed.read(row).value)
+        if row.group == group and plan.lanes[row.lane].drafts and speed.known(row)
     ]
     by_series: dict[tuple[str, str, str, float], list[Measured]] = {}
     for row in rows:
@@ -211,7 +183,7 @@ def _chart(report: Report, group: str) -> Chart:
         )
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
     amount = f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-    known = [each for each in others if any(math.isfinite(each.read(row).value) for row in rows)]
+    known = [each for each in others if any(map(each.known, rows))]
     return Chart(group, plan.margin, amount, (speed, *known), tuple(series))
 
 
@@ -240,126 +212,3 @@ def _point(plan: Plan, row: Measured, parameter: str) -> Point:
     values = {"": math.nan, "K": float(lane.drafter.k), **lane.rule.parameters}
     label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
     return Point(values[parameter], label, row, lane.tv_kind(row.temperature))
-
-
-def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
-    """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost
-    and more gain are better.
-
-    One option beats another that costs no less and gains no more, unless both are equal. Options
-    with a nan are ignored.
-    """
-    known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
-    best: list[int] = []
-    for index in sorted(known, key=lambda index: (options[index][0], -options[index][1])):
-        if (
-            not best
-            or options[index][1] > options[best[-1]][1]
-            or options[index] == options[best[-1]]
-        ):
-            best.append(index)
-    return tuple(best)
-
-
-def drawings(chart: Chart) -> dict[str, Drawing]:
-    """``parameter`` where one varies, and ``tradeoff`` where a cost is known."""
-    varied = {"parameter": _parameter_drawing(chart)} if chart.varied else {}
-    return varied | ({"tradeoff": _tradeoff_drawing(chart)} if chart.costs else {})
-
-
-def _parameter_drawing(chart: Chart) -> Drawing:
-    """Every quantity over the varied parameter, strict at the right."""
-    points = [point for series in chart.varied for point in series.every]
-    known = [
-        each
-        for each in chart.quantities
-        if any(math.isfinite(each.read(point.measured).value) for point in points)
-    ]
-    panels = tuple(_over_parameter(chart, number, each) for number, each in enumerate(known))
-    names = ", ".join(each.title for each in known)
-    title = f"{names} over {chart.varied[0].parameter}. {chart.title}"
-    return with_legend(title, panels, _keys(chart.varied))
-
-
-def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
-    varied, (left, top) = chart.varied, corner(number)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    every = [quantity.read(point.measured) for series in varied for point in series.every]
-    level = chart.margin if quantity.name == "recovery" else None
-    xs = sorted({point.x for series in varied for point in series.points})
-    x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
-    y = scaled_axis(quantity.title, _ends(every, level), 0.08, bottom, top + TOP, quantity.tick)
-    strict = right - STRICT / 2
-    drawn = []
-
-    def marks(series: Series, points: Iterable[tuple[Point, float]]) -> tuple[Mark, ...]:
-        known = ((point, at, quantity.read(point.measured)) for point, at in points)
-        return tuple(
-            series.mark(point, at, y.at(value.value), [quantity], upright(at, value, y))
-            for point, at, value in known
-            if math.isfinite(value.value)
-        )
-
-    for index, series in enumerate(varied):
-        shift = DODGE * (index - (len(varied) - 1) / 2)
-        drawn.append(marks(series, [(point, x.at(point.x) + shift) for point in series.points]))
-        drawn += [marks(series, [(series.strict, strict + shift)])] if series.strict else []
-    if any(series.strict for series in varied):
-        x = x._replace(ticks=(*x.ticks, (strict, "strict")))
-    line = ("", 0.0, "") if level is None else ("y", y.at(level), f"margin {quantity.tick(level)}")
-    return Panel(left, right, x, y, tuple(drawn), tuple(drawn), level=line)
-
-
-def _tradeoff_drawing(chart: Chart) -> Drawing:
-    """Speed-up against every cost, one mark a lane, with both intervals."""
-    panels = tuple(_tradeoff(chart, number, each) for number, each in enumerate(chart.costs))
-    names = " and ".join(each.title for each in chart.costs)
-    title = f"{chart.quantities[0].title} against {names}. {chart.title}"
-    return with_legend(title, panels, _keys(chart.series))
-
-
-def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
-    speed, (left, top) = chart.quantities[0], corner(number)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    points = [
-        (series, point, cost.read(point.measured), speed.read(point.measured))
-        for series in chart.series
-        for point in series.points
-        if math.isfinite(cost.read(point.measured).value)
-    ]
-    level = chart.margin if cost.name == "recovery" else None
-    costs, speeds = [each[2] for each in points], [each[3] for each in points]
-    x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
-    y = scaled_axis(speed.title, _ends(speeds), 0.08, bottom, top + TOP, speed.tick)
-    marks = []
-    for series, point, price, gain in points:
-        at, height = x.at(price.value), y.at(gain.value)
-        bars = upright(at, gain, y) + across(height, price, x)
-        marks.append(series.mark(point, at, height, [speed, cost], bars))
-    enough = [
-        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, gain.value)
-        for _, point, price, gain in points
-    ]
-    best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
-    line = ("", 0.0, "") if level is None else ("x", x.at(level), f"margin {cost.tick(level)}")
-    return Panel(left, right, x, y, (tuple(marks),), (best,), level=line)
-
-
-def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
-    """Colours of rules, then shapes, then what is filled; the latter two only where there are
-    several."""
-    colours = [
-        (Look(colour), rule)
-        for rule, colour in {series.rule: series.colour for series in drawn}.items()
-    ]
-    shapes = {series.drafts: Look(GREY, series.shape) for series in drawn}
-    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in drawn}
-    return colours + [
-        (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
-    ]
-
-
-def _ends(intervals: Iterable[Interval], margin: float | None = None) -> list[float]:
-    """All values and ends of intervals that there are, and the margin."""
-    ends = [end for interval in intervals for end in interval if not math.isnan(end)]
-    return ends if margin is None else [*ends, margin]

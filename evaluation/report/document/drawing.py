@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write
-from evaluation.report.values import Interval
+from evaluation.statistics import Interval
 
 PANEL, HEIGHT, LEFT, RIGHT, TOP, FOOT = 440, 300, 58, 14, 34, 46  # pixels
 KEY, COLUMNS = 20, 4  # height of a row of the legend, and how many entries stand in one
@@ -37,19 +37,13 @@ def with_legend(
 
 def upright(x: float, interval: Interval, y: Axis) -> str:
     """Path data of an interval; empty where there is none."""
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x:.1f} {y.at(interval.low):.1f}V{y.at(interval.high):.1f}"
-    )
+    _, low, high = map(y.at, interval)
+    return "" if math.isnan(low + high) else f"M{x:.1f} {low:.1f}V{high:.1f}"
 
 
 def across(y: float, interval: Interval, x: Axis) -> str:
-    return (
-        ""
-        if any(map(math.isnan, interval))
-        else f"M{x.at(interval.low):.1f} {y:.1f}H{x.at(interval.high):.1f}"
-    )
+    _, low, high = map(x.at, interval)
+    return "" if math.isnan(low + high) else f"M{low:.1f} {y:.1f}H{high:.1f}"
 
 
 def scaled_axis(

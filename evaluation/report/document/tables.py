@@ -28,7 +28,8 @@ from evaluation.report.document.blocks import (
 )
 from evaluation.report.document.cells import spread
 from evaluation.report.metrics import ReportMetric
-from evaluation.report.values import METRICS, Interval, Measured, Report, Score, VoteRow
+from evaluation.report.values import METRICS, Measured, Report, Score, VoteRow
+from evaluation.statistics import Interval
 from evaluation.study.plan import Lane
 
 
@@ -219,34 +220,19 @@ LOAD_LEAD = (
 
 def load_section(report: Report) -> Section | None:
     """Throughput and latency of a study on servers; None for others."""
-    names = (
-        "Requests in flight",
-        "Rule",
-        "Answers",
-        "Answers/s",
-        "Tokens/s",
-        "First token",
-        "",
-        "Answer",
-        "",
-    )
     rows = []
     for row in report.loads:
-        rates, times = (
-            map(number, (row.answers_per_s, row.tokens_per_s)),
-            map(duration, (*row.ttft_s, *row.latency_s)),
-        )
-        texts = (
-            count(row.concurrency),
-            report.plan.lanes[row.lane].name,
-            count(row.answers),
-            *rates,
-            *times,
-        )
+        rates = map(number, (row.answers_per_s, row.tokens_per_s))
+        times = map(duration, (*row.ttft_s, *row.latency_s))
+        rule = report.plan.lanes[row.lane].name
+        texts = (count(row.concurrency), rule, count(row.answers), *rates, *times)
         rows.append(tuple(map(TableCell, texts)))
-    heads = tuple(
-        Head(name or "95 %", "median" if name in ("First token", "Answer") else "")
-        for name in names
+    heads = (
+        *map(Head, ("Requests in flight", "Rule", "Answers", "Answers/s", "Tokens/s")),
+        Head("First token", "median"),
+        Head("95 %"),
+        Head("Answer", "median"),
+        Head("95 %"),
     )
     table = ReportTable("Throughput and latency by requests in flight", heads, tuple(rows))
     return Section("load", "Throughput and latency", (table,), LOAD_LEAD) if rows else None

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from evaluation.format import count, percent, plural
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import LaneRow, group_column, make_table
-from evaluation.report.values import ALL, RecoveryOutcome, Report
+from evaluation.report.values import ALL, Report
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."

@@ -19,12 +19,10 @@ from lm_eval.utils import (
     make_table,
 )
 
+from evaluation.item import Item, Suite
 from evaluation.report.shapes import write_answers, write_lm_eval
 from evaluation.study.plan import Lane, Models, Plan, Task
-from evaluation.study.result import LaneResult
-from evaluation.suites.item import Item, Suite
 from mars_core.types import (
-    DrafterConfig,
     DraftMode,
     Exchange,
     ModelRef,
@@ -36,22 +34,17 @@ from mars_core.types import (
 )
 from storage import RunStore
 from tests.traces import make_trace
+from tests.unit.evaluation import saved
 
 EXACT, FLEXIBLE = "exact_match,strict-match", "exact_match,flexible-extract"
-DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
-LANES = (
-    Lane(RuleConfig("none"), DrafterConfig("none")),
-    Lane(RuleConfig("strict"), DRAFT),
-    Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
-    Lane(RuleConfig("strict"), replace(DRAFT, mode=DraftMode.SAMPLED)),
-)
+LANES = (*saved.LANES, Lane(RuleConfig("strict"), replace(saved.MODEL, mode=DraftMode.SAMPLED)))
 SUMS = tuple(Item(f"{81 + at}", (f"{at} + 1?",), (f"{at + 1}",)) for at in range(3))
 TALK = (
     Item("a/1", ("Hi", "And?"), category="writing"),
     Item("a/2", ("Grüße </script>",), category="roleplay"),
 )
 SUITES = (Suite("gsm8k", SUMS, metrics=(EXACT, FLEXIBLE)), Suite("talk", TALK))
-MODELS = Models("bundled", ModelRef("some/where/target"), ModelRef("demo/draft"))
+MODELS = Models("bundled", ModelRef("some/where/target"), saved.MODEL.model)
 PLAN = Plan("a study", MODELS, SUITES, LANES, (0.0, 1.0), 2)
 
 
@@ -74,36 +67,22 @@ def traces_of(number: int, lane: int) -> list[Trace]:
         )
         if not turn:
             trace = replace(trace, text=f"{trace.text}##", stop_reason=StopReason.STOP_STRING)
+        if (number, lane) == (0, 2):
+            trace = replace(trace, status=Status.FAILED, error="Out of memory.")
         traces.append(trace)
         history = (*history, Exchange(text, trace.text))
     return traces
 
 
-def result(number: int, lane: int, traces: list[Trace]) -> LaneResult:
+def scores_of(number: int, lane: int) -> dict[str, float]:
     task = PLAN.task(number)
-    scores = {EXACT: right(task, lane), FLEXIBLE: 1.0} if task.suite == 0 else {}
-    sums = {
-        name: sum(getattr(trace.summary, name) for trace in traces)
-        for name in ("new_tokens", "steps", "wall_s")
-    }
-    status, error = (
-        (Status.FAILED, "Out of memory.") if (number, lane) == (0, 2) else (Status.COMPLETED, "")
-    )
-    return LaneResult(status, error, len(traces), True, scores=scores, **sums)
+    return {EXACT: right(task, lane), FLEXIBLE: 1.0} if task.suite == 0 else {}
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, str]]:
     with RunStore(f"sqlite:///{tmp_path_factory.mktemp('shapes')}/runs.db") as store:
-        study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
-        while claim := store.claim_task(study_id, "worker", 600):
-            for lane in range(len(LANES)):
-                traces = traces_of(claim.task, lane)
-                store.save_result(
-                    claim, lane, traces, result(claim.task, lane, traces).as_dict(), order=lane
-                )
-            store.finish_task(claim, {})
-        yield store, study_id
+        yield store, saved.save_study(store, PLAN, traces_of, scores_of)
 
 
 def of(paths: tuple[Path, ...], *words: str) -> Path:
@@ -232,11 +211,7 @@ def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]
 
 def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> None:
     """What its speed.py takes from a row, held against the traces."""
-    (path,) = (
-        path
-        for path in answer_files
-        if "gsm8k" in path.parts and "mars_theta" in path.name and "-1." in path.name
-    )
+    path = of(answer_files, "gsm8k/", "mars_theta", "-1.")
     assert path.parent.name == "model_answer" and path.suffix == ".jsonl"
     rows = lines(path)
     assert [row["question_id"] for row in rows] == [81, 82, 83]
@@ -259,11 +234,7 @@ def test_spec_bench_reads_speed_and_lengths(answer_files: tuple[Path, ...]) -> N
 
 
 def test_every_turn_of_a_conversation_is_in_its_row(answer_files: tuple[Path, ...]) -> None:
-    (path,) = (
-        path
-        for path in answer_files
-        if "talk" in path.parts and "none" in path.name and "-0." in path.name
-    )
+    path = of(answer_files, "talk/", "none", "-0.")
     rows = lines(path)
     assert [(row["question_id"], row["category"]) for row in rows] == [
         ("a/1", "writing"),

@@ -23,7 +23,8 @@ import pytest
 
 from evaluation.arguments import read_plan_options
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import COLOURS, charts, drawings
+from evaluation.report.document.chart import COLOURS, charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
@@ -84,7 +85,7 @@ class Clock:
         task."""
         self.measured += 1
         report, runs = make_report(), [result.run_ids[0] for result in store.results(study_id)]
-        first = replace(report.prompts[0], worst=(runs[1], runs[2]))
+        first = replace(report.prompts[0], worst=(runs[1], runs[2]), turns=())
         return replace(
             report,
             id=study_id,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.format import about, count, plural
+from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from evaluation.suites.demo import ARITHMETIC, BUILT_IN
-from evaluation.suites.item import Suite
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
 from mars_core.demo.corpus import held_out

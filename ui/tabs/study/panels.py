@@ -15,7 +15,8 @@ from evaluation.report.document.build import (
     plan_section,
     warning_section,
 )
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.files import csv_text

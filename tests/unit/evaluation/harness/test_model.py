@@ -18,6 +18,7 @@ from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -70,6 +71,11 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
     assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
 
 
+def another(by_kind: dict[str, Any], **arguments: Any) -> MarsLM:
+    """The model mars with the same target."""
+    return MarsLM(target=str(by_kind["none"].pair.target_ref.name), **arguments, **HERE)
+
+
 PENALISED = Processors(repetition_penalty=1.3, no_repeat_ngram_size=2)
 BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
 
@@ -104,11 +110,7 @@ def test_generation_is_read_as_lm_eval_means_it(
     settings: dict[str, Any], sampling: Sampling, length: int
 ) -> None:
     generation = read_generation(settings, "</s>", 99)
-    assert (generation.sampling, generation.max_new_tokens, generation.until) == (
-        sampling,
-        length,
-        ("</s>",),
-    )
+    expect(generation, sampling=sampling, max_new_tokens=length, until=("</s>",))
 
 
 @pytest.mark.parametrize(
@@ -126,17 +128,16 @@ def test_what_theta_means_on_the_pair_is_in_the_log(
     tiny: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
-        MarsLM(target=tiny["none"].pair.target_ref.name, rule="mars", theta=0.8, **HERE)
+        another(tiny, rule="mars", theta=0.8)
     assert "On this pair θ = 0.8 calls" in caplog.text
 
 
 def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> None:
-    target = tiny["none"].pair.target_ref.name
     answers = []
     for lm_evals, seed in ((5, None), (6, 5), (6, None)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(lm_evals)
-            model = MarsLM(target=target, rule="none", seed=seed, **HERE)
+            model = another(tiny, rule="none", seed=seed)
         answers += generate(model, "ab", do_sample=True, temperature=1.0)
     assert answers[0] == answers[1] != answers[2]
 
@@ -239,8 +240,7 @@ def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) 
 def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_another(
     with_bos: dict[str, Any],
 ) -> None:
-    target = str(with_bos["strict"].pair.target_ref.name)
-    model = MarsLM(target=target, rule="none", enable_thinking=False, **HERE)
+    model = another(with_bos, rule="none", enable_thinking=False)
     conversation = [{"role": "user", "content": "Hi"}]
     with pytest.raises(
         OptionError, match="thinking is off, but the chat template of this model has no such switch"
@@ -253,24 +253,22 @@ def test_thinking_reaches_a_template_that_has_the_switch_and_is_refused_by_anoth
 
 
 def test_the_answer_is_what_follows_the_end_of_the_thinking(tiny: dict[str, Any]) -> None:
-    target = str(tiny["none"].pair.target_ref.name)
     full = generate(tiny["none"], PROMPTS[0])[0]
     mark = full[6:9]
-    model = MarsLM(target=target, rule="none", think_end_token=mark, **HERE)
+    model = another(tiny, rule="none", think_end_token=mark)
     assert generate(model, PROMPTS[0]) == [full.rpartition(mark)[2].lstrip()]
 
 
 def test_a_tasks_stops_are_for_the_answer_and_not_for_the_thinking_before_it(
     tiny: dict[str, Any],
 ) -> None:
-    target = str(tiny["none"].pair.target_ref.name)
     full = generate(tiny["none"], PROMPTS[0])[0]
     mark, thinks = full[6:9], full[:6]
     answer = full.rpartition(mark)[2].lstrip()
     stop = next(
         letter for letter in answer[1:] if letter in thinks or letter in full.rpartition(mark)[0]
     )
-    model = MarsLM(target=target, rule="strict", think_end_token=mark, **HERE)
+    model = another(tiny, rule="strict", think_end_token=mark)
     assert generate(model, PROMPTS[0], until=[stop]) == [answer.partition(stop)[0]]
     row = model.telemetry[-1]
     assert (row["status"], row["stop_reason"]) == ("completed", "stop_string")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.judge.study import KEY as KEY_NAME
 from evaluation.judge.study import (
     MAX_FAILURES,
@@ -27,11 +28,11 @@ from evaluation.judge.study import (
 )
 from evaluation.served.client import ServerError
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.result import LaneResult
-from evaluation.suites.item import Item, Suite
-from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, Status
+from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace
+from tests.unit.evaluation import saved
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
@@ -54,16 +55,12 @@ def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
     assert body == {"model": "a-judge", "messages": QUESTION, "temperature": 0.0}
 
 
-def test_what_may_pass_is_tried_again_with_growing_pauses() -> None:
-    busy = [Reply("no", 500), Reply("wait", 429, (("retry-after", "7"),)), Reply("no", 503)]
-    answer, requests, pauses = send([*busy, Reply("[[A]]")])
-    assert answer == "[[A]]" and len(requests) == 4
-    assert pauses == [1.0, 7.0, 4.0]
-
-
-def test_a_model_that_takes_no_temperature_gets_none() -> None:
-    _, requests, _ = send([Reply("'temperature' does not support 0", 400), Reply("[[C]]")])
-    assert "temperature" not in requests[1].body
+def test_a_server_says_how_long_to_wait_and_a_model_without_temperature_gets_none() -> None:
+    wait = Reply("wait", 429, (("retry-after", "7"),))
+    refused = Reply("'temperature' does not support 0", 400)
+    answer, requests, pauses = send([Reply("no", 500), wait, refused, Reply("[[A]]")])
+    assert answer == "[[A]]" and pauses == [1.0, 7.0]
+    assert ["temperature" in each.body for each in requests] == [True] * 3 + [False]
 
 
 @pytest.mark.parametrize(("status", "tries"), [(401, 1), (404, 1), (429, 3)])
@@ -108,16 +105,15 @@ def test_half_a_setting_is_refused(environment: dict[str, str], sentence: str) -
         read_settings(environment)
 
 
-DRAFT = DrafterConfig("model", ModelRef("demo/draft"), 5)
-LANES = (
-    Lane(RuleConfig("none"), DrafterConfig("none")),
-    Lane(RuleConfig("strict"), DRAFT),
-    Lane(RuleConfig("mars", {"theta": 0.9}), DRAFT),
-    Lane(RuleConfig("lenience"), DRAFT),
-)
+LANES = (*saved.LANES, Lane(RuleConfig("lenience"), saved.MODEL))
 SUITE = Suite("talk", tuple(Item(str(at), (f"Question {at}",)) for at in range(3)))
 PLAN = Plan("a study", Models("bundled", ModelRef("demo/target")), (SUITE,), LANES)
 MARS, LENIENCE = 2, 3  # the second writes what strict writes
+
+
+def answered(task: int, lane: int) -> list[Trace]:
+    rule = ("none", "strict", "mars", "strict")[lane]
+    return [make_trace(rule=rule, theta=0.5, new_tokens=20, seed=task, prompt=f"Question {task}")]
 
 
 @pytest.fixture(scope="module")
@@ -125,17 +121,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The database of a study that nobody has judged, and the study's id."""
     path = tmp_path_factory.mktemp("judge") / "runs.db"
     with RunStore(f"sqlite:///{path}") as store:
-        study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
-        while claim := store.claim_task(study_id, "worker", 600):
-            for lane, rule in enumerate(("none", "strict", "mars", "strict")):
-                prompt = PromptConfig(f"Question {claim.task}")
-                trace = make_trace(
-                    rule=rule, theta=0.5, new_tokens=20, seed=claim.task, prompt=prompt
-                )
-                store.save_result(
-                    claim, lane, [trace], LaneResult(Status.COMPLETED).as_dict(), order=lane
-                )
-            store.finish_task(claim, {})
+        study_id = saved.save_study(store, PLAN, answered)
     return path, study_id
 
 
@@ -171,7 +157,7 @@ def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore,
     assert set(stored) == set(product(range(3), (MARS, LENIENCE), (False, True)))
     for (_, lane, swapped), each in stored.items():
         if lane == LENIENCE:
-            assert (each.choice, each.text) == (Preferred.TIE, SAME)
+            expect(each, choice=Preferred.TIE, text=SAME)
         else:
             assert each.choice is (Preferred.BASELINE if swapped else Preferred.RULE)
             assert each.judge == "a-judge" and each.text.endswith("[[A]]")
@@ -180,7 +166,7 @@ def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore,
 def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None:
     shy = lambda _body, number: Reply("[[C]]" if number < 2 else "I would rather not say.")  # noqa: E731
     progress, _ = judged(study, shy, parallel=1)
-    assert (progress[-1].judged, progress[-1].unclear) == (8, 4)
+    expect(progress[-1], judged=8, unclear=4)
     progress, requests = judged(study, first, parallel=1)
     assert len(requests) == 4 and progress[0].judged == 8 and progress[-1].judged == 12
     assert not judged(study, first)[1]
@@ -196,7 +182,7 @@ def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
     progress, _ = judged(
         study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1
     )
-    assert (progress[-1].judged, progress[-1].failed) == (11, 1)
+    expect(progress[-1], judged=11, failed=1)
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:

@@ -20,8 +20,8 @@ from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
-from mars_playground.__main__ import main
 from tests.served_server import MODEL, Fault, Serving
+from tests.unit.evaluation.calls import mars
 
 GREEDY = DrafterConfig(
     "model", k=5, mode=DraftMode.GREEDY
@@ -35,8 +35,8 @@ def prompts(tmp_path: Path) -> str:
     return str(path)
 
 
-def run(*arguments: str, json_file: Path | None = None) -> int:
-    return main(["check", *arguments, *(["--json", str(json_file)] if json_file else [])])
+def run(options: str) -> int:
+    return mars(f"check {options}")
 
 
 def by_check(path: Path) -> dict[str, dict[str, str]]:
@@ -52,25 +52,16 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_found(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     other_serving.drafter = DrafterConfig("none")
-    options = (
-        "--server",
-        serving.url,
-        "--against",
-        other_serving.url,
-        "--prompts",
-        prompts,
-        "--draws",
-        "20",
-    )
-    assert run(*options, json_file=tmp_path / "strict.json") == 0
+    strict, relaxed = tmp_path / "strict.json", tmp_path / "mars.json"
+    servers = f"--server {serving.url} --against {other_serving.url}"
+    options = f"{servers} --prompts {prompts} --draws 20 --json"
+    assert run(f"{options} {strict}") == 0
     assert "Verdict  lossless as far as tested" in capsys.readouterr().out
-    assert {row["verdict"] for row in by_check(tmp_path / "strict.json").values()} == {
-        "lossless as far as tested"
-    }
+    assert {row["verdict"] for row in by_check(strict).values()} == {"lossless as far as tested"}
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
-    assert run(*options, json_file=tmp_path / "mars.json") == 1
+    assert run(f"{options} {relaxed}") == 1
     assert "Verdict  not lossless" in capsys.readouterr().out
-    findings = by_check(tmp_path / "mars.json")
+    findings = by_check(relaxed)
     wrong = {name for name, row in findings.items() if row["verdict"] == "not lossless"}
     assert wrong == {
         "Temperature 0, against the other server",
@@ -98,7 +89,7 @@ def test_a_server_that_does_not_answer_is_one_sentence(
     serving: Serving, prompts: str, fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serving.faults = [fault]
-    assert run("--server", serving.url, "--prompts", prompts) == 2
+    assert run(f"--server {serving.url} --prompts {prompts}") == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
     assert "gave an answer that is not one of the OpenAI interface" in err and serving.url in err
@@ -112,27 +103,26 @@ def test_a_server_that_is_killed_in_the_middle_is_one_sentence(
 ) -> None:
     monkeypatch.setattr("evaluation.served.client.PAUSE_S", 0.0)
     serving.faults = [Fault.NONE, *[Fault.KILL] * 5]
-    assert run("--server", serving.url, "--prompts", prompts) == 2
+    assert run(f"--server {serving.url} --prompts {prompts}") == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and serving.url in err
 
 
 def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    server = ("--server", "http://127.0.0.1:1/v1")
     (tmp_path / "empty.txt").write_text("\n \n")
     for arguments, message in (
-        (("--draws", "5"), "--draws is 5; it must be 20 to 10,000."),
-        (("--seed", "-1"), "--seed is -1; it must be 0 to 2,147,483,647."),
+        ("--draws 5", "--draws is 5; it must be 20 to 10,000."),
+        ("--seed -1", "--seed is -1; it must be 0 to 2,147,483,647."),
         (
-            ("--prompts", str(tmp_path / "empty.txt")),
+            f"--prompts {tmp_path}/empty.txt",
             "--prompts has 0 lines with a prompt; it must have 1 to 100.",
         ),
-        (("--prompts", str(tmp_path / "none.txt")), "which cannot be read"),
+        (f"--prompts {tmp_path}/none.txt", "which cannot be read"),
     ):
-        assert run(*server, *arguments) == 2
+        assert run(f"--server http://127.0.0.1:1/v1 {arguments}") == 2
         err = capsys.readouterr().err
         assert message in err and err.count("\n") == 1
-    assert run("--server", "ftp://x") == 2
+    assert run("--server ftp://x") == 2
 
 
 def test_without_counters_and_echo_the_other_checks_decide(
@@ -140,7 +130,7 @@ def test_without_counters_and_echo_the_other_checks_decide(
 ) -> None:
     path = tmp_path / "findings.json"
     serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
-    assert run("--server", serving.url, "--prompts", prompts, "--draws", "20", json_file=path) == 1
+    assert run(f"--server {serving.url} --prompts {prompts} --draws 20 --json {path}") == 1
     findings = by_check(path)
     assert (
         findings["Temperature 0, against the log probabilities of the text"]["verdict"]

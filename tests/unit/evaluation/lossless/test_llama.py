@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mars_playground.__main__ import main
+from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.judge.server import Reply, serve
 
 LETTERS = [bytes([letter]) for letter in b"abcd"]
@@ -133,17 +133,8 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("ab\n😀\nabba\n😁😀\n", encoding="utf-8")
     with serve(llama(change, seeds)) as (url, requests):
-        arguments = (
-            "--server",
-            url,
-            "--server-model",
-            "m",
-            "--prompts",
-            str(prompts),
-            "--draws",
-            "60",
-        )
-        assert main(["check", *arguments]) == status
+        options = f"--server {url} --server-model m --prompts {prompts} --draws 60"
+        assert mars(f"check {options}") == status
     out = " ".join(capsys.readouterr().out.split())
     assert f"Verdict {verdict}" in out
     assert seeds > 1 or "or report its log probability, after prompts 2, 4." in out

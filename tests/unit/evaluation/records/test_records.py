@@ -13,9 +13,15 @@ import pytest
 
 from evaluation.records.read import read_records
 from mars_core.types import UNKNOWN, Outcome, StopReason, Trace
-from mars_playground.__main__ import main
 from storage import RunStore
 from storage.importing import import_files
+from tests.unit.evaluation.calls import expect, mars
+
+
+def step(*values: Any) -> dict[str, Any]:
+    names = ("drafted", "kept", "relaxed", "z1", "z2", "id1", "id2", "emitted")
+    return dict(zip(names, values, strict=True))
+
 
 LINE: dict[str, Any] = {
     "format": "mars-vllm-1",
@@ -30,36 +36,9 @@ LINE: dict[str, Any] = {
     "seed": None,
     "prompt_ids": [1, 2, 3],
     "steps": [
-        {
-            "drafted": [],
-            "kept": 0,
-            "relaxed": [],
-            "z1": [],
-            "z2": [],
-            "id1": [],
-            "id2": [],
-            "emitted": [5],
-        },
-        {
-            "drafted": [6, 7],
-            "kept": 1,
-            "relaxed": [True, False],
-            "z1": [12.0, 9.0],
-            "z2": [11.5, None],
-            "id1": [8, 9],
-            "id2": [6, 7],
-            "emitted": [6, 9],
-        },
-        {
-            "drafted": [4, 4],
-            "kept": 2,
-            "relaxed": [False, False],
-            "z1": [5.0, 5.0],
-            "z2": [1.0, 1.0],
-            "id1": [4, 4],
-            "id2": [2, 2],
-            "emitted": [4, 4, 3],
-        },
+        step([], 0, [], [], [], [], [], [5]),
+        step([6, 7], 1, [True, False], [12.0, 9.0], [11.5, None], [8, 9], [6, 7], [6, 9]),
+        step([4, 4], 2, [False, False], [5.0, 5.0], [1.0, 1.0], [4, 4], [2, 2], [4, 4, 3]),
     ],
     "finished": "2026-11-23T08:00:00+00:00",
 }
@@ -192,8 +171,8 @@ def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(
         {"theta": 0.9},
         UNKNOWN,
     )
-    assert (summary.new_tokens, summary.prompt_tokens, summary.steps) == (6, 3, 2)
-    assert (summary.drafted, summary.accepted, summary.relaxed, summary.rejected) == (4, 2, 1, 1)
+    expect(summary, new_tokens=6, prompt_tokens=3, steps=2)
+    expect(summary, drafted=4, accepted=2, relaxed=1, rejected=1)
     assert summary.tau == 3.0 and summary.acceptance_by_position == (1.0, 0.5)
     assert [token.id for token in trace.tokens] == [5, 6, 9, 4, 4, 3]
     first, second = ([token.outcome.value for token in step.tokens] for step in trace.steps)
@@ -203,14 +182,8 @@ def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(
         "bonus",
     ]
     _, relaxed, rejected, recovered = trace.steps[0].tokens
-    assert (relaxed.id, relaxed.z1, relaxed.z2, relaxed.gap, relaxed.rank) == (
-        6,
-        12.0,
-        11.5,
-        0.5,
-        2,
-    )
-    assert (relaxed.own, relaxed.r) == (8, 11.5 / 12)
+    expect(relaxed, id=6, z1=12.0, z2=11.5, gap=0.5, rank=2)
+    expect(relaxed, own=8, r=11.5 / 12)
     assert (rejected.id, rejected.position, recovered.position) == (7, 2, 2)
     assert [node.outcome for node in trace.steps[0].nodes] == [Outcome.RELAXED, Outcome.REJECTED]
     assert math.isnan(summary.wall_s) and trace.stop_reason is StopReason.UNKNOWN
@@ -232,8 +205,8 @@ def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(
     choice = {key: value for key, value in VLLM["choices"][0].items() if key != "token_ids"}
     trace, comment = only(file(VLLM | {"choices": [choice]}))
     summary = trace.summary
-    assert (summary.steps, summary.drafted, summary.rejected, summary.tau) == (3, 15, 5, 4.0)
-    assert (summary.accepted, summary.relaxed) == (UNKNOWN, UNKNOWN)
+    expect(summary, steps=3, drafted=15, rejected=5, tau=4.0)
+    expect(summary, accepted=UNKNOWN, relaxed=UNKNOWN)
     assert summary.acceptance_by_position == pytest.approx((2 / 3,) * 5)
     assert summary.acceptance_rate == pytest.approx(2 / 3)
     assert "an answer of vLLM; its own τ is 1 + accepted tokens / passes with a draft" in comment
@@ -272,9 +245,9 @@ def test_the_histogram_of_sglang_is_acceptance_by_position(
         {"choices": [{"text": "Hello", "finish_reason": "length", "meta_info": meta}]},
     ):
         summary = only(file(row))[0].summary
-        assert (summary.steps, summary.drafted, summary.tau) == (2, 6, 3.5)
+        expect(summary, steps=2, drafted=6, tau=3.5)
         assert summary.acceptance_by_position == (1.0, 0.5, 0.5)
-        assert (summary.wall_s, summary.tokens_per_s) == (0.5, 14.0)
+        expect(summary, wall_s=0.5, tokens_per_s=14.0)
 
 
 def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], Path]) -> None:
@@ -285,12 +258,8 @@ def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], P
         "Say hello",
         0.5,
     )
-    assert (summary.steps, summary.drafted, summary.acceptance_rate) == (
-        4,
-        20,
-        0.3,
-    )  # 11 tokens − 1 − 6
-    assert (summary.tau, summary.wall_s, summary.prefill_s) == (2.75, 0.5, 0.1)
+    expect(summary, steps=4, drafted=20, acceptance_rate=0.3)  # 11 tokens − 1 − 6
+    expect(summary, tau=2.75, wall_s=0.5, prefill_s=0.1)
     assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
 
 
@@ -337,13 +306,8 @@ def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(
 def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) -> None:
     trace, comment = only(file(METRICS))
     summary = trace.summary
-    assert (summary.steps, summary.drafted, summary.accepted, summary.relaxed) == (
-        UNKNOWN,
-        50,
-        26,
-        4,
-    )
-    assert (summary.tau, summary.acceptance_rate, summary.new_tokens) == (4.0, 0.6, 45)
+    expect(summary, steps=UNKNOWN, drafted=50, accepted=26, relaxed=4)
+    expect(summary, tau=4.0, acceptance_rate=0.6, new_tokens=45)
     assert summary.acceptance_by_position == (1.0, 0.8, 0.6, 0.4, 0.2)
     assert (
         "/metrics of vLLM, all answers of the server together" in comment
@@ -352,11 +316,7 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
     trace, comment = only(
         file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n')
     )
-    assert (trace.summary.tau, trace.summary.acceptance_rate, trace.summary.steps) == (
-        2.5,
-        0.5,
-        UNKNOWN,
-    )
+    expect(trace.summary, tau=2.5, acceptance_rate=0.5, steps=UNKNOWN)
     for name in ("tv_sum", "kl_sum", "draft_s", "verify_s", "log_likelihood"):
         assert math.isnan(getattr(trace.summary, name)), name
     trace, comment = only(file(LLAMA_METRICS))
@@ -365,7 +325,7 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
         75 + 58,
         29,
     )
-    assert (summary.drafted, summary.rejected, summary.tau) == (12, 5, 1 + 7 / 4)
+    expect(summary, drafted=12, rejected=5, tau=1 + 7 / 4)
     assert summary.acceptance_by_position == (1.0, 0.75, 0.0)
 
 
@@ -398,28 +358,28 @@ STEP = LINE["steps"][1]
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps(LINE) + "\n{]\n", "line 2, cannot be read"),
-        (json.dumps(LINE) + '\n{"a": 1}\n', "line 2, cannot be read: it is not a record of"),
-        (json.dumps([VLLM, 5]), "entry 2, cannot be read: it is not a record of"),
+        (f"{json.dumps(LINE)}\n{{]\n", "line 2, cannot be read"),
+        (f'{json.dumps(LINE)}\n{{"a": 1}}\n', "line 2, cannot be read: it is not a record of"),
+        ([VLLM, 5], "entry 2, cannot be read: it is not a record of"),
         (
-            json.dumps(LINE | {"format": "mars-vllm-2"}),
+            LINE | {"format": "mars-vllm-2"},
             "format is 'mars-vllm-2'; it must be 'mars-vllm-1'",
         ),
-        (json.dumps(LINE | {"steps": [STEP | {"kept": 3}]}), "do not belong together"),
-        (json.dumps(LINE | {"steps": [STEP | {"z1": [1.0]}]}), "do not belong together"),
-        (json.dumps(LINE | {"steps": [STEP | {"emitted": ["x"]}]}), "'x' is not a whole number"),
-        (json.dumps(LINE | {"steps": [STEP | {"emitted": None}]}), "a field has another type"),
-        (json.dumps(LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}), "is not a number of at most"),
-        (json.dumps(LINE | {"temperature": True}), "'True' is not a number"),
+        (LINE | {"steps": [STEP | {"kept": 3}]}, "do not belong together"),
+        (LINE | {"steps": [STEP | {"z1": [1.0]}]}, "do not belong together"),
+        (LINE | {"steps": [STEP | {"emitted": ["x"]}]}, "'x' is not a whole number"),
+        (LINE | {"steps": [STEP | {"emitted": None}]}, "a field has another type"),
+        (LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}, "is not a number of at most"),
+        (LINE | {"temperature": True}, "'True' is not a number"),
         (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a number of JSON"),
         (
-            json.dumps({key: value for key, value in LINE.items() if key != "rule"}),
+            {key: value for key, value in LINE.items() if key != "rule"},
             "it has no field 'rule'",
         ),
-        (json.dumps(VLLM | {"choices": []}), "cannot be read"),
-        (json.dumps(VLLM | {"created": 10**15}), "cannot be read"),
-        (json.dumps(VLLM | {"usage": {"completion_tokens": -1}}), "'-1' is not a whole number"),
-        (json.dumps(LLAMA | {"timings": {"draft_n": 5}}), "it has no field 'draft_n_accepted'"),
+        (VLLM | {"choices": []}, "cannot be read"),
+        (VLLM | {"created": 10**15}, "cannot be read"),
+        (VLLM | {"usage": {"completion_tokens": -1}}, "'-1' is not a whole number"),
+        (LLAMA | {"timings": {"draft_n": 5}}, "it has no field 'draft_n_accepted'"),
         ("[" * 100_000, "cannot be read"),
         ('vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n', "cannot be read"),
         ("up 1\n", "no counter spec_decode_num_drafts_total of vLLM or llama.cpp"),
@@ -429,12 +389,13 @@ STEP = LINE["steps"][1]
     ],
 )
 def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
-    content: str, message: str, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+    content: Any, message: str, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps(VLLM))
-    bad.write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert main(["import", str(good), str(bad), "--database", url]) == 2
+    text = content if isinstance(content, str) else json.dumps(content)
+    bad.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert mars(f"import {good} {bad} --database {url}") == 2
     err = capsys.readouterr().err
     assert (
         message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
@@ -449,7 +410,7 @@ def test_the_command_says_how_many(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["import", str(file([VLLM, SGLANG, LLAMA])), "--database", url]) == 0
+    assert mars(f"import {file([VLLM, SGLANG, LLAMA])} --database {url}") == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
-    assert main(["import", str(tmp_path / "none.json"), "--database", url]) == 2
+    assert mars(f"import {tmp_path}/none.json --database {url}") == 2
     assert "does not exist" in capsys.readouterr().err

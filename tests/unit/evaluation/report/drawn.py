@@ -3,28 +3,27 @@ else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
-from evaluation.suites.item import Item, Suite
-from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status
+from mars_core.types import ModelRef, RuleConfig, Status
 from storage import StoredJudgement, StoredResult, StoredStudy, StoredVote
+from tests.unit.evaluation import saved
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 NUMBERS, STORIES = "exact_match,flexible-extract", "bleu,none"
 NONE, STRICT, MARS, HARM = range(4)
 LANES = (
-    Lane(RuleConfig("none"), DrafterConfig("none")),
-    Lane(RuleConfig("strict"), DrafterConfig("model")),
-    Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig("model")),
-    Lane(RuleConfig("threshold", {"single": 0.1, "accumulated": 0.1}), DrafterConfig("model")),
+    *saved.LANES,
+    Lane(RuleConfig("threshold", {"single": 0.1, "accumulated": 0.1}), saved.MODEL),
 )
 
 
@@ -39,37 +38,38 @@ def study_plan(items: int = 40, repeats: int = 3, **changed: Any) -> Plan:
         Suite("sums", sums, metrics=(NUMBERS,)),
         Suite("stories", stories, metrics=(STORIES,)),
     )
-    fields: dict[str, Any] = {
-        "name": "drawn",
-        "models": Models("drawn", ModelRef("target"), ModelRef("draft")),
-    }
-    return Plan(
-        **fields
-        | {"suites": suites, "lanes": LANES, "temperatures": (0.0, 1.0), "repeats": repeats}
-        | changed
-    )
+    models = Models("drawn", ModelRef("target"), ModelRef("draft"))
+    plan = Plan("drawn", models, suites, LANES, (0.0, 1.0), repeats)
+    return replace(plan, **changed)
+
+
+# Of what strict gets right a lane loses this share; below a tenth it gains as much. By its name.
+LOSES = {"mars(theta=0.9)": 0.04, LANES[HARM].name: 0.3}
 
 
 def drawn_results(
-    plan: Plan, seed: int = 0, *, harm: float = 0.3, tasks: int | None = None
+    plan: Plan,
+    seed: int = 0,
+    *,
+    loses: Mapping[str, float] = LOSES,
+    tasks: int | None = None,
 ) -> list[StoredResult]:
-    """Lane HARM loses ``harm`` of what strict gets right and writes longer; MARS loses and gains 4
-    %."""
+    """A lane that loses much writes longer too."""
     generator, results = np.random.default_rng(seed), []
     ease = generator.uniform(0.4, 1.0, plan.items)
     for number in range(plan.tasks if tasks is None else tasks):
         task = plan.task(number)
-        item = number % plan.items
-        right = float(generator.random() < ease[item])
+        right = float(generator.random() < ease[number % plan.items])
         words = int(generator.integers(20, 60))
-        for lane in range(len(plan.lanes)):
-            loses = {MARS: 0.04, HARM: harm}.get(lane, 0.0)
-            part = generator.random() < 2 * loses
-            scores = _scores(generator, task.suite, right, loses)
-            result = _result(
-                generator, lane, words + (8 if lane == HARM else 0) + (3 if part else 0), scores
-            )
-            relative = _relative(generator, bool(part), lane)
+        for lane, settings in enumerate(plan.lanes):
+            lost = loses.get(settings.name, 0.0)
+            part = bool(generator.random() < 2 * lost)
+            score = _score(generator, task.suite, right, lost)
+            scores = dict.fromkeys(plan.suites[task.suite].metrics, score)
+            tokens = words + 8 * (lost > 0.1) + 3 * part
+            speed = 0.0 if lane == plan.none else 3.0 + 0.5 * lane
+            result = _result(generator, speed, tokens, scores, lossy=lost > 0)
+            relative = _relative(generator, part)
             results.append(stored(number, lane, result, relative, worker=f"w{number % 2}"))
     return results
 
@@ -79,27 +79,30 @@ def stored(
 ) -> StoredResult:
     at = START + timedelta(seconds=task)
     data = None if relative is None else relative.as_dict()
-    return StoredResult(task, lane, (f"run {task} {lane}",), worker, at, result.as_dict(), data)
+    return StoredResult(
+        task, lane, (f"{task:016x}{lane:016x}",), worker, at, result.as_dict(), data
+    )
 
 
-def _scores(
-    generator: np.random.Generator, suite: int, right: float, loses: float
-) -> dict[str, float]:
+def _score(generator: np.random.Generator, suite: int, right: float, loses: float) -> float:
     if suite == 0:
         lost = right and generator.random() < loses
-        return {
-            NUMBERS: 0.0 if lost else max(right, float(loses == 0.04 and generator.random() < 0.04))
-        }
+        return 0.0 if lost else max(right, float(0 < loses < 0.1 and generator.random() < 0.04))
     value = 0.3 + 0.2 * right + 0.1 * generator.random()
-    return {STORIES: value * (1 - loses * generator.random())}
+    return float(value * (1 - loses * generator.random()))
 
 
 def _result(
-    generator: np.random.Generator, lane: int, tokens: int, scores: dict[str, float]
+    generator: np.random.Generator,
+    speed: float,
+    tokens: int,
+    scores: dict[str, float],
+    *,
+    lossy: bool,
 ) -> LaneResult:
-    steps = tokens if lane == NONE else int(np.ceil(tokens / (3.0 + 0.5 * lane)))
-    drafted = 0 if lane == NONE else 5 * steps
-    accepted = tokens - steps
+    """``speed``: tokens a step, 0 without drafts."""
+    steps = int(np.ceil(tokens / speed)) if speed else tokens
+    relaxed = (tokens - steps) // 9 * lossy
     return LaneResult(
         status=Status.COMPLETED,
         ended=bool(generator.random() < 0.95),
@@ -107,20 +110,20 @@ def _result(
         new_tokens=tokens,
         characters=4 * tokens,
         steps=steps,
-        drafted=drafted,
-        accepted=accepted - accepted // 9 * (lane > STRICT),
-        relaxed=accepted // 9 * (lane > STRICT),
+        drafted=5 * steps if speed else 0,
+        accepted=tokens - steps - relaxed,
+        relaxed=relaxed,
         wall_s=0.01 * steps * float(generator.uniform(0.9, 1.1)),
-        tv_sum=0.0 if lane <= STRICT else float(generator.random()),
+        tv_sum=float(generator.random()) if lossy else 0.0,
         log_likelihood=-0.8 * tokens - float(generator.random()),
-        drafted_at=() if lane == NONE else (steps,) * 5,
-        kept_at=() if lane == NONE else tuple(steps // (n + 2) for n in range(5)),
+        drafted_at=(steps,) * 5 if speed else (),
+        kept_at=tuple(steps // (n + 2) for n in range(5)) if speed else (),
         scores=scores,
     )
 
 
-def _relative(generator: np.random.Generator, part: bool, lane: int) -> Relative:
-    if lane <= STRICT or not part:
+def _relative(generator: np.random.Generator, part: bool) -> Relative:
+    if not part:
         return Relative(True, True, None, "", 1.0, 1.0, 1.0)
     near = generator.uniform(0.2, 0.9, 3)
     return Relative(False, False, int(generator.integers(0, 20)), "relaxed", *map(float, near))

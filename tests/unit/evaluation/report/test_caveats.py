@@ -19,6 +19,7 @@ from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, DraftMode
 from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
 from tests.traces import make_trace
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,
     LANES,
@@ -157,7 +158,7 @@ def test_votes_between_strict_and_a_rule_of_the_plan_join_in() -> None:
         vote(Choice.LEFT, mars, "none"),
     )
     (row,) = reported(cast=cast).votes
-    assert (row.rule, row.wins, row.losses, row.ties) == (mars, 2, 1, 2)
+    expect(row, rule=mars, wins=2, losses=1, ties=2)
     assert row.share == pytest.approx((2 / 3, *wilson(2, 3)))
 
 

@@ -15,7 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.commands import study_command
-from evaluation.report.document.chart import charts, drawings
+from evaluation.report.document.chart import charts
+from evaluation.report.document.panels import drawings
 from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     csv_text,
@@ -32,6 +33,7 @@ from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
 from storage import RunStore
 from tests.reports import EXACT, make_plan, make_report
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
 from tests.unit.storage.exports import parsed
 
@@ -65,11 +67,8 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
         assert row["baseline_lane"] == ("" if stored.lane == 1 else "1")
         assert json.loads(row["run_ids"]) == list(stored.run_ids)
     assert rows[-1]["status"] == "failed" and rows[-1]["error"]
-    assert [row["same"] for row in rows[:3]] == [
-        "true",
-        "",
-        "true" if rows[2]["divergence"] == "" else "false",
-    ]
+    same = "true" if rows[2]["divergence"] == "" else "false"
+    assert [row["same"] for row in rows[:3]] == ["true", "true", same]
     assert {row["item"][:10] for row in rows} == {"one", "</td><scri"}
 
 
@@ -135,7 +134,8 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
 def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
     first = make_report().prompts[0]
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
-    report = replace(make_report(), id=study, prompts=(replace(first, worst=(runs[0], runs[1])),))
+    stored = replace(first, worst=(runs[0], runs[1]), turns=())
+    report = replace(make_report(), id=study, prompts=(stored,))
     paths = write_report(store, report, tmp_path / "new" / "folder")
     names = [
         "report.html",
@@ -189,14 +189,10 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     command = study_command(plan)
     assert command is not None
     options = parser().parse_args(shlex.split(command)[1:])
-    assert (options.rules, options.thinking) == ("none,strict,mars,typical", word)
-    assert (options.drafter, options.tree) == ("model,eagle3", "12/6/2")
+    expect(options, rules="none,strict,mars,typical", thinking=word)
+    expect(options, drafter="model,eagle3", tree="12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
-    assert (options.suite, options.seeds, options.temperature) == (
-        ["data/gsm8k.jsonl", "data/<news>.jsonl"],
-        3,
-        "0,1",
-    )
+    expect(options, suite=["data/gsm8k.jsonl", "data/<news>.jsonl"], seeds=3, temperature="0,1")
     assert (options.max_new_tokens, options.margin, options.stop, options.name) == (
         64,
         0.98,

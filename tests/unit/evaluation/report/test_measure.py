@@ -14,11 +14,13 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
-from evaluation.report.values import ALL, METRICS, Interval, Measured, RecoveryOutcome, Report
-from evaluation.statistics import tail_level
+from evaluation.report.values import ALL, METRICS, Measured, Report
+from evaluation.statistics import Interval, tail_level
 from mars_core.types import Status
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,
     MARS,
@@ -203,7 +205,7 @@ def test_right_answers_are_counted_and_tested_in_pairs(
     )
     assert score.recovery.value == pytest.approx(mine[NUMBERS].sum() / strict[NUMBERS].sum())
     assert score.mcnemar
-    assert (score.mcnemar.gained, score.mcnemar.lost) == (gained.sum(), lost.sum())
+    expect(score.mcnemar, gained=gained.sum(), lost=lost.sum())
     assert score.mcnemar.p == pytest.approx(
         binomtest(int(gained.sum()), int(gained.sum() + lost.sum())).pvalue
     )
@@ -310,14 +312,10 @@ def test_prompts_come_worst_first_and_name_their_worst_run(
     parts = lanes_of(frame, worst.lane, STRICT, suite=suite, temperature=worst.temperature)
     mine, strict = (part[part.item == item] for part in parts)
     change = mine[NUMBERS] - strict[NUMBERS]
-    assert (worst.lost, worst.gained) == (-change.clip(upper=0).sum(), change.clip(lower=0).sum())
-    assert (worst.runs, worst.differ, worst.divergence) == (
-        3,
-        (~mine.same.astype(bool)).sum(),
-        mine.divergence.min(),
-    )
+    expect(worst, lost=-change.clip(upper=0).sum(), gained=change.clip(lower=0).sum())
+    expect(worst, runs=3, differ=(~mine.same.astype(bool)).sum(), divergence=mine.divergence.min())
     assert worst.length_ratio == pytest.approx(mine.new_tokens.sum() / strict.new_tokens.sum())
-    baseline, rule = (int(run.split()[1]) for run in worst.worst)
+    baseline, rule = (int(run[:16], 16) for run in worst.worst)
     assert baseline == rule and change[rule] == change.min()
 
 
@@ -331,7 +329,7 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
     report = measured(results)
     harm, mars = (row_of(report, lane, temperature=0.0) for lane in (HARM, MARS))
     assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
-    assert (mars.runs, mars.failed) == (120, 0)
+    expect(mars, runs=120, failed=0)
     assert any("1 runs failed" in warning for warning in report.warnings)
 
 
@@ -339,7 +337,7 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
 def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
     report = measured(drawn_results(PLAN, tasks=tasks))
     row = row_of(report, MARS, temperature=0.0)
-    assert (row.runs, row.prompts) == (tasks, tasks)
+    expect(row, runs=tasks, prompts=tasks)
     assert report.tasks_done == tasks
     assert any(f"Only {tasks} of {PLAN.tasks} tasks" in warning for warning in report.warnings)
     assert all(math.isnan(getattr(row, name).value) for name in ("speedup", "tau", "same")) == (

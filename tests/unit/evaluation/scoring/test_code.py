@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from evaluation.item import Item
 from evaluation.scoring import code
 from evaluation.scoring.code import has_tests, passes
-from evaluation.suites.item import Item
 from evaluation.suites.read import read_suite
 from tests.unit.evaluation.suites.files import field_file
 

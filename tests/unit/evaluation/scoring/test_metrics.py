@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.metrics import METRICS, check_libraries, metrics_of, scores
 from evaluation.scoring.overlap import _installed, overlap
-from evaluation.suites.item import Item, Suite
 
 
 def score(
@@ -82,15 +82,6 @@ def test_turns_with_references_of_their_own_must_all_be_right() -> None:
         "contains,none": 1.0,
         "rougeL,none": 1.0,
     }
-
-
-def test_items_of_a_mixed_suite_score_by_their_own_metrics() -> None:
-    items = (Item("1", ("?",), ("a",), metrics=("contains,none",)), Item("2", ("?",), ("a",)))
-    suite = Suite("s", items, metrics=("contains,none",))
-    assert [scores(suite, item, ["a"], execute_code=False) for item in items] == [
-        {"contains,none": 1.0},
-        {},
-    ]
 
 
 def test_code_is_not_run_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,37 +14,19 @@ import pytest
 from evaluation.served.answer import Answer, read_answer
 from evaluation.served.client import result_of
 from evaluation.served.trace import answer_trace
-from mars_core.types import (
-    UNKNOWN,
-    DrafterConfig,
-    ModelRef,
-    PromptConfig,
-    RuleConfig,
-    RunConfig,
-    Sampling,
-    StopReason,
-    Trace,
-)
+from mars_core.types import UNKNOWN, StopReason, Trace
+from tests.unit.evaluation.calls import expect
+from tests.unit.evaluation.served.test_client import CONFIG
 
-CONFIG = RunConfig(
-    PromptConfig("x", chat=False, stop=("###",)),
-    ModelRef("m"),
-    DrafterConfig("server", None, 0),
-    RuleConfig("server"),
-    Sampling(),
-    max_new_tokens=40,
-)
 A, B = {"id": 35, "token": "a", "bytes": [97]}, {"id": 36, "token": "b", "bytes": [98]}
 END = {"choices": [{"text": "", "finish_reason": "length"}]}
 
 
 def events(*chunks: Any) -> Answer:
     lines = "".join(f"data: {json.dumps(each)}\n\n" for each in chunks)
+    headers = {"content-type": "text/event-stream"}
     return result_of(
-        read_answer(
-            httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines),
-            time.perf_counter(),
-        )
+        read_answer(httpx.Response(200, headers=headers, text=lines), time.perf_counter())
     )
 
 
@@ -57,11 +39,8 @@ def answer_of(
 ) -> Answer:
     choice |= {"text": text, "logprobs": {"content": content}, "finish_reason": finish}
     usage = {"completion_tokens": len(content) if tokens is None else tokens}
-    return result_of(
-        read_answer(
-            httpx.Response(200, json={"choices": [choice], "usage": usage}), time.perf_counter()
-        )
-    )
+    answer = httpx.Response(200, json={"choices": [choice], "usage": usage})
+    return result_of(read_answer(answer, time.perf_counter()))
 
 
 def row(
@@ -106,7 +85,7 @@ def test_an_answer_with_more_tokens_than_log_probabilities_names_none(
         tokens=4,
         token_ids=ids,
     )
-    assert (answer.names, answer.logprobs, answer.token_ids) == (None, None, None)
+    expect(answer, names=None, logprobs=None, token_ids=None)
     trace = run(answer)
     assert (trace.text, len(trace.tokens), trace.tokens[0].id, trace.summary.new_tokens) == (
         "😀",
@@ -128,7 +107,7 @@ def test_accepted_drafts_of_llama_cpp_have_names_in_one_piece_and_no_log_probabi
         {"choices": [{"text": "b", "logprobs": None}]},
         {**END, "usage": {"completion_tokens": 2}},
     )
-    assert (streamed.names, streamed.text) == (None, "ab")
+    expect(streamed, names=None, text="ab")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +175,8 @@ def test_shapes_of_other_servers_are_read(finish: str) -> None:
         {"usage": {"completion_tokens": 1, "prompt_tokens": 3}},
     )
     trace = run(answer)
-    assert (trace.text, trace.stop_reason, trace.error) == ("a", StopReason.EOS, "")
-    assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (1, 3)
+    expect(trace, text="a", stop_reason=StopReason.EOS, error="")
+    expect(trace.summary, new_tokens=1, prompt_tokens=3)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from mars_core.types import (
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
 from tests.traces import same
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.judge.server import Reply, serve
 from tests.unit.storage.exports import save
 
@@ -58,11 +59,7 @@ def test_a_chat_is_a_chat(serving: Serving) -> None:
     answer, _ = complete(serving, messages)
     (trace,) = runs
     assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
-    assert (answer.text, answer.token_ids, answer.prompt_ids) == (
-        trace.text,
-        trace.token_ids,
-        trace.prompt_ids,
-    )
+    expect(answer, text=trace.text, token_ids=trace.token_ids, prompt_ids=trace.prompt_ids)
     assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
 
 
@@ -71,7 +68,7 @@ def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
     undisturbed, _ = complete(serving)
     serving.faults = [fault, fault]
     answer, pauses = complete(serving)
-    assert (answer.text, answer.token_ids) == (undisturbed.text, undisturbed.token_ids)
+    expect(answer, text=undisturbed.text, token_ids=undisturbed.token_ids)
     assert pauses == [1.0, 2.0]
 
 
@@ -169,7 +166,7 @@ def test_a_url_that_is_not_one_is_refused_and_no_password_repeated() -> None:
 
 
 CONFIG = RunConfig(
-    PromptConfig("Tell a story about a restless boy called Sam.", chat=False),
+    PromptConfig("Tell a story about a restless boy called Sam.", chat=False, stop=("###",)),
     ModelRef("m"),
     DrafterConfig("server", None, 0),
     RuleConfig("server"),
@@ -206,22 +203,13 @@ def test_what_the_server_reports_is_what_the_run_was(
         temperature,
         3,
     )
-    assert (trace.text, trace.token_ids, trace.prompt_ids) == (
-        run.text,
-        run.token_ids,
-        run.prompt_ids,
-    )
+    expect(trace, text=run.text, token_ids=run.token_ids, prompt_ids=run.prompt_ids)
     assert trace.stop_reason is run.stop_reason and trace.status is Status.COMPLETED
     ours, theirs = trace.summary, run.summary
-    assert (ours.new_tokens, ours.prompt_tokens) == (theirs.new_tokens, theirs.prompt_tokens)
+    expect(ours, new_tokens=theirs.new_tokens, prompt_tokens=theirs.prompt_tokens)
     assert ours.log_likelihood == pytest.approx(theirs.log_likelihood)
     for one, other in zip(trace.tokens, run.tokens, strict=True):
-        assert (one.position, one.piece, one.start, one.end) == (
-            other.position,
-            other.piece,
-            other.start,
-            other.end,
-        )
+        expect(one, position=other.position, piece=other.piece, start=other.start, end=other.end)
         assert one.logprob == pytest.approx(other.logprob)
         assert math.isnan(one.gap) or one.gap == pytest.approx(other.gap, abs=1e-4)
     assert not all(math.isnan(token.gap) for token in trace.tokens)
@@ -239,12 +227,8 @@ def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: 
     assert [step.drafted for step in trace.steps] == [first - 1, *later]
     assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
     ours, theirs = trace.summary, run.summary
-    assert (ours.steps, ours.tau, ours.recovered) == (theirs.steps, theirs.tau, theirs.recovered)
-    assert (ours.drafted, ours.accepted, ours.relaxed) == (
-        theirs.drafted - 1,
-        theirs.accepted - 1,
-        0,
-    )
+    expect(ours, steps=theirs.steps, tau=theirs.tau, recovered=theirs.recovered)
+    expect(ours, drafted=theirs.drafted - 1, accepted=theirs.accepted - 1, relaxed=0)
     assert ours.acceptance_rate == pytest.approx((theirs.accepted - 1) / (theirs.drafted - 1))
 
 
@@ -253,7 +237,7 @@ def test_which_kept_tokens_were_relaxed_is_unknown_without_a_trace_of_the_plugin
 ) -> None:
     trace, run = answered(serving, MARS)
     assert run.summary.relaxed > 0
-    assert (trace.summary.accepted, trace.summary.relaxed) == (UNKNOWN, UNKNOWN)
+    expect(trace.summary, accepted=UNKNOWN, relaxed=UNKNOWN)
     assert math.isnan(trace.summary.relaxed_share) and trace.summary.acceptance_rate > 0
     result = result_of([trace], {})
     assert math.isnan(result.relaxed) and sum(result.kept_at) == sum(
@@ -285,7 +269,7 @@ def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> 
         math.isnan(getattr(result, name))
         for name in ("steps", "drafted", "accepted", "relaxed", "tv_sum")
     )
-    assert (result.drafted_at, result.kept_at) == ((), ())
+    expect(result, drafted_at=(), kept_at=())
 
 
 def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> None:
@@ -336,7 +320,7 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
         assert relative_of([other], [one], None).divergence == 1
     texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
     relative = relative_of([texts[1]], [texts[0]], None)
-    assert (relative.same, relative.divergence, relative.cause) == (False, None, "unknown")
+    expect(relative, same=False, divergence=None, cause="unknown")
     assert relative_of([texts[0]], [texts[0]], None).same
 
 
@@ -380,4 +364,4 @@ def test_the_end_of_an_answer_is_that_of_the_run(
         status,
         status is Status.FAILED,
     )
-    assert (trace.summary.new_tokens, trace.summary.prompt_tokens) == (3, UNKNOWN)
+    expect(trace.summary, new_tokens=3, prompt_tokens=UNKNOWN)

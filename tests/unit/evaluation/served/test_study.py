@@ -18,14 +18,14 @@ from evaluation.report.values import Measured
 from evaluation.study.plan import Plan, Served, read_plan
 from evaluation.study.result import read_relative, read_result
 from mars_core.types import RuleConfig, Status
-from mars_playground.__main__ import main
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
 from tests.unit.children import Child
+from tests.unit.evaluation.calls import expect, mars
 
-LONG = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "48"]
-ITEMS = ["--suite", "demo_arithmetic", "--limit", "4", "--max-new-tokens", "16"]
-RULES = ["--rules", "strict,mars", "--theta", "0.6"]
+LONG = "--suite demo_arithmetic --limit 4 --max-new-tokens 48"
+ITEMS = "--suite demo_arithmetic --limit 4 --max-new-tokens 16"
+RULES = "--rules strict,mars --theta 0.6"
 SAME = ("status", "ended", "prompt_tokens", "new_tokens", "characters", "scores")
 
 
@@ -34,9 +34,9 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAUSE_S", 0.0)
 
 
-def run(url: str, *options: str, status: int = 0) -> tuple[Plan, list[Any]]:
+def run(url: str, options: str) -> tuple[Plan, list[Any]]:
     """The plan of a study and its results by task and lane."""
-    assert main(["eval", "run", *options, "--db", url, "--quiet"]) == status
+    assert mars(f"eval run {options} --db {url} --quiet") == 0
     with RunStore(url) as store:
         study = store.studies()[0]
         results = sorted(store.results(study.id), key=lambda one: (one.task, one.lane))
@@ -60,26 +60,15 @@ def outcomes(results: list[Any]) -> list[Any]:
 def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_path: Path) -> None:
     """At temperature 0: the same texts, scores, differences and verdicts."""
     here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
-    _, wanted = run(
-        here,
-        "--pair",
-        "bundled",
-        *LONG,
-        *RULES,
-        "--device",
-        "cpu",
-        "--dtype",
-        "float32",
-        "--threads",
-        "1",
-    )
-    plan, actual = run(there, *LONG, *RULES, "--server", serving.url)
+    machine = "--pair bundled --device cpu --dtype float32 --threads 1"
+    _, wanted = run(here, f"{LONG} {RULES} {machine}")
+    plan, actual = run(there, f"{LONG} {RULES} --server {serving.url}")
     assert plan.served == Served(serving.url, MODEL)
     assert texts(there, actual) == texts(here, wanted)
     assert outcomes(actual) == outcomes(wanted)
     for one, other in zip(actual, wanted, strict=True):
         ours, theirs = read_relative(one.relative), read_relative(other.relative)
-        assert (ours.same, ours.divergence) == (theirs.same, theirs.divergence)
+        expect(ours, same=theirs.same, divergence=theirs.divergence)
         assert ours.bleu == pytest.approx(theirs.bleu, nan_ok=True)
         assert read_result(other.data).steps - read_result(one.data).steps in (
             0,
@@ -99,20 +88,20 @@ def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_
 
 def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_path: Path) -> None:
     one, four = (f"sqlite:///{tmp_path / name}.db" for name in ("one", "four"))
-    options = [*ITEMS, *RULES, "--temperature", "0,1", "--server", serving.url]
-    _, wanted = run(one, *options)
+    options = f"{ITEMS} {RULES} --temperature 0,1 --server {serving.url}"
+    _, wanted = run(one, options)
     serving.alone = (
         len(serving.requests) + 4
     )  # the requests before the study: two lanes at two temperatures
-    _, actual = run(four, *options, "--concurrency", "4")
+    _, actual = run(four, f"{options} --concurrency 4")
     assert texts(four, actual) == texts(one, wanted)
     assert outcomes(actual) == outcomes(wanted)
 
 
 def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None:
-    options = [*ITEMS, *RULES, "--server", serving.url, "--concurrency", "1,3"]
-    assert main(["eval", "run", *options, "--db", url]) == 2  # one seed
-    plan, results = run(url, *options, "--seeds", "2")
+    options = f"{ITEMS} {RULES} --server {serving.url} --concurrency 1,3"
+    assert mars(f"eval run {options} --db {url}") == 2  # one seed
+    plan, results = run(url, f"{options} --seeds 2")
     with RunStore(url) as store:
         loads = [
             record.config.environment["concurrency"]
@@ -120,10 +109,7 @@ def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None
             for record in store.records(one.run_ids)
         ]
     assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
-    assert plan.served and [*plan.served.waves(2, plan.items)] == [
-        (plan.items, 1),
-        (2 * plan.items, 3),
-    ]
+    assert [*plan.waves] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
 def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
@@ -136,17 +122,15 @@ def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_n
     key = "sk-0123456789-secret"
     monkeypatch.setenv("MARS_SERVER_KEY", key)
     serving.reset(key=key, faults=[Fault.NONE, Fault.NONE, Fault.NONSENSE])
-    plan, results = run(url, *ITEMS, *RULES, "--server", serving.url)
+    plan, results = run(url, f"{ITEMS} {RULES} --server {serving.url}")
     failed = [
         result for one in results if (result := read_result(one.data)).status is Status.FAILED
     ]
     assert [result.error for result in failed] == [
         f"The server {serving.url} gave an answer that is not one of the OpenAI interface."
     ]
-    assert (
-        main(["eval", "report", "latest", "--db", url, "--folder", str(tmp_path / "report")]) == 0
-    )
-    assert main(["eval", "resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    assert mars(f"eval report latest --db {url} --folder {tmp_path}/report") == 0
+    assert mars(f"eval resume latest --failed --db {url} --quiet") == 0
     printed = capsys.readouterr()
     assert "1 tasks are open again" in printed.err
     assert key not in json.dumps(plan.as_dict()) + printed.out + printed.err
@@ -161,15 +145,13 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
     serving: Serving, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serving.faults = [Fault.NONE] * 6 + [Fault.BUSY] * 1000
-    assert (
-        main(["eval", "run", *ITEMS, *RULES, "--server", serving.url, "--db", url, "--quiet"]) == 1
-    )
+    assert mars(f"eval run {ITEMS} {RULES} --server {serving.url} --db {url} --quiet") == 1
     assert "answered 503: busy." in capsys.readouterr().err
     with RunStore(url) as store:
         study = store.studies()[0]
         assert 0 < store.study_progress(study.id).done < study.tasks
     serving.faults = []
-    assert main(["eval", "resume", "latest", "--failed", "--db", url, "--quiet"]) == 0
+    assert mars(f"eval resume latest --failed --db {url} --quiet") == 0
     with RunStore(url) as store:
         results = store.results(study.id)
         assert len(results) == 2 * study.tasks and {one.data["status"] for one in results} == {
@@ -179,20 +161,8 @@ def test_a_server_that_is_gone_stops_the_study_which_goes_on_later(
 
 def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url: str) -> None:
     RunStore(url).close()
-    command = [
-        "eval",
-        "run",
-        *ITEMS,
-        *RULES,
-        "--server",
-        serving.url,
-        "--concurrency",
-        "2",
-        "--quiet",
-        "--db",
-        url,
-    ]
-    child = Child(lambda _pipe, *arguments: main(arguments), *command)
+    options = f"{ITEMS} {RULES} --server {serving.url} --concurrency 2"
+    child = Child(lambda _pipe, line: mars(line), f"eval run {options} --quiet --db {url}")
     with RunStore(url) as store:
         while not store.studies() or store.study_progress(store.studies()[0].id).results < 3:
             assert child.process.is_alive()
@@ -200,7 +170,7 @@ def test_a_study_that_is_killed_loses_and_repeats_nothing(serving: Serving, url:
         child.kill()
         study = store.studies()[0].id
         before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
-        assert main(["eval", "resume", study, "--db", url, "--quiet"]) == 0
+        assert mars(f"eval resume {study} --db {url} --quiet") == 0
         results = store.results(study)
         after = {(one.task, one.lane): one.run_ids for one in results}
         assert len(results) == len(after) == 8 and before.items() <= after.items()
@@ -215,7 +185,7 @@ def test_two_servers_are_compared_without_the_plugin(
     """A server whose rule nobody knows, against one that is strict."""
     strict, other = serving.reset(plugin=False), other_serving.reset(plugin=False)
     other.rule = RuleConfig("mars", {"theta": 0.6})
-    plan, results = run(url, *LONG, "--server", other.url, "--baseline", strict.url)
+    plan, results = run(url, f"{LONG} --server {other.url} --baseline {strict.url}")
     assert [lane.name for lane in plan.lanes] == ["strict", "server"]
     assert plan.served == Served(other.url, MODEL, strict.url, MODEL)
     assert not any("vllm_xargs" in body for body in (*strict.requests, *other.requests))
@@ -228,33 +198,33 @@ def test_two_servers_are_compared_without_the_plugin(
     [
         (
             {"plugin": False},
-            [],
+            "",
             "does not have the plugin mars-vllm (its /metrics has no vllm:mars_enabled)",
         ),
-        ({"plugin": False}, ["--rules", "strict,server"], "The rule is strict, but the server"),
-        ({}, ["--rules", "none,strict"], "The rule none cannot be requested from a server"),
-        ({}, ["--drafter", "ngram"], "--drafter cannot be used with --server"),
-        ({}, ["--ban", "a"], "--logit-bias cannot be used with --server"),
-        ({}, ["--workers", "2"], "use --concurrency"),
-        ({}, ["--concurrency", "0"], "concurrency is 0; it must be 1 to 1,024"),
-        ({}, ["--concurrency", "1,2"], "The number of seeds is 1; it must be a multiple of 2"),
-        ({}, ["--server-model", "other"], "answered 404: .*The model 'other' does not exist"),
-        ({"key": "sk-secret"}, [], "answered 401: .*bad key"),
-        ({"refuses": ("seed",)}, [], "answered 400: .*seed"),
+        ({"plugin": False}, "--rules strict,server", "The rule is strict, but the server"),
+        ({}, "--rules none,strict", "The rule none cannot be requested from a server"),
+        ({}, "--drafter ngram", "--drafter cannot be used with --server"),
+        ({}, "--ban a", "--logit-bias cannot be used with --server"),
+        ({}, "--workers 2", "use --concurrency"),
+        ({}, "--concurrency 0", "concurrency is 0; it must be 1 to 1,024"),
+        ({}, "--concurrency 1,2", "The number of seeds is 1; it must be a multiple of 2"),
+        ({}, "--server-model other", "answered 404: .*The model 'other' does not exist"),
+        ({"key": "sk-secret"}, "", "answered 401: .*bad key"),
+        ({"refuses": ("seed",)}, "", "answered 400: .*seed"),
     ],
 )
 def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
     serving: Serving,
     url: str,
     changed: dict[str, Any],
-    options: list[str],
+    options: str,
     words: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MARS_SERVER_KEY", "sk-wrong")
     serving.reset(**changed)
-    assert main(["eval", "run", *ITEMS, "--server", serving.url, *options, "--db", url]) in (1, 2)
+    assert mars(f"eval run {ITEMS} --server {serving.url} {options} --db {url}") in (1, 2)
     sentence = capsys.readouterr().err
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
@@ -264,8 +234,8 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
 
 def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
     serving.steps = False
-    run(url, *ITEMS, *RULES, "--server", serving.url)
-    assert main(["eval", "export", "latest", "--db", url, "--folder", str(tmp_path)]) == 0
+    run(url, f"{ITEMS} {RULES} --server {serving.url}")
+    assert mars(f"eval export latest --db {url} --folder {tmp_path}") == 0
     rows = [
         json.loads(line)
         for file in tmp_path.rglob("*.jsonl")

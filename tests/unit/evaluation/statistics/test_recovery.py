@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from evaluation.recovery import Paired, paired, prompts_needed, ratio_interval, verdict
-from evaluation.report.values import RecoveryOutcome, RecoveryVerdict
+from evaluation.recovery import (
+    Paired,
+    RecoveryOutcome,
+    RecoveryVerdict,
+    paired,
+    prompts_needed,
+    ratio_interval,
+    verdict,
+)
 
 Array = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, fisher_exact, multinomial, norm, t
 
 from evaluation import statistics as module
-from evaluation.report.values import Interval
 from evaluation.statistics import (
+    Interval,
     fit_p,
     holm,
     mcnemar,

@@ -18,53 +18,29 @@ import pytest
 import torch
 from accelerate import PartialState
 
+from evaluation.report.files import TABLES
 from evaluation.study import launch
 from evaluation.study.launch import INTERRUPTED, further_workers
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.worker import LaneSaved, Worker
 from mars_core.session import Session
-from mars_playground.__main__ import main
 from storage import RunStore
 from tests.unit.children import FORK, Child
+from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.study.working import check_complete
 
-GO_ON = (
-    "--device",
-    "cpu",
-    "--dtype",
-    "float32",
-    "--threads",
-    "1",
-)  # more threads would stay for the tests after it
+HERE = "--device=cpu --dtype=float32 --threads=1"  # more threads would stay for later tests
 SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
 
 
 @pytest.fixture
-def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[str]:
+def options(folder: Path, session: Session, tmp_path: Path, url: str) -> str:
     """Of a small study; ``session`` is requested so that the checkpoints are there."""
     assert session.pair.draft is not None
-    suite = tmp_path / "own.jsonl"
-    suite.write_text(
-        SUITE + SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2"), encoding="utf-8"
-    )
-    models = [
-        f"--target={folder / 'target'}",
-        f"--draft={folder / 'draft'}",
-        "--device=cpu",
-        "--dtype=float32",
-    ]
-    return [
-        "--suite",
-        str(suite),
-        *models,
-        "--max-new-tokens",
-        "12",
-        "--no-chat",
-        "--db",
-        url,
-        "--threads",
-        "1",
-    ]
+    second = SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2")
+    (tmp_path / "own.jsonl").write_text(SUITE + second, encoding="utf-8")
+    models = f"--target={folder}/target --draft={folder}/draft"
+    return f"--suite {tmp_path}/own.jsonl {models} --max-new-tokens 12 --no-chat --db {url} {HERE}"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +48,7 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> list[st
     [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)],
 )
 def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
-    options: list[str],
+    options: str,
     threads_set: str,
     launched: str,
     share: int | None,
@@ -82,7 +58,7 @@ def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
     monkeypatch.setattr("torch.set_num_threads", threads.append)
     for name, value in (("OMP_NUM_THREADS", threads_set), ("LOCAL_WORLD_SIZE", launched or "0")):
         monkeypatch.setenv(name, value)
-    assert main(["eval", "run", *options[:-2], "--plan-only"]) == 0
+    assert mars(f"eval run {options} --plan-only".replace("--threads=1", "")) == 0
     assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(threads_set)]
 
 
@@ -101,20 +77,10 @@ def planned_and_run(url: str) -> tuple[str, Plan]:
 
 
 def test_a_study_is_planned_and_run(
-    options: list[str], url: str, capsys: pytest.CaptureFixture[str]
+    options: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rules = [
-        "--rules",
-        "none,strict,mars,typical",
-        "--theta",
-        "0.5,0.9",
-        "--set",
-        "typical.delta=0.2,0.3",
-    ]
-    assert (
-        main(["eval", "run", *options, *rules, "--temperature", "0,1", "--seeds", "2", "--quiet"])
-        == 0
-    )
+    rules = "--rules none,strict,mars,typical --theta 0.5,0.9 --set typical.delta=0.2,0.3"
+    assert mars(f"eval run {options} {rules} --temperature 0,1 --seeds 2 --quiet") == 0
     printed = capsys.readouterr()
     study, plan = planned_and_run(url)
     assert printed.out.strip() == study
@@ -122,13 +88,13 @@ def test_a_study_is_planned_and_run(
     names = [lane.name for lane in plan.lanes]
     assert names[:4] == ["none", "strict", "mars(theta=0.5)", "mars(theta=0.9)"] and len(names) == 6
     assert all(name.startswith("typical(") for name in names[4:])
-    assert main(["eval", "list", "--db", url]) == 0
+    assert mars(f"eval list --db {url}") == 0
     assert f"{study}  " in (table := capsys.readouterr().out) and "8/8 tasks  own" in table
-    assert main(["eval", "delete", study[:8], "--db", url]) == 0
+    assert mars(f"eval delete {study[:8]} --db {url}") == 0
     with RunStore(url) as store:
         assert (store.studies(), store.count()) == ((), 0)
     capsys.readouterr()
-    assert main(["eval", "resume", "abc", "--db", url]) == 2
+    assert mars(f"eval resume abc --db {url}") == 2
     assert (
         capsys.readouterr().err
         == "The study is 'abc', and 0 studies in this database match; name exactly one.\n"
@@ -136,14 +102,14 @@ def test_a_study_is_planned_and_run(
 
 
 def test_a_plan_may_be_made_first_and_run_later(
-    options: list[str], url: str, capsys: pytest.CaptureFixture[str]
+    options: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["eval", "run", *options, "--plan-only", "--name", "a\x1b[2J\nb"]) == 0
+    assert mars(f"eval run {options} --plan-only --name", "a\x1b[2J\nb") == 0
     with RunStore(url) as store:
         assert store.study_progress(store.studies()[0].id).results == 0
-    assert main(["eval", "list", "--db", url]) == 0
+    assert mars(f"eval list --db {url}") == 0
     assert "a␛[2J b\n" in capsys.readouterr().out  # what a terminal would obey is spelt out
-    assert main(["eval", "resume", "latest", *GO_ON, "--db", url, "--failed"]) == 0
+    assert mars(f"eval resume latest {HERE} --db {url} --failed") == 0
     printed = capsys.readouterr().err
     assert "0 tasks are open again" in printed
     assert "2/2 tasks: 100%" in printed and "6/6 [" in printed
@@ -153,72 +119,62 @@ def test_a_plan_may_be_made_first_and_run_later(
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (["--rules", "strict,wish"], "The rule is 'wish'; it must be one of none, strict"),
-        (["--rules", "none,mars"], "strict is not among the rules"),
-        (["--theta", "much"], "--theta is 'much'; it takes numbers"),
-        (["--theta", "1.5"], "theta is 1.5"),
+        ("--rules strict,wish", "The rule is 'wish'; it must be one of none, strict"),
+        ("--rules none,mars", "strict is not among the rules"),
+        ("--theta much", "--theta is 'much'; it takes numbers"),
+        ("--theta 1.5", "theta is 1.5"),
         (
-            ["--set", "mars.colour=1"],
+            "--set mars.colour=1",
             "No rule of none, strict, mars has a parameter mars.colour; there are: mars",
         ),
-        (["--set", "theta"], "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
-        (["--tree", "9/3/2"], "--tree is given; drafter model drafts chains only"),
-        (["--tree", "1/2", "--drafter", "eagle3"], "--tree is '1/2'; it takes tokens/depth/top-k"),
-        (["--drafter", "eagle3"], "has no EAGLE-3 head"),
-        (["--suite", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["--limit", "0"], "limit"),
-        (["--max-new-tokens", "5000"], "--skip-long leaves such items out"),
-        (["--workers", "0"], "--workers is 0; it must be 1 to 256"),
-        (["--pair", "wish"], None),
+        ("--set theta", "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
+        ("--tree 9/3/2", "--tree is given; drafter model drafts chains only"),
+        ("--tree 1/2 --drafter eagle3", "--tree is '1/2'; it takes tokens/depth/top-k"),
+        ("--drafter eagle3", "has no EAGLE-3 head"),
+        ("--suite nowhere.jsonl", "nowhere.jsonl"),
+        ("--limit 0", "limit"),
+        ("--max-new-tokens 5000", "--skip-long leaves such items out"),
+        ("--workers 0", "--workers is 0; it must be 1 to 256"),
+        ("--pair wish", "pair is 'wish'; it must be one of smollm2-135m, bundled"),
     ],
 )
 def test_bad_options_are_one_sentence(
-    options: list[str],
+    options: str,
     url: str,
-    changed: list[str],
-    words: str | None,
+    changed: str,
+    words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    first = options if words is not None else options[:2]
-    assert main(["eval", "run", *first, *changed, "--db", url, "--quiet"]) == 2
+    chosen = options.partition(" --target")[0] if "--pair" in changed else options
+    assert mars(f"eval run {chosen} {changed} --db {url} --quiet") == 2
     printed = capsys.readouterr().err.strip()
-    assert (words or "pair is 'wish'; it must be one of smollm2-135m, bundled") in printed
-    assert "\n" not in printed
+    assert words in printed and "\n" not in printed
     with RunStore(url) as store:
         assert store.studies() == ()
 
 
 def test_a_study_is_reported_and_exported(
-    options: list[str],
+    options: str,
     url: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert main(["eval", "run", *options, "--quiet", "--seeds", "2", "--limit", "1"]) == 0
+    assert mars(f"eval run {options} --quiet --seeds 2 --limit 1") == 0
     capsys.readouterr()
-    assert main(["eval", "report", "latest", "--db", url]) == 0
+    assert mars(f"eval report latest --db {url}") == 0
     printed = capsys.readouterr().out
     assert "mars(theta=0.9)" in printed and "too few prompts" in printed
     assert "--limit=1" in printed  # the command that makes it again
-    files = ["--folder", str(tmp_path / "report"), "--markdown", str(tmp_path / "r.md")]
-    assert main(["eval", "report", "latest", "--db", url, *files]) == 0
+    files = f"--folder {tmp_path}/report --markdown {tmp_path}/r.md"
+    assert mars(f"eval report latest --db {url} {files}") == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
-    assert {
-        "report.html",
-        "report.md",
-        "r.md",
-        "results.csv",
-        "measured.csv",
-        "prompts.csv",
-    } <= written
-    assert (
-        main(["eval", "export", "latest", "--db", url, "--folder", str(tmp_path / "shapes")]) == 0
-    )
+    assert written >= {"report.html", "report.md", "r.md", *TABLES}
+    assert mars(f"eval export latest --db {url} --folder {tmp_path}/shapes") == 0
     assert any((tmp_path / "shapes").rglob("*.jsonl"))
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
     capsys.readouterr()
-    assert main(["eval", "judge", "latest", "--db", url]) == 2
+    assert mars(f"eval judge latest --db {url}") == 2
     assert (
         capsys.readouterr().err
         == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
@@ -226,20 +182,20 @@ def test_a_study_is_reported_and_exported(
 
 
 def test_other_models_than_those_planned_are_refused(
-    options: list[str], url: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    options: str, url: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["eval", "run", *options, "--plan-only"]) == 0
+    assert mars(f"eval run {options} --plan-only") == 0
     weights = folder / "draft" / "model.safetensors"
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-4] + b"\0\0\0\0")
-        assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
+        assert mars(f"eval resume latest {HERE} --db {url}") == 2
     finally:
         weights.write_bytes(content)
     assert "The study was planned with" in capsys.readouterr().err
 
 
-def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list[str]) -> None:
+def launched(_pipe: object, rank: int, port: int, both: Barrier, options: str) -> None:
     """One of two processes of a launcher; after its first lane it waits for the first one of the
     other."""
 
@@ -267,21 +223,18 @@ def launched(_pipe: object, rank: int, port: int, both: Barrier, arguments: list
     PartialState._reset_state()  # what another test has made of it
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     try:
-        sys.exit(main(["eval", "run", *arguments]))
+        sys.exit(mars(f"eval run {options} --seeds 2 --temperature 1"))
     finally:
         both.abort()
 
 
-def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -> None:
+def test_processes_of_a_launcher_share_one_study(options: str, url: str) -> None:
     """With the variables of ``accelerate launch`` and ``torchrun``."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     both = FORK.Barrier(2)
-    children = [
-        Child(launched, rank, port, both, [*options, "--seeds", "2", "--temperature", "1"])
-        for rank in (0, 1)
-    ]
+    children = [Child(launched, rank, port, both, options) for rank in (0, 1)]
     assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
     study, _ = planned_and_run(url)
     with RunStore(url) as store:
@@ -289,7 +242,7 @@ def test_processes_of_a_launcher_share_one_study(options: list[str], url: str) -
 
 
 def test_further_workers_end_with_the_study(
-    options: list[str],
+    options: str,
     url: str,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -300,13 +253,13 @@ def test_further_workers_end_with_the_study(
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.arguments"\n')
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
-    assert main(["eval", "run", *options, "--quiet", "--workers", "2"]) == 0
+    assert mars(f"eval run {options} --quiet --workers 2") == 0
     assert "ended early" not in capfd.readouterr().err
     command = (tmp_path / "python.arguments").read_text().splitlines()
     assert command[:3] == [url, "-m", "mars_playground"]
     planned_and_run(url)
     monkeypatch.setenv("MARS_DATABASE_URL", url)
-    assert main(command[3:]) == 0
+    assert mars("", *command[3:]) == 0
 
 
 def test_a_worker_that_does_not_end_keeps_nobody(
@@ -328,19 +281,19 @@ def test_a_worker_that_does_not_end_keeps_nobody(
 
 
 def test_items_that_do_not_fit_are_left_out_on_request(
-    options: list[str], url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     long = SUITE.replace("1,", "3,", 1).replace("1 + 1", "word " * 5000)
     (tmp_path / "own.jsonl").write_text(SUITE + long, encoding="utf-8")
-    assert main(["eval", "run", *options, "--plan-only"]) == 2
-    assert main(["eval", "run", *options, "--plan-only", "--skip-long"]) == 0
+    assert mars(f"eval run {options} --plan-only") == 2
+    assert mars(f"eval run {options} --plan-only --skip-long") == 0
     assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
     assert [item.id for item in planned(url)[1].suites[0].items] == ["1"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_a_study_that_goes_on_later(
-    options: list[str],
+    options: str,
     url: str,
     number: signal.Signals,
     capsys: pytest.CaptureFixture[str],
@@ -350,17 +303,17 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         patch.setattr(
             "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
         )
-        assert main(["eval", "run", *options]) == INTERRUPTED
+        assert mars(f"eval run {options}") == INTERRUPTED
     study, _ = planned(url)
     assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
         assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
-    assert main(["eval", "resume", study, *GO_ON, "--db", url, "--quiet"]) == 0
+    assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
     planned_and_run(url)
 
 
 def test_a_study_of_another_sampler_is_not_gone_on_with(
-    options: list[str],
+    options: str,
     url: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -370,9 +323,9 @@ def test_a_study_of_another_sampler_is_not_gone_on_with(
             "evaluation.study.launch.progress_line",
             lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
         )
-        assert main(["eval", "run", *options, "--temperature", "1"]) == INTERRUPTED
+        assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
     monkeypatch.setattr("mars_core.types.SAMPLER", "another")
-    assert main(["eval", "resume", "latest", *GO_ON, "--db", url]) == 2
+    assert mars(f"eval resume latest {HERE} --db {url}") == 2
     assert (
         "with another sampler, whose texts above temperature 0 are others; resume it with that version"
         in capsys.readouterr().err

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.study.plan import Lane, Models, Plan, read_plan
-from evaluation.suites.item import Item, Suite
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
+from tests.unit.evaluation.saved import LANES, MODEL
 
-NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
-STRICT = Lane(RuleConfig("strict"), DrafterConfig())
-MARS = Lane(RuleConfig("mars", {"theta": 0.9}), DrafterConfig())
+NONE, STRICT, MARS = LANES
 TREE = DrafterConfig("eagle3", None, 5, tree=TreeShape(12, 6, 2))
 
 
@@ -31,25 +31,12 @@ def plan(**changed: Any) -> Plan:
         ),
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
-    fields: dict[str, Any] = {
-        "name": "try",
-        "models": Models("bundled", ModelRef("t", "1"), ModelRef("d")),
-        "suites": suites,
-        "lanes": (NONE, STRICT, MARS),
-        "temperatures": (0.0, 1.0),
-        "repeats": 2,
-    }
-    return Plan(**fields | changed)
+    models = Models("bundled", ModelRef("t", "1"), ModelRef("d"))
+    return replace(Plan("try", models, suites, LANES, (0.0, 1.0), 2), **changed)
 
 
 def test_a_plan_survives_json() -> None:
-    lanes = (
-        NONE,
-        STRICT,
-        MARS,
-        Lane(RuleConfig("strict"), TREE),
-        Lane(RuleConfig("typical"), TREE),
-    )
+    lanes = (*LANES, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
     made = plan(lanes=lanes, stop=("\n",), thinking=False)
     assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
@@ -74,13 +61,7 @@ def test_no_two_items_or_repeats_share_a_seed_and_all_temperatures_do() -> None:
 
 
 def test_the_baseline_has_the_same_drafter() -> None:
-    lanes = (
-        NONE,
-        STRICT,
-        MARS,
-        Lane(RuleConfig("strict"), TREE),
-        Lane(RuleConfig("mars", {"theta": 0.9}), TREE),
-    )
+    lanes = (*LANES, Lane(RuleConfig("strict"), TREE), replace(MARS, drafter=TREE))
     made = plan(lanes=lanes)
     assert [made.baseline(lane) for lane in range(5)] == [1, None, 1, None, 3]
     assert made.none == 0
@@ -89,26 +70,13 @@ def test_the_baseline_has_the_same_drafter() -> None:
 
 def test_names_tell_lanes_apart() -> None:
     sampled = DrafterConfig(mode=DraftMode.SAMPLED)
-    lanes = (
-        NONE,
-        STRICT,
-        MARS,
-        Lane(RuleConfig("strict"), TREE),
-        Lane(RuleConfig("mars", {"theta": 0.84}), sampled),
-    )
-    assert [lane.name for lane in lanes] == [
-        "none",
-        "strict",
-        "mars(theta=0.9)",
-        "strict",
-        "mars(theta=0.84)",
-    ]
-    assert [lane.drafts for lane in lanes] == [
-        "",
-        "model K=5",
-        "model K=5",
-        "eagle3 12/6/2",
-        "model K=5 sampled",
+    lanes = (*LANES, replace(STRICT, drafter=TREE), replace(MARS, drafter=sampled))
+    assert [(lane.name, lane.drafts) for lane in lanes] == [
+        ("none", ""),
+        ("strict", "model K=5"),
+        ("mars(theta=0.9)", "model K=5"),
+        ("strict", "eagle3 12/6/2"),
+        ("mars(theta=0.9)", "model K=5 sampled"),
     ]
 
 
@@ -126,8 +94,8 @@ def test_names_tell_lanes_apart() -> None:
             "The drafter is 'server'; it must be 'server' on a server",
         ),
         ({"lanes": (STRICT, Lane(RuleConfig("mars"), TREE))}, "no strict lane with that drafter"),
-        ({"lanes": (STRICT, Lane(RuleConfig("wish"), DrafterConfig()))}, "'wish'"),
-        ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), DrafterConfig()))}, "theta"),
+        ({"lanes": (STRICT, Lane(RuleConfig("wish"), MODEL))}, "'wish'"),
+        ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), MODEL))}, "theta"),
         ({"margin": 0.2}, "margin is 0.2; it must be 0.5 to 1"),
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (1.0, 1.0)}, "is listed twice"),

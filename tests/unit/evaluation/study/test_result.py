@@ -24,6 +24,7 @@ from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace
 from storage import RunStore, StudyProgress, WorkerProgress
 from tests.traces import make_trace
 from tests.unit.children import Child
+from tests.unit.evaluation.calls import expect
 
 STRICT = [make_trace(seed=seed, new_tokens=30) for seed in (1, 2)]
 MARS = [make_trace(seed=seed, new_tokens=30, rule="mars", theta=0.3) for seed in (1, 2)]
@@ -46,7 +47,7 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
     failed = result_of(
         [STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {}
     )
-    assert (failed.status, failed.error, failed.turns) == (Status.FAILED, "Out of memory.", 2)
+    expect(failed, status=Status.FAILED, error="Out of memory.", turns=2)
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
@@ -79,13 +80,8 @@ def test_a_result_of_another_version_is_refused() -> None:
 
 def test_a_baseline_beside_itself_is_the_same() -> None:
     relative = relative_of(STRICT, STRICT, STRICT)
-    assert (relative.same, relative.same_as_none, relative.divergence, relative.cause) == (
-        True,
-        True,
-        None,
-        "",
-    )
-    assert (relative.bleu, relative.chrf, relative.rouge_l) == (1, 1, 1)
+    expect(relative, same=True, same_as_none=True, divergence=None, cause="")
+    expect(relative, bleu=1, chrf=1, rouge_l=1)
 
 
 def test_the_place_where_conversations_part_counts_the_turns_before() -> None:
@@ -98,7 +94,7 @@ def test_the_place_where_conversations_part_counts_the_turns_before() -> None:
     first = first_divergence(STRICT[0], MARS[0])
     assert first is not None and relative_of(MARS, STRICT, None).divergence == first.position
     shorter = relative_of(STRICT[:1], STRICT, None)
-    assert (shorter.same, shorter.divergence, shorter.cause) == (False, 30, "length")
+    expect(shorter, same=False, divergence=30, cause="length")
 
 
 def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:

@@ -13,16 +13,17 @@ from itertools import islice
 
 import pytest
 
+from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.worker import LaneProgress, LaneSaved, Worker
-from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.children import Child
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.study.working import MARS, STRICT, check_complete, small_plan, work_on
 
 
@@ -57,7 +58,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
                 run for run in store.load(second.comparison_id).runs if run.id == second.id
             )
             (turn,) = loaded.trace.config.prompt.history
-            assert (turn.user, turn.answer) == ("Hello there", first.text)
+            expect(turn, user="Hello there", answer=first.text)
         assert result.turns == len(stored.run_ids) == len(plan.item(task).turns)
         assert result.new_tokens == sum(
             record.summary.new_tokens for record in store.records(stored.run_ids)
@@ -66,7 +67,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
         if (
             plan.lanes[stored.lane].rule.name == "strict"
         ):  # the text of strict is that of the target alone
-            assert (relative.same, relative.same_as_none, relative.divergence) == (True, True, None)
+            expect(relative, same=True, same_as_none=True, divergence=None)
         else:
             assert relative.same == (relative.divergence is None)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import work
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.suites.item import Item, Suite
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
@@ -23,23 +24,18 @@ MARS = Lane(RuleConfig("mars", {"theta": 0.5}), DrafterConfig("model", None, 4))
 def small_plan(session: Session, **changed: Any) -> Plan:
     """Two suites, one with two turns; texts of at most 16 tokens."""
     pair = session.pair
-    fields: dict[str, Any] = {
-        "name": "small",
-        "models": Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref),
-        "suites": (
-            Suite(
-                "sums",
-                tuple(Item(str(n), (f"{n} + 1?",), (str(n + 1),)) for n in range(2)),
-                metrics=("contains,none",),
-            ),
-            Suite("talk", (Item("t", ("Hello there", "Say it again")),)),
+    suites = (
+        Suite(
+            "sums",
+            tuple(Item(str(n), (f"{n} + 1?",), (str(n + 1),)) for n in range(2)),
+            metrics=("contains,none",),
         ),
-        "lanes": (NONE, STRICT, MARS),
-        "temperatures": (1.0,),
-        "max_new_tokens": 16,
-        "chat": False,
-    }
-    return Plan(**fields | changed)
+        Suite("talk", (Item("t", ("Hello there", "Say it again")),)),
+    )
+    models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+    lanes = (NONE, STRICT, MARS)
+    plan = Plan("small", models, suites, lanes, (1.0,), max_new_tokens=16, chat=False)
+    return replace(plan, **changed)
 
 
 def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:

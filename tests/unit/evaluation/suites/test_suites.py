@@ -15,6 +15,7 @@ from evaluation.suites import read
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed, typed_suite
 from mars_core.demo.corpus import held_out
+from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.suites.files import field_file, row, write
 
 
@@ -258,7 +259,7 @@ def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
         ("7", ("Hi.", "And?"), "chat"),
         ("2", ("Say a.",), ""),  # without an id: its line
     ]
-    assert (suite.name, suite.source, suite.metrics) == ("mine", path, ())
+    expect(suite, name="mine", source=path, metrics=())
     assert suite.sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 

@@ -1,0 +1,164 @@
+"""The charts of a report as drawings: every quantity over the varied parameter, and speed-up against
+what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
+from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
+from evaluation.report.document.drawing import (
+    FOOT,
+    GREY,
+    HEIGHT,
+    LEFT,
+    PANEL,
+    RIGHT,
+    TOP,
+    across,
+    corner,
+    scaled_axis,
+    upright,
+    with_legend,
+)
+from evaluation.statistics import Interval
+
+DODGE = 6.0  # pixels between the bars of series that have the same x
+STRICT = 64  # width of the area for strict at the right of a panel
+LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
+
+
+def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
+    """Indices of the Pareto-optimal options by rising cost; an option is (cost, gain): less cost
+    and more gain are better.
+
+    One option beats another that costs no less and gains no more, unless both are equal. Options
+    with a nan are ignored.
+    """
+    known = [index for index, option in enumerate(options) if not any(map(math.isnan, option))]
+    best: list[int] = []
+    for index in sorted(known, key=lambda index: (options[index][0], -options[index][1])):
+        if (
+            not best
+            or options[index][1] > options[best[-1]][1]
+            or options[index] == options[best[-1]]
+        ):
+            best.append(index)
+    return tuple(best)
+
+
+def drawings(chart: Chart) -> dict[str, Drawing]:
+    """``parameter`` where one varies, strict at the right, and ``tradeoff`` where a cost is known:
+    one mark a lane, with both intervals."""
+    drawn, speed, varied = {}, chart.quantities[0], chart.varied
+    if varied:
+        rows = [point.measured for series in varied for point in series.every]
+        known = [each for each in chart.quantities if any(map(each.known, rows))]
+        panels = tuple(_over_parameter(chart, *each) for each in enumerate(known))
+        title = (
+            f"{', '.join(each.title for each in known)} over {varied[0].parameter}. {chart.title}"
+        )
+        drawn["parameter"] = with_legend(title, panels, _keys(varied))
+    if costs := [each for each in chart.quantities if each.cost]:
+        panels = tuple(_tradeoff(chart, *each) for each in enumerate(costs))
+        names = " and ".join(each.title for each in costs)
+        title = f"{speed.title} against {names}. {chart.title}"
+        drawn["tradeoff"] = with_legend(title, panels, _keys(chart.series))
+    return drawn
+
+
+def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
+    varied, (left, top), level = chart.varied, corner(number), _level(chart, quantity)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    every = [quantity.read(point.measured) for series in varied for point in series.every]
+    xs = sorted({point.x for series in varied for point in series.points})
+    x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
+    y = scaled_axis(quantity.title, _ends(every, level), 0.08, bottom, top + TOP, quantity.tick)
+    strict = right - STRICT / 2
+    drawn = []
+    for index, series in enumerate(varied):
+        shift = DODGE * (index - (len(varied) - 1) / 2)
+        groups = [[(point, x.at(point.x)) for point in series.points]]
+        groups += [[(series.strict, strict)]] if series.strict else []
+        for group in groups:
+            known = ((point, at + shift) for point, at in group if quantity.known(point.measured))
+            drawn.append(tuple(_mark(series, *each, y, [quantity]) for each in known))
+    if any(series.strict for series in varied):
+        x = x._replace(ticks=(*x.ticks, (strict, "strict")))
+    return Panel(left, right, x, y, tuple(drawn), tuple(drawn), _line("y", y, quantity, level))
+
+
+def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
+    speed, (left, top), level = chart.quantities[0], corner(number), _level(chart, cost)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    points = [
+        (series, point, cost.read(point.measured), speed.read(point.measured))
+        for series in chart.series
+        for point in series.points
+        if cost.known(point.measured)
+    ]
+    costs, speeds = [each[2] for each in points], [each[3] for each in points]
+    x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
+    y = scaled_axis(speed.title, _ends(speeds), 0.08, bottom, top + TOP, speed.tick)
+    marks = tuple(
+        _mark(
+            series, point, x.at(price.value), y, [speed, cost], across(y.at(gain.value), price, x)
+        )
+        for series, point, price, gain in points
+    )
+    enough = [
+        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, gain.value)
+        for _, point, price, gain in points
+    ]
+    best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
+    return Panel(left, right, x, y, (marks,), (best,), _line("x", x, cost, level))
+
+
+def _mark(
+    series: Series,
+    point: Point,
+    x: float,
+    y: Axis,
+    quantities: Sequence[ChartQuantity],
+    bars: str = "",
+) -> Mark:
+    """The axis ``y`` is that of the first quantity; the text has the values of all, with their
+    intervals."""
+    value = quantities[0].read(point.measured)
+    colour = COLOURS[0] if point is series.strict else series.colour
+    values = ", ".join(each.text(point) for each in quantities)
+    text, bars = f"{point.label}, {series.name}: {values}", upright(x, value, y) + bars
+    return Mark(Look(colour, series.shape, series.hollow), x, y.at(value.value), text, bars)
+
+
+def _level(chart: Chart, quantity: ChartQuantity) -> list[float]:
+    """The margin, where a panel shows recovery."""
+    return [chart.margin] if quantity.name == "recovery" else []
+
+
+def _line(
+    name: str, axis: Axis, quantity: ChartQuantity, level: Sequence[float]
+) -> tuple[str, float, str]:
+    """The line across a panel at the margin."""
+    lines = ((name, axis.at(each), f"margin {quantity.tick(each)}") for each in level)
+    return next(lines, ("", 0.0, ""))
+
+
+def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
+    """Colours of rules, then shapes, then what is filled; the latter two only where there are
+    several."""
+    colours = [
+        (Look(colour), rule)
+        for rule, colour in {series.rule: series.colour for series in drawn}.items()
+    ]
+    shapes = {series.drafts: Look(GREY, series.shape) for series in drawn}
+    fills = {series.temperature: Look(GREY, hollow=series.hollow) for series in drawn}
+    return colours + [
+        (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
+    ]
+
+
+def _ends(intervals: Iterable[Interval], level: Sequence[float] = ()) -> list[float]:
+    """All values and ends of intervals that there are, and the margin."""
+    return [*(end for each in intervals for end in each if not math.isnan(end)), *level]

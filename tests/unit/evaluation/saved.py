@@ -1,0 +1,43 @@
+"""A study in a store, worked off through the store's own methods; no model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evaluation.study.plan import Lane, Plan
+from evaluation.study.result import relative_of, result_of
+from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status, Trace
+from storage import RunStore
+
+MODEL = DrafterConfig("model", ModelRef("demo/draft", "bundled"), 5)
+LANES = (
+    Lane(RuleConfig("none"), DrafterConfig("none")),
+    Lane(RuleConfig("strict"), MODEL),
+    Lane(RuleConfig("mars", {"theta": 0.9}), MODEL),
+)
+
+
+def save_study(
+    store: RunStore,
+    plan: Plan,
+    turns: Callable[[int, int], list[Trace]],
+    scores: Callable[[int, int], dict[str, float]] = lambda *_: {},
+    tasks: int | None = None,
+) -> str:
+    """``turns``: the traces of a task in a lane; ``scores``: of them. ``tasks``: only so many."""
+    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    while claim := store.claim_task(study_id, "worker-1", 600, tasks):
+        task, ran = claim.task, [turns(claim.task, lane) for lane in range(len(plan.lanes))]
+        for lane, traces in enumerate(ran):
+            result = result_of(traces, scores(task, lane))
+            store.save_result(claim, lane, traces, result.as_dict(), order=lane)
+        completed = {
+            lane: traces for lane, traces in enumerate(ran) if traces[-1].status is Status.COMPLETED
+        }
+        relatives = {}
+        for lane, traces in completed.items():
+            baseline = plan.baseline(lane)
+            if strict := completed.get(lane if baseline is None else baseline):
+                relatives[lane] = relative_of(traces, strict, completed.get(0)).as_dict()
+        store.finish_task(claim, relatives)
+    return study_id
