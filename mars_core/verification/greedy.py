@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
+from mars_core.rules.base import Reach, Rule, Siblings, everywhere
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
@@ -36,7 +36,13 @@ def decide_greedy(
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
     ``telemetry``."""
     children = _children(places, draft, rule)
-    evidence = _evidence(places, draft, children)
+    evidence = places.evidence(
+        draft.ids[1:, None],
+        None if draft.is_chain else draft.parents,
+        draft.q[:, None],
+        draft.distribution,
+        children.sum_before(children.p)[:, None],
+    )
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
@@ -100,24 +106,6 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
         z = places.logits[parents, x]
         earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
     return Branches(p * distinct, distinct, parents, earlier)
-
-
-def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
-    q = draft.q[:, None]
-    return Evidence(
-        logits=places.logits,
-        distribution=places.p,
-        soft=places.soft,
-        drafter=draft.distribution,
-        top_z=places.top_z,
-        top_ids=places.top_ids,
-        at=None if draft.is_chain else draft.parents,
-        x=draft.ids[1:, None],
-        q=torch.ones_like(q),
-        confidence=q,
-        tried=children.sum_before(children.p)[:, None],
-        greedy=places.greedy,
-    )
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:
