@@ -7,8 +7,6 @@ free memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
@@ -39,7 +36,7 @@ from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import PlannedModel, Progress, bar_class, label
+from mars_core.models.source import PlannedModel, Progress, label, reported
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -262,7 +259,7 @@ def _read(
     if dtype == INT4:
         progress(f"Loading {label(plan.ref)}: weights")
         return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
-    with _reported(f"Loading {label(plan.ref)}: weights", progress):
+    with reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -309,17 +306,3 @@ def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> in
             key = "original_max_position_embeddings"
             limit = min(limit, int(rope.get(key) or getattr(text, key, None) or limit))
     return int(limit)
-
-
-@contextmanager
-def _reported(stage: str, progress: Progress) -> Iterator[None]:
-    """Converts transformers' progress bar over the tensors to progress messages."""
-    bar = bar_class(lambda bar: f"{stage} {bar.n} of {bar.total}", progress)
-    progress(stage)
-    previous = transformers_logging.set_tqdm_hook(
-        lambda _factory, args, kwargs: bar(*args, **kwargs)
-    )
-    try:
-        yield
-    finally:
-        transformers_logging.set_tqdm_hook(previous)
