@@ -23,7 +23,7 @@ ROOT = Path(mars_core.drafting.__file__).parents[2]
 NAMES_A_DRAFTER = {
     "mars_core/eagle3/config.py",
     "mars_core/models/catalog.py",
-    "mars_core/types.py",
+    "mars_core/types/configuration.py",
 }
 PRESETS = {"ui/settings/presets.py", "ui/settings/fields.py"}
 
