@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -36,15 +35,15 @@ from tests.eagle_heads import (
     FAMILIES,
     LLAMA3,
     Family,
+    plain_pass,
     random_head,
     raw_config,
     save_head,
     stored,
     tiny_config,
 )
-from training.head.chain import finish, project
+from tests.folders import COMMIT, hub_snapshot, offline, refused
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DRAFT = 40  # ids of a reduced draft vocabulary
 MESSAGES: list[str] = []
 
@@ -93,8 +92,7 @@ class Shelf:
     def refusal(self) -> str:
         with pytest.raises(ModelError) as caught:
             self.load()
-        message = str(caught.value)
-        assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+        message = refused(caught)
         assert str(self.folder) in message and ":" in message
         return message
 
@@ -118,12 +116,7 @@ def logits(head: Eagle3Head) -> Tensor:
     feature_layers = torch.randn(
         4, len(config.feature_layers) * config.target_hidden_size, generator=generator
     )
-    ids = torch.arange(3, 7)[None]
-    residual, q, k, v = project(head, ids, head.fuse(feature_layers)[None], torch.arange(4)[None])
-    attended = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, is_causal=True, enable_gqa=True
-    )
-    hidden, normed = finish(head, residual, attended)
+    hidden, normed = plain_pass(head, torch.arange(3, 7), head.fuse(feature_layers))
     drafted = head.lm_head(normed)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
@@ -524,12 +517,8 @@ def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
 def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
     form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    repository = tmp_path / "models--org--head"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(COMMIT)
-    replace(shelf, folder=repository / "snapshots" / COMMIT).save(form=form)
+    offline(tmp_path, monkeypatch)
+    replace(shelf, folder=hub_snapshot(tmp_path, "org/head")).save(form=form)
     loaded, ref = fetched(ModelRef("org/head"), shelf.target)
     assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):

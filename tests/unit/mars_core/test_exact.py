@@ -70,10 +70,14 @@ def config_for(
     )
 
 
+def traced(pair: Pair, *options: Any, **named: Any) -> Trace:
+    return decoded(pair, config_for(pair, *options, **named))
+
+
 @pytest.fixture(scope="module")
 def written(pair: Pair) -> Callable[[DrafterConfig, float], Trace]:
     """Runs of the pair; what is requested again is not decoded again."""
-    return cache(lambda drafter, temperature: decoded(pair, config_for(pair, drafter, temperature)))
+    return cache(lambda drafter, temperature: traced(pair, drafter, temperature))
 
 
 def numbers(trace: Trace) -> list[tuple[float, ...]]:
@@ -103,7 +107,7 @@ def test_strict_with_chains_is_the_target_alone(
             assert trace.token_ids == alone.token_ids
             assert numbers(trace) == numbers(alone)
     loose = replace(pair, shapes=ANY_SHAPE, inexact="a test")
-    trace = decoded(loose, config_for(loose, CHAINS["draft model"], 1.0))
+    trace = traced(loose, CHAINS["draft model"], 1.0)
     assert trace.config.environment["exact"] == "no: a test"
     if pair.dtype is torch.float32:
         assert numbers(trace) != numbers(alone), "else nothing is tested"
@@ -129,7 +133,7 @@ def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
 def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
     for drafter in (DrafterConfig("model", k=4, mode=DraftMode.SAMPLED), TREE):
         if drafter is not TREE or pair.head is not None:
-            one, other = (decoded(pair, config_for(pair, drafter, 1.0, new=20)) for _ in range(2))
+            one, other = (traced(pair, drafter, 1.0, new=20) for _ in range(2))
             assert (one.token_ids, numbers(one)) == (other.token_ids, numbers(other))
 
 

@@ -24,7 +24,7 @@ from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
 from mars_playground.__main__ import main
-from tests.live_pairs import config_for, decoded
+from tests.live_pairs import config_for, decoded, generated
 from tests.served_server import serve_models
 from ui.result import example
 
@@ -98,12 +98,7 @@ def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(
     for prompt in PROMPTS:
         alone, strict = (decoded(pair, config(pair, drafter, prompt)) for drafter in (NONE, SUFFIX))
         assert numbers(strict) == numbers(alone)
-        ids = torch.tensor([alone.prompt_ids])
-        with torch.inference_mode():
-            wanted = pair.target.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False
-            )
-        assert list(alone.token_ids) == wanted[0, ids.shape[1] :].tolist()
+        assert alone.token_ids == generated(pair, alone.prompt_ids, NEW)
         run = Session(pair).start(config(pair, SUFFIX, prompt))
         streamed = [run.text for _ in run]
         assert all(run.text.startswith(each) for each in streamed)
