@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.decoder import is_fast
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
-from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
 from tests.checkpoints import KINDS
-from tests.live_pairs import config_for, generated, loaded_pair, random_pair, traced
+from tests.live_pairs import config_for, generated, loaded_pair, traced
 
 PROMPT = "The quick brown fox"
 STORY = "Write a story about Anna and a boat."
@@ -110,28 +107,6 @@ def test_sampled_drafts_part_at_the_first_different_decision(
         assert not any(token.outcome is Outcome.RELAXED for token in relaxed.tokens)
         return
     assert divergence.cause in (Cause.RELAXED, Cause.TIGHTENED, Cause.REDRAWN)
-
-
-def test_none_samples_the_law_of_generate() -> None:
-    """The first token of a run is the one that is drawn from what the warpers of generate give with
-    the noise of the seed."""
-    pair = random_pair()
-    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
-    expected = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
-    sampling = Sampling(1.5, 20, 0.9)
-    first = {
-        seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids
-        for seed in range(40)
-    }
-    keys = torch.tensor([words(seed, 0, 1)[Use.DRAW] for seed in first])
-    assert [*first.values()] == [
-        (token,)
-        for token in draw(
-            expected.expand(len(keys), -1), noise(keys, expected.shape[-1])
-        ).ids.tolist()
-    ]
-    assert len({*first.values()}) > 5
 
 
 DRAFTS = {

@@ -272,12 +272,6 @@ def test_hostile_prompts_run(pair: Pair, text: str) -> None:
     assert trace.config.prompt.text == text
 
 
-def test_theta_1_is_strict(pair: Pair) -> None:
-    strict, mars = (traced(pair, rule=rule) for rule in ("strict", "mars"))
-    assert mars.token_ids != strict.token_ids
-    assert traced(pair, theta=1.0).token_ids == strict.token_ids
-
-
 def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
     first, second = (traced(pair, seed=5) for _ in range(2))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]

@@ -388,13 +388,3 @@ def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be
         assert len(row) == table.HEAD + sum(
             lengths[each.of] for each in COLUMNS if each.when in contents
         )
-
-
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("rule", ["strict", "mars", "mars-reference"])
-def test_at_temperature_0_the_own_token_is_the_first_of_the_best(rule: str, tree: str) -> None:
-    logits, draft = case(tree, 0)
-    logits[:, :3] = 9.0
-    assert column(columns(logits, draft, rule, Sampling(0.0), chance(draft, 0)), "own") == [0] * (
-        draft.size + 1
-    )

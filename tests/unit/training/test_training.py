@@ -71,12 +71,6 @@ def test_strict_is_generate_at_temperature_0(bundled: Pair, odd: str) -> None:
         assert generate(bundled, prompt, kind, 0.0).token_ids == expected
 
 
-def test_plain_text_is_continued_without_the_chat_template(bundled: Pair) -> None:
-    trace = generate(bundled, "Once upon a time, there was a", "model", 0.0, chat=False)
-    assert trace.prompt_ids[0] == bundled.tokenizer.bos_token_id
-    assert len(trace.text.split()) > 20
-
-
 def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
     """On the first 10 of the 300 held-out problems of the card; the bounds are those that the pair
     was made to reach.
