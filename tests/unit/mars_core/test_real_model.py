@@ -22,10 +22,11 @@ from mars_core.models.gguf import fetch_default
 from mars_core.models.int4 import read_int4
 from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling
 from mars_playground.__main__ import main
 from tests.live_pairs import config_for, decoded, generated
 from tests.served_server import serve_models
+from tests.unit.mars_core.test_exact import numbers
 from ui.result import example
 
 pytestmark = pytest.mark.slow
@@ -156,10 +157,3 @@ def test_a_server_of_it_that_speculates_is_lossless(
     assert {row["verdict"] for row in json.loads(file.read_text())["findings"]} == {
         "lossless as far as tested"
     }
-
-
-def numbers(trace: Trace) -> list[tuple[float, ...]]:
-    return [
-        (each.id, each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge)
-        for each in trace.tokens
-    ]

@@ -66,6 +66,12 @@ def traced(pair: Pair, *options: Any, **named: Any) -> Trace:
 
 
 @pytest.fixture(scope="module")
+def free(pair: Pair) -> Trace:
+    """Of 40 tokens, whatever they are."""
+    return traced(pair, rule="strict", new=40)
+
+
+@pytest.fixture(scope="module")
 def headed(pair: Pair) -> Pair:
     return live_pairs.headed(pair)
 
@@ -311,8 +317,7 @@ def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
     assert trace.text == pair.tokenizer.decode(trace.token_ids, skip_special_tokens=True)
 
 
-def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
-    free = traced(pair, rule="strict", new=40)
+def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair, free: Trace) -> None:
     for position, token in enumerate(free.tokens[:7]):
         if token.id in free.token_ids[:position]:
             continue
@@ -324,8 +329,7 @@ def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
 
-def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) -> None:
-    free = traced(pair, rule="strict", new=40)
+def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair, free: Trace) -> None:
     stop = free.text[7:10]
     at = free.text.index(stop)
     trace = traced(pair, rule="strict", new=40, stop=("never", stop))
