@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mars_core.arguments import read_drafter, read_spec
 from mars_core.jobs import Job, RecordedRun, execution_order, follow
 from mars_core.jobs.perform import perform
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -134,11 +134,7 @@ def compare(
     options = _options(pair, target, drafter, k, tree, draft_mode)
     pool = _models(device, dtype)
     session = Session(pool.get(read_spec(options)))
-    theta, draft = session.pair.spec.theta.value, read_drafter(options, session.pair)
-    if tree is not None and draft.tree is None:
-        raise ValueError(
-            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
-        )
+    theta, draft = session.pair.spec.theta.value, _drafter(options, session.pair, tree)
     configs = tuple(
         run_config(
             session.pair,
@@ -179,6 +175,15 @@ def _options(
         chain=tree is None,
         **{f"tree_{name}": value for name, value in shape.items()},
     )
+
+
+def _drafter(options: Namespace, pair: Pair, tree: TreeShape | None) -> DrafterConfig:
+    draft = read_drafter(options, pair)
+    if tree is not None and draft.tree is None:
+        raise ValueError(
+            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
+        )
+    return draft
 
 
 def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:
