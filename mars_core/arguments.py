@@ -224,7 +224,7 @@ def _drafter(option: str | None) -> tuple[str | None, str | None]:
 
 
 def read_rules(
-    names: Sequence[str], options: argparse.Namespace, theta: float | None = None
+    names: Sequence[str], options: argparse.Namespace, theta: float | None
 ) -> list[RuleConfig]:
     """Every named rule with every combination of the values of RULE_OPTIONS. Parameters without a
     value are left out, except θ where ``theta``, the pair's, is not None. Raises ValueError for an

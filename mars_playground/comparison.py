@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mars_core.arguments import read_drafter, read_spec
-from mars_core.jobs import Began, Job, RecordedRun, execution_order
+from mars_core.jobs import Job, RecordedRun, execution_order, follow
 from mars_core.jobs.perform import perform
-from mars_core.models import CATALOG, ModelPool
+from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -131,24 +131,10 @@ def compare(
     the pair's. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
-    options = Namespace(
-        pair=pair,
-        target=target,
-        drafter=drafter,
-        k=k,
-        draft_mode=draft_mode,
-        chain=tree is None,
-        tree_tokens=tree.tokens if tree else 0,
-        tree_depth=tree.depth if tree else 0,
-        tree_top_k=tree.top_k if tree else 0,
-    )
+    options = _options(pair, target, drafter, k, tree, draft_mode)
     pool = _models(device, dtype)
     session = Session(pool.get(read_spec(options)))
-    theta, draft = session.pair.spec.theta.value, read_drafter(options, session.pair)
-    if tree is not None and draft.tree is None:
-        raise ValueError(
-            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
-        )
+    theta, draft = session.pair.spec.theta.value, _drafter(options, session.pair, tree)
     configs = tuple(
         run_config(
             session.pair,
@@ -163,14 +149,41 @@ def compare(
     )
     for config in configs:
         session.check(config)
-    order = tuple(execution_order(len(configs)))
+    job = Job(session.pair.spec, configs, tuple(execution_order(len(configs))))
     records: dict[int, RecordedRun] = {}
-    for event in perform(pool, Job(session.pair.spec, configs, order), lambda: False):
-        if isinstance(event, Began):
-            records[event.run] = RecordedRun(event)
-        else:
-            records[event.run].follow(event)
-    return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), order)
+    for event in perform(pool, job, lambda: False):
+        follow(records, event)
+    return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
+
+
+def _options(
+    pair: str,
+    target: str | None,
+    drafter: str | None,
+    k: int,
+    tree: TreeShape | None,
+    draft_mode: str,
+) -> Namespace:
+    """As the command line reads them."""
+    shape = asdict(tree or TreeShape())
+    return Namespace(
+        pair=pair,
+        target=target,
+        drafter=drafter,
+        k=k,
+        draft_mode=draft_mode,
+        chain=tree is None,
+        **{f"tree_{name}": value for name, value in shape.items()},
+    )
+
+
+def _drafter(options: Namespace, pair: Pair, tree: TreeShape | None) -> DrafterConfig:
+    draft = read_drafter(options, pair)
+    if tree is not None and draft.tree is None:
+        raise ValueError(
+            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
+        )
+    return draft
 
 
 def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from mars_core.arguments import read_configs, read_spec, threshold_lines
-from mars_core.jobs import Began, Job, RecordedRun, Wrote, execution_order
+from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
 from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
 from mars_core.models import CATALOG, ModelPool, Pair, PairSpec
@@ -63,10 +63,7 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
     records: dict[int, RecordedRun] = {}
     with suppress(KeyboardInterrupt):
         for event in perform(pool, job, lambda: False):
-            if isinstance(event, Began):
-                records[event.run] = RecordedRun(event)
-                continue
-            records[event.run].follow(event)
+            follow(records, event)
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
                 _progress(

@@ -69,7 +69,7 @@ def _run(options: Namespace, store: RunStore) -> int:
         _print(study_id)
         _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
     study_id = share(here, study_id)
-    return 0 if options.plan_only else _work(options, store, study_id, session)
+    return 0 if options.plan_only else _work(options, store, study_id, session, here.first)
 
 
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
@@ -103,22 +103,17 @@ def _resume(options: Namespace, store: RunStore) -> int:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
-    return _work(options, store, study_id, open_session(options, spec_of_models(plan.models), here))
+    session = open_session(options, spec_of_models(plan.models), here)
+    return _work(options, store, study_id, session, here.first)
 
 
-def _work(options: Namespace, store: RunStore, study_id: str, session: Session) -> int:
+def _work(options: Namespace, store: RunStore, study_id: str, session: Session, first: bool) -> int:
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import further_workers, work
-    from evaluation.study.processes import process_rank
 
+    quiet = options.quiet or not first
     with further_workers(options, study_id):
-        return work(
-            store,
-            study_id,
-            session,
-            InProcess(session),
-            quiet=options.quiet or not process_rank().first,
-        )
+        return work(store, study_id, session, InProcess(session), quiet=quiet)
 
 
 def _check_workers(options: Namespace, world: int, *, served: bool) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import LlamaConfig, PreTrainedConfig, PreTrainedModel
 
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from training.head.chain import finish, project
 
 Family = Literal["eagle", "speculators"]
 Format = Literal["safetensors", "bin"]
@@ -211,3 +212,14 @@ def save_tensors(
     (folder / f"{stem}.{form}.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": index})
     )
+
+
+def plain_pass(head: Eagle3Head, ids: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+    """All entries ids [N], hidden [N, H] at once, without a cache: hidden states to feed back and
+    normed ones, [N, H]."""
+    residual, q, k, v = project(head, ids[None], hidden[None], torch.arange(len(ids))[None])
+    attended = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True
+    )
+    output, normed = finish(head, residual, attended)
+    return output[0], normed[0]

@@ -7,8 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hub's cache is ``cache``, and there is no network."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+
+
+def hub_snapshot(cache: Path, name: str, branch: str = "main") -> Path:
+    """The empty folder of a model's commit, as the Hub client makes it."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / branch).write_text(COMMIT)
+    folder = repository / "snapshots" / COMMIT
+    folder.mkdir(parents=True)
+    return folder
+
+
+def refused(caught: pytest.ExceptionInfo[ModelError]) -> str:
+    """The message, which is one sentence."""
+    message = str(caught.value)
+    assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+    return message
 
 
 def load(target: Path, draft: Path | None = None) -> Pair:
@@ -19,8 +45,7 @@ def refusal(target: Path, draft: Path | None = None) -> str:
     """The message of the ModelError, which is one line, names the culprit and is no stack trace."""
     with pytest.raises(ModelError) as caught:
         load(target, draft)
-    message = str(caught.value)
-    assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+    message = refused(caught)
     assert str(target) in message or (draft is not None and str(draft) in message)
     return message
 

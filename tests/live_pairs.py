@@ -4,8 +4,10 @@ disturbed. And runs of them."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -141,3 +143,21 @@ def finished(run: Run) -> Trace:
 
 def decoded(pair: Pair, config: RunConfig) -> Trace:
     return finished(Session(pair).start(config))
+
+
+def traced(
+    pair: Pair, drafter: DrafterConfig, sampling: Sampling = GREEDY, **options: Any
+) -> Trace:
+    """A run with the options of ``config_for``."""
+    return decoded(pair, config_for(pair, drafter, sampling, **options))
+
+
+def generated(pair: Pair, ids: Sequence[int], new: int, **options: Any) -> tuple[int, ...]:
+    """What ``generate`` of transformers writes at temperature 0."""
+    read = torch.tensor([ids])
+    usual: Any = {"do_sample": False, "max_new_tokens": new, "pad_token_id": 0}
+    with torch.inference_mode():
+        written = pair.target.generate(
+            read, attention_mask=torch.ones_like(read), **usual | options
+        )
+    return tuple(written[0, len(ids) :].tolist())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,13 +21,13 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mars_core.decoder import input_embedding
-from mars_core.demo.corpus import StoryDocument, documents
+from mars_core.demo.corpus import documents
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.optimiser import MatrixOptimiser
 from training.tokenizer import split_document, train_tokenizer
 
 log = logging.getLogger(__name__)
 
-_KEEP_EVERY = 200  # steps
 _REQUEST_WEIGHT = 0.2  # loss weight of request tokens, relative to answer tokens
 
 
@@ -78,6 +79,7 @@ QUICK = Recipe(
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Batch = tuple[Tensor, Tensor]  # token ids, and the loss weights of what they predict
 Text = tuple[list[int], list[int]]  # token ids of prompt and answer
 
 
@@ -85,30 +87,25 @@ def texts(
     tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
 ) -> Iterator[Text]:
     """The corpus."""
-    return (encoded(tokenizer, item) for item in documents(seed, practice_share))
+    for item in documents(seed, practice_share):
+        request, written = (
+            tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
+        )
+        yield request, written
 
 
-def encoded(tokenizer: PreTrainedTokenizerFast, item: StoryDocument) -> Text:
-    request, written = (
-        tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
-    )
-    return request, written
-
-
-def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[tuple[Tensor, Tensor]]:
+def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[Batch]:
     """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
     ids: list[int] = []
     weights: list[float] = []
-    size = recipe.batch * (recipe.window + 1)
+    shape = (recipe.batch, recipe.window + 1)
+    size = math.prod(shape)
     for request, written in texts:
         ids += request + written
         weights += [_REQUEST_WEIGHT] * len(request) + [1.0] * len(written)
         if len(ids) >= size:
-            shape = (recipe.batch, recipe.window + 1)
-            yield (
-                torch.tensor(ids[:size]).view(shape),
-                torch.tensor(weights[:size]).view(shape)[:, 1:],
-            )
+            learnt = torch.tensor(weights[:size]).view(shape)[:, 1:]
+            yield torch.tensor(ids[:size]).view(shape), learnt
             ids, weights = ids[size:], weights[size:]
 
 
@@ -136,40 +133,18 @@ def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 def optimise(
-    model: nn.Module,
-    loss: Loss,
-    data: Iterator[tuple[Tensor, Tensor]],
-    recipe: Recipe,
-    stage: Stage,
-    keep: Callable[[], None] = lambda: None,
+    model: nn.Module, loss: Loss, data: Iterator[Batch], recipe: Recipe, stage: Stage
 ) -> None:
-    """One stage, after a warm-up of 40 steps. ``keep`` is called every 200 steps, to save a
-    checkpoint."""
-    trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    tables = [n for n, p in trained if p.ndim == 2 and ("embed" in n or "lm_head" in n)]
-    matrices = [p for n, p in trained if p.ndim == 2 and n not in tables]
-    others = [p for n, p in trained if p.ndim != 2 or n in tables]
-    rate = recipe.learning_rate
-    optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.01),
-    ]
+    """One stage, after a warm-up of 40 steps."""
+    optimiser = MatrixOptimiser(model, recipe.learning_rate, recipe.learning_rate)
     steps = max(1, stage.tokens // (recipe.batch * recipe.window))
     for step, (ids, weights) in enumerate(islice(data, steps)):
         scale = min(1.0, (step + 1) / 40) * ((steps - step) / steps if stage.decay else 1.0)
-        for optimiser in optimisers:
-            optimiser.param_groups[0]["lr"] = rate * scale
         with torch.autocast("cpu", dtype=torch.bfloat16):
             value = loss(ids, weights)
-        value.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimiser in optimisers:
-            optimiser.step()
-            optimiser.zero_grad()
+        optimiser.update(value, scale)
         if step % 20 == 0 or step == steps - 1:
             log.info("step %d of %d: loss %.4f", step + 1, steps, float(value.detach()))
-        if (step + 1) % _KEEP_EVERY == 0:
-            keep()
 
 
 def train(

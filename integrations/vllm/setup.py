@@ -11,8 +11,11 @@ CORE = Path(__file__).resolve().parents[2] / "mars_core"
 FILES = (
     "__init__.py",
     "lazy.py",
-    "types.py",
-    *(f"rules/{file.name}" for file in (CORE / "rules").glob("*.py")),
+    *(
+        f"{folder}/{file.name}"
+        for folder in ("rules", "types")
+        for file in (CORE / folder).glob("*.py")
+    ),
 )
 
 

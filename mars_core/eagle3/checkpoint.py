@@ -37,14 +37,11 @@ _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
 
 
-def load_head(
-    folder: Path, config: HeadConfig, target: PreTrainedModel, name: str = ""
-) -> Eagle3Head:
+def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: str) -> Eagle3Head:
     """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in
     its dtype. An absent input embedding is replaced by ``target``'s module; so is the output
-    embedding if the vocabularies are the same. ``name`` is for messages (default: the folder's).
-    Raises ModelError, and the errors of reading a damaged file."""
-    name = name or str(folder)
+    embedding if the vocabularies are the same. ``name`` is for messages. Raises ModelError, and the
+    errors of reading a damaged file."""
     with torch.device("meta"):
         head = Eagle3Head(config)
     weights = _Weights(

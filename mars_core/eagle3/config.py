@@ -79,13 +79,12 @@ def read_config(
         target_vocabulary=vocabulary,
         draft_vocabulary=draft,
         feature_layers=_feature_layers(head, int(text.num_hidden_layers), target_name),
-        norm_before_residual=head.flag(
-            "norm_before_residual"
-        ),  # vLLM takes true where speculators' file is silent
-        norm_before_fc=head.flag("norm_before_fc"),
         fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
-        norm_output=head.flag("norm_output"),
         qk_norm=qk_norm,
+        # vLLM takes true for the first where speculators' file is silent
+        **{
+            key: head.flag(key) for key in ("norm_before_residual", "norm_before_fc", "norm_output")
+        },
     )
 
 

@@ -150,6 +150,18 @@ def _chain(
     return chain_draft(ids, distribution.gather(-1, ids[1:, None])[:, 0], distribution)
 
 
+class _Level(NamedTuple):
+    """One depth of a tree under construction: of every candidate [n · width] the draft id, the
+    summed score, probability and odds (without noise the same); and the numbers of the nodes [n]
+    that were expanded."""
+
+    ids: Tensor
+    scores: Tensor
+    q: Tensor
+    odds: Tensor
+    expanded: Tensor
+
+
 class _Growth:
     """A tree under construction. Candidates are numbered in the order in which they are added,
     parents before children."""
@@ -157,20 +169,9 @@ class _Growth:
     def __init__(
         self, head: Eagle3Head, cache: HeadCache, start: Start, width: int, odds: _Odds
     ) -> None:
-        self._head, self._cache, self._start, self._width, self._odds = (
-            head,
-            cache,
-            start,
-            width,
-            odds,
-        )
-        # One tensor per depth: draft id, summed score and probability of every candidate [n ·
-        # width], and the numbers of the nodes [n] that were expanded.
-        self._candidate_ids: list[Tensor] = []
-        self._candidate_scores: list[Tensor] = []
-        self._candidate_q: list[Tensor] = []
-        self._candidate_odds: list[Tensor] = []  # with noise
-        self._expanded: list[Tensor] = []
+        self._head, self._cache, self._start = head, cache, start
+        self._width, self._odds = width, odds
+        self._added: list[_Level] = []
         self._count = 0
 
     def begin(self, output: Tensor) -> None:
@@ -185,52 +186,39 @@ class _Growth:
     def expand_level(self) -> None:
         """Expands the best nodes of the last depth."""
         self._sees = torch.cat([self._sees, self._identity], -1)
-        ids = self._head.target_ids(self._ids)
-        self._grow(
-            self._cache.draft(
-                ids, self._hidden, self._start, len(self._candidate_ids) - 1, self._sees
-            )
-        )
+        ids, depth = self._head.target_ids(self._ids), len(self._added) - 1
+        self._grow(self._cache.draft(ids, self._hidden, self._start, depth, self._sees))
 
     def _grow(self, output: Tensor) -> None:
         """Adds the best continuations of each expanded node as candidates, and selects the best of
         all to expand next."""
         hidden, logits = self._cache.predict(output)
-        best_scores, ids = self._odds.scores(logits, len(self._candidate_ids)).topk(self._width)
+        best_scores, ids = self._odds.scores(logits, len(self._added)).topk(self._width)
         scores = (self._scores[:, None] + best_scores).view(-1)
-        q = best_scores.exp()
+        q = odds = best_scores.exp()
         if self._odds.noise is not None:
-            self._candidate_odds.append(q.view(-1))
             q = self._odds.distribution(logits).gather(-1, ids)
-        self._candidate_ids.append(ids.view(-1))
-        self._candidate_scores.append(scores)
-        self._candidate_q.append(q.view(-1))
-        self._expanded.append(self._numbers)
+        self._added.append(_Level(ids.view(-1), scores, q.view(-1), odds.view(-1), self._numbers))
         self._scores, selected = scores.topk(self._width)
         source = selected // self._width
-        self._ids, self._hidden, self._sees = (
-            self._candidate_ids[-1][selected],
-            hidden[source],
-            self._sees[source],
-        )
+        self._ids, self._hidden = ids.view(-1)[selected], hidden[source]
+        self._sees = self._sees[source]
         self._numbers = selected + self._count
         self._count += len(scores)
 
     def tree(self, root: Tensor, tokens: int, depth: int) -> Draft:
         """The best ``tokens`` candidates. A parent scores at least as high as its child and is
         added before it, so it is included."""
-        ids, scores, q = map(
-            torch.cat, (self._candidate_ids, self._candidate_scores, self._candidate_q)
-        )
-        chosen = scores.sort(descending=True, stable=True).indices[:tokens].sort().values
-        number = torch.zeros_like(ids).index_fill_(0, chosen, 1).cumsum(0)
-        parents = torch.cat(self._expanded).repeat_interleave(self._width)[chosen]
+        added = _Level(*map(torch.cat, zip(*self._added, strict=True)))
+        chosen = added.scores.sort(descending=True, stable=True).indices[:tokens].sort().values
+        number = torch.zeros_like(added.ids).index_fill_(0, chosen, 1).cumsum(0)
+        parents = added.expanded.repeat_interleave(self._width)[chosen]
         parents = torch.where(parents < 0, 0, number[parents])
-        levels = _levels(tuple(map(len, self._candidate_scores)), ids.device)
+        levels = _levels(tuple(len(each.scores) for each in self._added), root.device)
         depths = torch.cat([parents.new_zeros(1), levels[chosen]])
-        drafted = torch.cat([root, self._head.target_ids(ids[chosen])])
-        odds = torch.cat(self._candidate_odds)[chosen] if self._candidate_odds else None
-        return Draft(drafted, parents, depths, q[chosen], depth, is_chain=False, odds=odds)
+        drafted = torch.cat([root, self._head.target_ids(added.ids[chosen])])
+        odds = None if self._odds.noise is None else added.odds[chosen]
+        return Draft(drafted, parents, depths, added.q[chosen], depth, is_chain=False, odds=odds)
 
 
 @cache

@@ -51,7 +51,11 @@ def build(pair: Pair, kind: Kind) -> Engine:
     chosen, processor = kind.sampling.processors, None
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
-    settings = (
+    tokens = kind.cache_size.tokens
+    parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
+    verifier = Verifier(
+        target,
+        rule,
         dict(kind.parameters),
         kind.sampling,
         kind.drafter.mode,
@@ -59,7 +63,4 @@ def build(pair: Pair, kind: Kind) -> Engine:
         size,
         processor,
     )
-    tokens = kind.cache_size.tokens
-    parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
-    verifier = Verifier(target, rule, *settings)
     return Engine(verifier, drafter.build(parts), pair.eos_ids, captures=pair.graphs)

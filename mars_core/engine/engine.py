@@ -82,7 +82,11 @@ class Verifier:
         else:
             sees = ancestors(draft.parents, draft.depth)
             raw = self.target.forward_tree(draft.ids, start, draft.depths, sees)
-        settings = (
+        processor, z = self.processor, raw
+        if processor is not None:
+            z = processor.apply(raw, processor.rows(start, draft))
+        return judge(
+            z,
             draft,
             self.rule,
             self.parameters,
@@ -90,10 +94,8 @@ class Verifier:
             self.mode,
             chance,
             self.telemetry,
+            None if processor is None else raw,
         )
-        if self.processor is None:
-            return judge(raw, *settings)
-        return judge(self.processor.apply(raw, self.processor.rows(start, draft)), *settings, raw)
 
 
 class Engine:

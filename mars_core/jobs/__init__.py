@@ -144,6 +144,14 @@ class RecordedRun:
         )
 
 
+def follow(records: dict[int, RecordedRun], event: Event) -> None:
+    """Adds the next event of a job to the record of its run."""
+    if isinstance(event, Began):
+        records[event.run] = RecordedRun(event)
+    else:
+        records[event.run].follow(event)
+
+
 def execution_order(runs: int) -> list[int]:
     """Run numbers in random order. It is not seeded, so that repeated comparisons do not repeat a
     bias; it is stored with the runs."""

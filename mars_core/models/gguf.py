@@ -27,10 +27,10 @@ from mars_core.models.source import (
     GGUF,
     SOURCE,
     Progress,
-    bar_class,
     folder_of,
     is_local,
     label,
+    reported,
     snapshot,
 )
 from mars_core.models.untrusted import check_count
@@ -240,34 +240,28 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
     weights, fit into no smaller one."""
     from gguf import GGUFReader
     from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
 
     reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
-    stage, tensors = f"Converting {label(ref)}, once", GGUFReader(folder / SOURCE).tensors
+    tensors = GGUFReader(folder / SOURCE).tensors
     needed = int(_PEAK * 4 * sum(tensor.n_elements for tensor in tensors))
     if needed > (free := free_bytes(torch.device("cpu"))):
         raise ModelError(
             f"Converting {ref.name} needs about {gigabytes(needed)} of memory, and {gigabytes(free)} are free here: choose a smaller model."
         )
-    progress(stage)
-    bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
-    hook, tqdm = (
-        logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs)),
-        reader.tqdm,
-    )
-    reader.tqdm = bar  # it asks no hook
     load: Any = partial(
         AutoModelForCausalLM.from_pretrained, gguf_file=SOURCE, output_loading_info=True
     )
+    tqdm = reader.tqdm
     try:
-        model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
-        if missing := sorted(map(str, about["missing_keys"])):
-            raise ModelError(
-                f"{ref.name} lacks {len(missing)} of its model's tensors, e.g. {missing[0]}: fetch it again."
-            )
-        model.hf_quantizer = None  # else it counts as quantised, and is not saved
-        model.config.quantization_config = None
-        model.save_pretrained(part, max_shard_size="1TB")
+        with reported(f"Converting {label(ref)}, once", progress, ": ") as bar:
+            reader.tqdm = bar  # it asks no hook
+            model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
+            if missing := sorted(map(str, about["missing_keys"])):
+                raise ModelError(
+                    f"{ref.name} lacks {len(missing)} of its model's tensors, e.g. {missing[0]}: fetch it again."
+                )
+            model.hf_quantizer = None  # else it counts as quantised, and is not saved
+            model.config.quantization_config = None
+            model.save_pretrained(part, max_shard_size="1TB")
     finally:
         reader.tqdm = tqdm
-        logging.set_tqdm_hook(hook)

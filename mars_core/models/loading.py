@@ -7,8 +7,6 @@ free memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging as transformers_logging
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
@@ -34,12 +31,12 @@ from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.exactness import find_shapes, real_text
+from mars_core.models.exactness import ShapeSearch, find_shapes, real_text
 from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
-from mars_core.models.probe import agrees, check, check_class, check_config, reference_logits
-from mars_core.models.source import PlannedModel, Progress, bar_class, label
+from mars_core.models.probe import check, check_class, check_config, reference_logits
+from mars_core.models.source import PlannedModel, Progress, label, reported
 from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -203,9 +200,7 @@ def load(
         eos_ids=end_ids(first.model, tokenizer),
         vocabulary=vocabulary,
         graphs=graphs and fast and first.model.device.type == "cuda",
-        shapes=first.shapes,
-        inexact=first.inexact,
-        margins=first.margins,
+        **first.search._asdict(),
     )
 
 
@@ -227,23 +222,23 @@ def _model(
         trial = reference_logits(model, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
-        shapes = find_shapes(model, text)
-        if not (is_fast(model) and agrees(model, trial, shapes=shapes.shapes, trees=trees)):
-            if is_fast(model):
-                del model
-                model = _read(plan, folder, device, dtype, progress, spread)
-                prepare(model, fast=False)
-                shapes = find_shapes(model, text)
-            check(model, trial, shapes=shapes.shapes, trees=trees)
-        return _Loaded(model, ref, *shapes)
+        while True:
+            search = find_shapes(model, text)
+            try:
+                check(model, trial, shapes=search.shapes, trees=trees)
+                return _Loaded(model, ref, search)
+            except ModelError:
+                if not is_fast(model):
+                    raise
+            del model
+            model = _read(plan, folder, device, dtype, progress, spread)
+            prepare(model, fast=False)
 
 
 class _Loaded(NamedTuple):
     model: PreTrainedModel
     ref: ModelRef
-    shapes: PassShapes
-    inexact: str
-    margins: Margins
+    search: ShapeSearch
 
 
 def _read(
@@ -262,7 +257,7 @@ def _read(
     if dtype == INT4:
         progress(f"Loading {label(plan.ref)}: weights")
         return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
-    with _reported(f"Loading {label(plan.ref)}: weights", progress):
+    with reported(f"Loading {label(plan.ref)}: weights", progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -309,17 +304,3 @@ def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> in
             key = "original_max_position_embeddings"
             limit = min(limit, int(rope.get(key) or getattr(text, key, None) or limit))
     return int(limit)
-
-
-@contextmanager
-def _reported(stage: str, progress: Progress) -> Iterator[None]:
-    """Converts transformers' progress bar over the tensors to progress messages."""
-    bar = bar_class(lambda bar: f"{stage} {bar.n} of {bar.total}", progress)
-    progress(stage)
-    previous = transformers_logging.set_tqdm_hook(
-        lambda _factory, args, kwargs: bar(*args, **kwargs)
-    )
-    try:
-        yield
-    finally:
-        transformers_logging.set_tqdm_hook(previous)

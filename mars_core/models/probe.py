@@ -111,17 +111,6 @@ def check(
         )
 
 
-def agrees(
-    model: PreTrainedModel, trial: ProbeTrial, *, shapes: PassShapes = ANY_SHAPE, trees: bool
-) -> bool:
-    """Whether ``check`` passes."""
-    try:
-        check(model, trial, shapes=shapes, trees=trees)
-    except ModelError:
-        return False
-    return True
-
-
 @torch.no_grad()
 def _error(model: PreTrainedModel, trial: ProbeTrial, shapes: PassShapes, trees: bool) -> float:
     """The largest difference after any token of the trial that is read in steps."""

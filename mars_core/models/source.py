@@ -13,7 +13,8 @@ import io
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -269,3 +270,17 @@ def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
                 progress(message)
 
     return Bar
+
+
+@contextmanager
+def reported(stage: str, progress: Progress, before_count: str = " ") -> Iterator[type[Any]]:
+    """Converts transformers' progress bars to messages; yields the class of these bars."""
+    from transformers.utils import logging  # imported here: the page starts without it
+
+    bar = bar_class(lambda bar: f"{stage}{before_count}{bar.n} of {bar.total}", progress)
+    progress(stage)
+    previous = logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
+    try:
+        yield bar
+    finally:
+        logging.set_tqdm_hook(previous)

@@ -58,24 +58,6 @@ def coupled_shift(
     return {"tv": tv, "kl": kl}
 
 
-def _candidates(places: Places, x: Tensor, at: Tensor | None, confidence: Tensor) -> Evidence:
-    """Candidates [E, C] as greedy drafts. ``confidence``: the drafter's probability of them."""
-    return Evidence(
-        logits=places.logits,
-        distribution=places.p,
-        soft=places.soft,
-        drafter=None,
-        top_z=places.top_z,
-        top_ids=places.top_ids,
-        at=at,
-        x=x,
-        q=torch.ones_like(places.p[:1, :1]).expand(x.shape),
-        confidence=confidence,
-        tried=places.p.new_zeros(len(x), 1),
-        greedy=False,
-    )
-
-
 def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
     """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
     is another."""
@@ -88,7 +70,7 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
-    evidence = _candidates(places, x, None, places.p)
+    evidence = places.evidence(x, None, places.p)
     emitted = (rule.accept(evidence, values) > 0) | evidence.is_top(1)
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
@@ -103,7 +85,7 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
     every = full_vocabulary(places, draft)
     p, q = every.distribution, every.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
-    each = _candidates(places, every.x.reshape(-1, 1), at, q.view(-1, 1))
+    each = places.evidence(every.x.reshape(-1, 1), at, q.view(-1, 1))
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
@@ -117,9 +99,7 @@ def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, floa
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
-    weight = (
-        _forgiveness(_candidates(places, best, None, known), rule, values) * known
-    )  # fₐ·qₐ [N, 2]
+    weight = _forgiveness(places.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
     rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]

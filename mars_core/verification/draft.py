@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mars_core.rules.base import Evidence
 from mars_core.sampling import Draws
 
 
@@ -91,6 +92,30 @@ class Places(NamedTuple):
     def greedy(self) -> bool:
         """Temperature 0."""
         return self.drawn is None
+
+    def evidence(
+        self,
+        x: Tensor,
+        at: Tensor | None,
+        confidence: Tensor,
+        drafter: Tensor | None = None,
+        tried: Tensor | None = None,
+    ) -> Evidence:
+        """Candidates x [E, C] of greedy drafts, with the fields of Evidence."""
+        return Evidence(
+            logits=self.logits,
+            distribution=self.p,
+            soft=self.soft,
+            drafter=drafter,
+            top_z=self.top_z,
+            top_ids=self.top_ids,
+            at=at,
+            x=x,
+            q=self.p.new_ones(()).expand(x.shape),
+            confidence=confidence,
+            tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
+            greedy=self.greedy,
+        )
 
 
 class Decision(NamedTuple):

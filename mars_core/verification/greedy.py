@@ -36,11 +36,17 @@ def decide_greedy(
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
     ``telemetry``."""
     children = _children(places, draft, rule)
-    evidence = _evidence(places, draft, children)
+    evidence = places.evidence(
+        draft.ids[1:, None],
+        None if draft.is_chain else draft.parents,
+        draft.q[:, None],
+        draft.distribution,
+        children.sum_before(children.p)[:, None],
+    )
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    uniform, emit, rest = places.uniform, places.target_ids, Rest.OTHERS
+    uniform = places.uniform
     in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
@@ -63,18 +69,7 @@ def decide_greedy(
             keep = (low <= u) & (u < low + shares)
         else:
             keep = _coupled(children, shares, uniform, strict)
-    if rule.emits_top1:
-        emit, rest = places.top_ids[:, 0], Rest.ONE
-    elif redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        without_children = places.p.index_put(
-            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
-        )
-        emit = torch.where(redraws, places.target_ids, draw(without_children, places.noise).ids)
-    elif rule.aim is not None and places.greedy:
-        emit, rest = (
-            places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1)),
-            Rest.ONE,
-        )
+    emit, rest = _replacement(places, draft, rule, values, evidence, redraws)
     if not telemetry or coupled:
         shift = coupled_shift(places, draft, rule, values) if telemetry else {}
         return Decision(keep, strict, emit, forgiveness, shift)
@@ -84,6 +79,29 @@ def decide_greedy(
         else torch.full_like(uniform, rest)
     )
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
+
+
+def _replacement(
+    places: Places,
+    draft: Draft,
+    rule: Rule,
+    values: Mapping[str, float],
+    evidence: Evidence,
+    redraws: Tensor | None,
+) -> tuple[Tensor, Rest]:
+    """The token after each node if no child is accepted, [N + 1], and where the rest of P goes."""
+    if rule.emits_top1:
+        return places.top_ids[:, 0], Rest.ONE
+    if redraws is not None and rule.redraw is not everywhere and not places.greedy:
+        without_children = places.p.index_put(
+            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
+        )
+        others = draw(without_children, places.noise).ids
+        return torch.where(redraws, places.target_ids, others), Rest.OTHERS
+    if rule.aim is not None and places.greedy:
+        best = rule.aim(evidence, values).argmax(-1)
+        return places.target_ids.scatter(0, draft.parents, best), Rest.ONE
+    return places.target_ids, Rest.OTHERS
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:
@@ -100,24 +118,6 @@ def _children(places: Places, draft: Draft, rule: Rule) -> Children:
         z = places.logits[parents, x]
         earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
     return Branches(p * distinct, distinct, parents, earlier)
-
-
-def _evidence(places: Places, draft: Draft, children: Children) -> Evidence:
-    q = draft.q[:, None]
-    return Evidence(
-        logits=places.logits,
-        distribution=places.p,
-        soft=places.soft,
-        drafter=draft.distribution,
-        top_z=places.top_z,
-        top_ids=places.top_ids,
-        at=None if draft.is_chain else draft.parents,
-        x=draft.ids[1:, None],
-        q=torch.ones_like(q),
-        confidence=q,
-        tried=children.sum_before(children.p)[:, None],
-        greedy=places.greedy,
-    )
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mars_core.eagle3.head import Eagle3Head
 from training.head.chain import unroll
 from training.head.synthesis import TextSample
+from training.optimiser import MatrixOptimiser
 
 _ROWS = 256  # of the loss at a time
 
@@ -70,33 +71,14 @@ class Learner:
         self.head, self.how, self._prefix = head, how, prefix
         self._rows = head.lm_head.weight.detach().to(torch.bfloat16)
         self._dice = torch.Generator(self._rows.device).manual_seed(seed)
-        trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
-        matrices = [parameter for parameter in trained if parameter.ndim == 2]
-        vectors = [parameter for parameter in trained if parameter.ndim != 2]
-        self.trained = trained
-        self.optimisers: tuple[torch.optim.Optimizer, ...] = (
-            torch.optim.Muon(
-                matrices, lr=how.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"
-            ),
-            torch.optim.AdamW(vectors, lr=how.vector_rate, betas=(0.9, 0.95), weight_decay=0.01),
-        )
+        self.optimiser = MatrixOptimiser(head, how.rate, how.vector_rate)
 
     def update(
         self, samples: Sequence[TextSample], scale: float, share: Callable[[Sequence[Tensor]], None]
     ) -> UpdateResult:
-        """``scale``: of the rates; ``share`` averages the gradients over the processes, in
-        place."""
-        for optimiser, rate in zip(
-            self.optimisers, (self.how.rate, self.how.vector_rate), strict=True
-        ):
-            optimiser.param_groups[0]["lr"] = rate * scale
-            optimiser.zero_grad()
+        """``scale`` and ``share``: as of the optimiser."""
         loss, tokens, agreement = self._loss(samples)
-        loss.backward()
-        share([parameter.grad for parameter in self.trained if parameter.grad is not None])
-        nn.utils.clip_grad_norm_(self.trained, 1.0)
-        for optimiser in self.optimisers:
-            optimiser.step()
+        self.optimiser.update(loss, scale, share)
         return UpdateResult(float(loss.detach()), tokens, agreement)
 
     def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, int, float]:

@@ -34,15 +34,11 @@ def frequent_ids(counts: Tensor, size: int) -> Tensor:
     return counts.sort(descending=True, stable=True).indices[:size].sort().values
 
 
-def _last_layer(target: PreTrainedModel) -> Any:
-    layers: Any = target.get_decoder().layers
-    return layers[-1]
-
-
 def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: int) -> Eagle3Head:
     """A head for ``target`` with ``size`` draft ids and as many key heads as heads. Embedding and
     output layer are not trained."""
-    config, attention = target.config, _last_layer(target).self_attn
+    config: Any = target.config
+    last: Any = target.get_decoder().layers[-1]
     heads, width = config.num_attention_heads, config.hidden_size
     layer = LlamaConfig(
         vocab_size=config.vocab_size,
@@ -51,7 +47,7 @@ def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: i
         num_hidden_layers=1,
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=attention.head_dim,
+        head_dim=last.self_attn.head_dim,
         hidden_act=config.hidden_act,
         max_position_embeddings=config.max_position_embeddings,
         rms_norm_eps=config.rms_norm_eps,
@@ -76,35 +72,32 @@ def build_head(
     residual of unit scale, since the layers are normed here and are not in the target. ``ids`` [D]:
     the draft vocabulary, whose rows of the target's output layer are the head's; ``samples`` tell
     the scale of the last tap."""
-    config, last = target.config, _last_layer(target)
+    config: Any = target.config
+    last: Any = target.get_decoder().layers[-1]
     width = config.hidden_size
     torch.manual_seed(seed)
     head = empty_head(target, feature_layers, len(ids))
     for module in head.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.02)
-    tap = torch.cat(
-        [
-            sample.values[:, (len(feature_layers) - 1) * width : len(feature_layers) * width]
-            for sample in samples[:64]
-        ]
-    )
+    read = len(feature_layers) * width
+    tap = torch.cat([sample.values[:, read - width : read] for sample in samples[:64]])
     scale = float(tap.float().pow(2).mean(-1).sqrt().median())
     groups = config.num_attention_heads // config.num_key_value_heads
     attention, mlp = last.self_attn, last.mlp
     weights: dict[str, Tensor] = {
-        "embed_tokens.weight": input_embedding(target).weight,
-        "lm_head.weight": target.lm_head.weight[ids],
-        "norm.weight": target.get_decoder().norm.weight * _GAIN,
-        "layer.hidden_norm.weight": last.input_layernorm.weight,
-        "layer.post_attention_layernorm.weight": last.post_attention_layernorm.weight,
-        "layer.o_proj.weight": attention.o_proj.weight / scale,
-        "layer.mlp.gate_proj.weight": mlp.gate_proj.weight,
-        "layer.mlp.up_proj.weight": mlp.up_proj.weight,
-        "layer.mlp.down_proj.weight": mlp.down_proj.weight / scale,
+        "embed_tokens": input_embedding(target).weight,
+        "lm_head": target.lm_head.weight[ids],
+        "norm": target.get_decoder().norm.weight * _GAIN,
+        "layer.hidden_norm": last.input_layernorm.weight,
+        "layer.post_attention_layernorm": last.post_attention_layernorm.weight,
+        "layer.o_proj": attention.o_proj.weight / scale,
+        "layer.mlp.gate_proj": mlp.gate_proj.weight,
+        "layer.mlp.up_proj": mlp.up_proj.weight,
+        "layer.mlp.down_proj": mlp.down_proj.weight / scale,
     }
     with torch.no_grad():
-        head.load_state_dict(weights, strict=False)
+        head.load_state_dict({f"{name}.weight": w for name, w in weights.items()}, strict=False)
         head.layer.q_proj.weight[:, width:] = attention.q_proj.weight
         for name in ("k_proj", "v_proj"):
             stored = getattr(attention, name).weight.unflatten(0, (config.num_key_value_heads, -1))
@@ -139,73 +132,64 @@ def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: For
         (folder / f".{name}").replace(folder / name)
 
 
+_SIZES = (  # of the layer's configuration, stored under the same names
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_act",
+    "rms_norm_eps",
+    "max_position_embeddings",
+)
+_PROPOSAL = {
+    "proposal_type": "greedy",
+    "speculative_tokens": 5,
+    "verifier_accept_k": 1,
+    "accept_tolerance": 0.0,
+}
+
+
 def _config(config: HeadConfig, target: PreTrainedModel, form: Format) -> dict[str, Any]:
-    layer, rotary = config.layer, dict(config.layer.rope_parameters or {})
-    sizes = {
-        name: getattr(layer, name)
-        for name in (
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_key_value_heads",
-            "head_dim",
-            "hidden_act",
-            "rms_norm_eps",
-            "max_position_embeddings",
-        )
-    }
-    rope = {
+    rotary, ids = dict(config.layer.rope_parameters or {}), list(config.feature_layers)
+    layer = {
+        "model_type": "llama",
+        "vocab_size": config.target_vocabulary,
+        **{name: getattr(config.layer, name) for name in _SIZES},
         "rope_theta": rotary.pop("rope_theta"),
         **({"rope_scaling": rotary} if rotary["rope_type"] != "default" else {}),
     }
-    if form == "speculators":
-        return {
-            "architectures": ["Eagle3Speculator"],
-            "speculators_model_type": "eagle3",
-            "draft_vocab_size": config.draft_vocabulary,
-            "norm_before_residual": config.norm_before_residual,
-            "fc_norm": config.fc_norm,
-            "target_hidden_size": None,
-            "eagle_aux_hidden_state_layer_ids": list(config.feature_layers),
-            "tie_word_embeddings": False,
-            "torch_dtype": "bfloat16",
-            "transformer_layer_config": {
-                "model_type": "llama",
-                "vocab_size": config.target_vocabulary,
-                "attention_bias": False,
-                "mlp_bias": False,
-                **sizes,
-                **rope,
-            },
-            "speculators_config": {
-                "algorithm": "eagle3",
-                "default_proposal_method": "greedy",
-                "proposal_methods": [
-                    {
-                        "proposal_type": "greedy",
-                        "speculative_tokens": 5,
-                        "verifier_accept_k": 1,
-                        "accept_tolerance": 0.0,
-                    }
-                ],
-                "verifier": {
-                    "name_or_path": target.config.name_or_path,
-                    "architectures": target.config.architectures or [],
-                },
-            },
-        }
-    return {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "vocab_size": config.target_vocabulary,
+    shared = {
         "draft_vocab_size": config.draft_vocabulary,
-        "bos_token_id": target.config.bos_token_id,
-        "eos_token_id": target.config.eos_token_id,
+        "fc_norm": config.fc_norm,
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
-        "fc_norm": config.fc_norm,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
-        **sizes,
-        **rope,
+    }
+    if form == "specforge":
+        return {
+            "architectures": ["LlamaForCausalLMEagle3"],
+            **shared,
+            "bos_token_id": target.config.bos_token_id,
+            "eos_token_id": target.config.eos_token_id,
+            "eagle_config": {"eagle_aux_hidden_state_layer_ids": ids},
+            **layer,
+        }
+    return {
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        **shared,
+        "norm_before_residual": config.norm_before_residual,
+        "target_hidden_size": None,
+        "eagle_aux_hidden_state_layer_ids": ids,
+        "transformer_layer_config": {**layer, "attention_bias": False, "mlp_bias": False},
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "default_proposal_method": "greedy",
+            "proposal_methods": [_PROPOSAL],
+            "verifier": {
+                "name_or_path": target.config.name_or_path,
+                "architectures": target.config.architectures or [],
+            },
+        },
     }

@@ -66,6 +66,9 @@ class TrainingProcess:
             dist.all_reduce(value, how)
         return value
 
+    def reduced_count(self, number: int, how: Any = dist.ReduceOp.SUM) -> int:
+        return int(self.reduced(torch.tensor(number, device=self.device), how))
+
 
 @dataclass(slots=True)
 class TrainingProgress:
@@ -88,19 +91,18 @@ class Training:
         texts: Synthesis | None = None,
     ) -> None:
         self._options, self._process = options, process
-        self._how = Learning() if process.device.type == "cpu" else Learning(batch=GPU_BATCH)
+        on_cpu = process.device.type == "cpu"
+        self._how = Learning() if on_cpu else Learning(batch=GPU_BATCH)
         if texts is None:
-            texts = Synthesis() if process.device.type == "cpu" else Synthesis(cells=GPU_CELLS)
+            texts = Synthesis() if on_cpu else Synthesis(cells=GPU_CELLS)
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
-        self._progress = (
-            TrainingProgress() if stored is None else TrainingProgress(**stored["progress"])
-        )
+        self._progress = TrainingProgress(**stored["progress"] if stored else {})
         seed = options.seed + 1_000 * self._progress.rounds + process.rank
         self._rng = random.Random(seed)
-        if process.device.type == "cpu":
+        if on_cpu:
             pack(self._target)
         self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
         self._learner = None if stored is None else self._restored(stored)
@@ -138,13 +140,8 @@ class Training:
 
     def _begun(self, samples: list[TextSample]) -> Learner:
         """The draft vocabulary holds the ids that the first texts use most."""
-        counts = torch.zeros(self._target.config.vocab_size)
-        for sample in samples:
-            counts.index_add_(
-                0,
-                sample.ids[self._writer.prefix :],
-                torch.ones(len(sample.ids) - self._writer.prefix),
-            )
+        written = torch.cat([sample.ids[self._writer.prefix :] for sample in samples])
+        counts = written.bincount(minlength=self._target.config.vocab_size).float()
         ids = frequent_ids(
             self._process.reduced(counts.to(self._process.device)),
             min(self._options.vocabulary, len(counts)),
@@ -160,8 +157,8 @@ class Training:
         head = empty_head(self._target, self._feature_layers, len(weights["d2t"]))
         head.load_state_dict(weights)
         learner = self._learner_of(head)
-        for optimiser, state in zip(learner.optimisers, stored["optimisers"], strict=True):
-            optimiser.load_state_dict(state)
+        for part, state in zip(learner.optimiser.parts, stored["optimisers"], strict=True):
+            part.load_state_dict(state)
         return learner
 
     def _learner_of(self, head: Eagle3Head) -> Learner:
@@ -172,35 +169,11 @@ class Training:
     def _learn(self, learner: Learner, samples: list[TextSample]) -> None:
         """Visits the samples; the agreement of the first visit is on texts that the head has not
         seen."""
-        new_tokens = sum(len(sample.ids) - self._writer.prefix for sample in samples)
-        new_tokens = int(
-            self._process.reduced(torch.tensor(new_tokens, device=self._process.device))
+        new_tokens = self._process.reduced_count(
+            sum(len(sample.ids) - self._writer.prefix for sample in samples)
         )
         for visit in range(self._how.visits):
-            groups = list(batches(samples, self._how.batch, self._rng))
-            count = int(
-                self._process.reduced(
-                    torch.tensor(len(groups), device=self._process.device), dist.ReduceOp.MIN
-                )
-            )
-            sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
-            for number, group in enumerate(groups[:count]):
-                done = (
-                    self._progress.tokens + new_tokens * (visit + number / count) / self._how.visits
-                )
-                left = 1 - done / self._options.tokens
-                scale = min(
-                    1.0,
-                    (self._progress.updates + 1) / self._how.warm_up,
-                    max(0.0, left) / _DECAYING,
-                )
-                result = learner.update(group, scale, self._process.average)
-                sums += torch.tensor(
-                    [result.loss * result.tokens, result.agreement * result.tokens, result.tokens],
-                    device=sums.device,
-                )
-                self._progress.updates += 1
-            loss, agreement, tokens = self._process.reduced(sums).tolist()
+            loss, agreement, tokens = self._visit(learner, samples, visit, new_tokens)
             self._progress.visited += int(tokens)
             if self._process.rank == 0:
                 line = {
@@ -212,14 +185,30 @@ class Training:
                     "agreement": round(agreement / tokens, 4),
                     "seconds": round(self._progress.seconds),
                 }
-                log.info(
-                    "visit %d: loss %.4f, agreement %.4f",
-                    visit + 1,
-                    line["loss"],
-                    line["agreement"],
-                )
+                log.info("visit %(visit)d: loss %(loss).4f, agreement %(agreement).4f", line)
                 self._progress.curve.append(line)
         self._progress.tokens += new_tokens
+
+    def _visit(
+        self, learner: Learner, samples: list[TextSample], visit: int, new_tokens: int
+    ) -> list[float]:
+        """One visit; the sums over its tokens of loss and agreement, and their number."""
+        groups = list(batches(samples, self._how.batch, self._rng))
+        count = self._process.reduced_count(len(groups), dist.ReduceOp.MIN)
+        sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
+        for number, group in enumerate(groups[:count]):
+            done = self._progress.tokens + new_tokens * (visit + number / count) / self._how.visits
+            left = 1 - done / self._options.tokens
+            self._progress.updates += 1
+            warm = self._progress.updates / self._how.warm_up
+            scale = min(1.0, warm, max(0.0, left) / _DECAYING)
+            result = learner.update(group, scale, self._process.average)
+            sums += torch.tensor(
+                [result.loss * result.tokens, result.agreement * result.tokens, result.tokens],
+                device=sums.device,
+            )
+        totals: list[float] = self._process.reduced(sums).tolist()
+        return totals
 
     def _note(self, share: int) -> Any:
         """Says every half minute how far the shard is."""
@@ -258,7 +247,7 @@ class Training:
                 for name, value in learner.head.state_dict().items()
                 if not name.startswith("embed_tokens.")
             },
-            "optimisers": [optimiser.state_dict() for optimiser in learner.optimisers],
+            "optimisers": [part.state_dict() for part in learner.optimiser.parts],
         }
         torch.save(state, file.with_suffix(".part"))
         file.with_suffix(".part").replace(file)

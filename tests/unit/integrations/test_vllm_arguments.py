@@ -17,20 +17,22 @@ def resolved(
     return resolve(extra, temperature, default or {}, True)
 
 
+def named(extra: dict[str, Any], temperature: float = 0.0) -> RequestRule:
+    """Of a request that gets a rule."""
+    request = resolved(extra, temperature)
+    assert request is not None
+    return request
+
+
 @pytest.mark.parametrize("extra", [None, {}, {"other": 1, 3: 4}])
 def test_a_request_that_asks_for_nothing_gets_nothing(extra: dict[str, Any] | None) -> None:
     assert resolved(extra) is None
 
 
 def test_a_parameter_alone_means_mars_and_a_trace_alone_strict() -> None:
-    request = resolved({"mars_theta": 0.85})
-    assert request is not None and (request.rule.name, request.values, request.trace) == (
-        "mars",
-        {"theta": 0.85},
-        False,
-    )
-    traced = resolved({"mars_trace": 1})
-    assert traced is not None and (traced.rule.name, traced.trace) == ("strict", True)
+    request, traced = named({"mars_theta": 0.85}), named({"mars_trace": 1})
+    assert (request.rule.name, request.values, request.trace) == ("mars", {"theta": 0.85}, False)
+    assert (traced.rule.name, traced.trace) == ("strict", True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_a_trace_without_a_file_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(GREEDY_ONLY))
 def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str) -> None:
-    assert resolved({"mars_rule": name}) is not None
+    assert named({"mars_rule": name}).greedy
     with pytest.raises(
         ValueError, match=rf"^temperature must be 0 with mars_rule {name}, not 0\.7\.$"
     ):
@@ -87,7 +89,7 @@ def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str)
 
 def test_a_threshold_that_draws_coins_is_refused() -> None:
     request = {"mars_rule": "threshold", "mars_accumulated": 0.5}
-    assert resolved(request) is not None
+    assert named(request).greedy
     with pytest.raises(
         ValueError, match=r"^mars_accumulated must be 1 above temperature 0, not 0\.5\.$"
     ):
@@ -137,8 +139,7 @@ def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
     ],
 )
 def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: Any) -> None:
-    request = resolved({"mars_theta": 0.9})
-    assert request is not None
+    request = named({"mars_theta": 0.9})
     usual = {
         "presence_penalty": 0.0,
         "repetition_penalty": 1.0,
@@ -159,8 +160,7 @@ def test_sampling_parameters_that_alter_logits_are_refused(field: str, value: An
 def test_rules_that_read_p_need_it_unfiltered_where_filters_come_later(
     field: str, value: float, refused: bool
 ) -> None:
-    request = resolved({"mars_rule": "typical"}, 1.0)
-    assert request is not None
+    request = named({"mars_rule": "typical"}, 1.0)
     params = SimpleNamespace(**{field: value})
     assert (conflict(request, params, True) is not None) is refused
     assert conflict(request, params, False) is None

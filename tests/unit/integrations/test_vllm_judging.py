@@ -112,14 +112,8 @@ TIE = [10.0, 9.5, 1.0]
 def test_mars_by_hand(
     logits: list[float], x: int, temperature: float, theta: float, expected: bool
 ) -> None:
-    z, drafted, temperatures = (
-        torch.tensor([logits]),
-        torch.tensor([x]),
-        torch.tensor([temperature or 1]),
-    )
-    assert decide(
-        [request("mars", temperature, theta=theta)], z, drafted, temperatures
-    ).tolist() == [expected]
+    numbers = torch.tensor([logits]), torch.tensor([x]), torch.tensor([temperature or 1])
+    assert decide([request("mars", temperature, theta=theta)], *numbers).tolist() == [expected]
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])

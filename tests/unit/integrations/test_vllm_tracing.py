@@ -20,6 +20,7 @@ from mars_vllm.judging import Best
 from mars_vllm.tracing import JudgedStep, TracedEngine
 
 ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
+NAME = 'a\n"b'  # of a request
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
 
@@ -65,16 +66,16 @@ def lines(recorder: TracedEngine) -> list[dict[str, Any]]:
 
 
 def test_a_finished_request_is_one_line(recorder: TracedEngine) -> None:
-    recorder.begin('a\n"b', ASK, params(), [3, 4])
-    recorder.records['a\n"b'].step([5], None, slice(0, 0))
-    recorder.records['a\n"b'].step([6, 7], judged([1, 6, 8], [False, True, True]), slice(1, 3))
-    recorder.finish(['a\n"b'])
-    recorder.finish(['a\n"b'])
+    recorder.begin(NAME, ASK, params(), [3, 4])
+    recorder.records[NAME].step([5], None, slice(0, 0))
+    recorder.records[NAME].step([6, 7], judged([1, 6, 8], [False, True, True]), slice(1, 3))
+    for _ in range(2):
+        recorder.finish([NAME])
     (line,) = lines(recorder)
     assert line.pop("finished").endswith("+00:00")
     assert line == {
         "format": "mars-vllm-1",
-        "id": 'a\n"b',
+        "id": NAME,
         **ABOUT,
         "plugin": "0.1.0",
         "rule": "mars",
@@ -83,16 +84,8 @@ def test_a_finished_request_is_one_line(recorder: TracedEngine) -> None:
         "seed": 7,
         "prompt_ids": [3, 4],
         "steps": [
-            {
-                "drafted": [],
-                "kept": 0,
-                "relaxed": [],
-                "z1": [],
-                "z2": [],
-                "id1": [],
-                "id2": [],
-                "emitted": [5],
-            },
+            {key: [] for key in ("drafted", "relaxed", "z1", "z2", "id1", "id2")}
+            | {"kept": 0, "emitted": [5]},
             {
                 "drafted": [6, 8],
                 "kept": 1,
@@ -172,12 +165,8 @@ def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
 
 
 def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
-    assert [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    writes = [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)]
+    assert writes == 2 * [True, False]
 
 
 def test_counters_count_judged_and_relaxed_tokens(recorder: TracedEngine) -> None:

@@ -67,6 +67,10 @@ def started(
     return Session(pair).start(config_for(pair, drafter, sampling, prompt=prompt, new=new, **named))
 
 
+def written(*options: Any, **named: Any) -> Trace:
+    return finished(started(*options, **named))
+
+
 def story(trace: Trace) -> list[object]:
     """What a run decided, step by step."""
     return [
@@ -98,14 +102,11 @@ def test_captured_steps_decide_as_eager_ones(
 ) -> None:
     """Full drafts and none are captured, what is between runs eagerly, on one engine for several
     runs."""
-    eagerly, captured, sampling = (
-        pairs[kind],
-        capturing(pairs[kind], exact=warm),
-        SAMPLINGS[2 if warm else 0],
-    )
+    eagerly, captured = pairs[kind], capturing(pairs[kind], exact=warm)
+    sampling = SAMPLINGS[2 if warm else 0]
     for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
         eager, trace = (
-            finished(started(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11))
+            written(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11)
             for each in (eagerly, captured)
         )
         assert story(trace) == story(eager)
@@ -139,12 +140,9 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     share an engine."""
     captured = capturing(llama)
     drafter, sampling = DRAFTERS["head, tree"], Sampling(1.0)
-    expected = [
-        story(finished(started(llama, drafter, sampling, prompt=text))) for text in ("abc", PROMPT)
-    ]
+    expected = [story(written(llama, drafter, sampling, prompt=text)) for text in ("abc", PROMPT)]
     assert [
-        story(finished(started(captured, drafter, sampling, prompt=text)))
-        for text in ("abc", PROMPT)
+        story(written(captured, drafter, sampling, prompt=text)) for text in ("abc", PROMPT)
     ] == expected
     made = stand_in.captures
     first, second = (started(captured, drafter, sampling, prompt=text) for text in ("abc", PROMPT))
@@ -154,17 +152,17 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
         for run in (first, second):
             next(run, None)
     assert [story(first.trace()), story(second.trace())] == expected
-    assert story(finished(started(captured, drafter, sampling))) == expected[1]
+    assert story(written(captured, drafter, sampling)) == expected[1]
     assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"
 
 
 def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
     captured, last = capturing(llama), MAX_IDLE + 2
     for k in range(1, last + 1):
-        finished(started(captured, DrafterConfig("model", k=k), new=8))
+        written(captured, DrafterConfig("model", k=k), new=8)
     for k, anew in ((last, False), (last - MAX_IDLE + 1, False), (last - MAX_IDLE, True)):
         before = stand_in.captures
-        finished(started(captured, DrafterConfig("model", k=k), new=8))
+        written(captured, DrafterConfig("model", k=k), new=8)
         assert (stand_in.captures > before) is anew
 
 
@@ -280,7 +278,7 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
 def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
     """The drafts of these drafters are what was sent, so that noise and verification are captured:
     without a draft, and with a full one."""
-    finished(started(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40))
+    written(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40)
     assert stand_in.captures == (2 if name == "none" else 4)
 
 
@@ -313,7 +311,7 @@ def test_a_replay_never_asks_the_host(
         ):
             continue
         before = stand_in.replays
-        finished(started(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=7))
+        written(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=7)
         assert stand_in.replays > before and not watch.uncaptured, rule.name
 
 
@@ -344,9 +342,7 @@ def test_graphs_decide_as_eager_steps(
     for seed in range(2):
         for text in (PROMPT, "a", PROMPT * 20):
             eager, recorded = (
-                finished(
-                    started(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64)
-                )
+                written(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64)
                 for graphs in (False, True)
             )
             assert recorded.token_ids == eager.token_ids
@@ -371,5 +367,5 @@ def test_nothing_but_the_answer_is_waited_for(
             torch.cuda.set_sync_debug_mode("default")
 
     monkeypatch.setattr(Captured, "replay", strict)
-    finished(started(pair, DRAFTERS[name], Sampling(1.0), new=64))
+    written(pair, DRAFTERS[name], Sampling(1.0), new=64)
     assert calls[0] > 4

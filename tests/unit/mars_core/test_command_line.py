@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -28,45 +29,41 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The options of a short run on a pair."""
     root = tmp_path_factory.mktemp("pair")
     target = tiny_checkpoint("llama", root / "target", seed=0)
     draft = tiny_checkpoint("llama", root / "draft", seed=1)
-    return ["--target", str(target), "--drafter", str(draft), "--max-new-tokens", "8"]
+    return f"--target {target} --drafter {draft} --prompt abc --max-new-tokens 8"
 
 
 @pytest.fixture(scope="module")
-def eagle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A target and a head for it."""
+def eagle(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same on a target with a head."""
     root = tmp_path_factory.mktemp("eagle")
     target = tiny_checkpoint("llama", root / "target", num_hidden_layers=8)
     model = AutoModelForCausalLM.from_pretrained(target, dtype="float32")
-    return target, save_head(random_head(tiny_config(model.config), model), root / "head")
+    head = save_head(random_head(tiny_config(model.config), model), root / "head")
+    return f"--target {target} --drafter eagle3:{head} --prompt abc --max-new-tokens 8"
 
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Runs the command line: status, output, errors."""
-    return lambda *arguments: (main(arguments), *capsys.readouterr())
+    """Runs the command line, words separated by blanks: status, output, errors."""
+    return lambda words: (main(words.split()), *capsys.readouterr())
 
 
-def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
-    options = [
-        "--rule",
-        "mars",
-        "--theta",
-        "0.9",
-        "--k",
-        "3",
-        "--temperature",
-        "1",
-        "--seed",
-        "7",
-        "--json",
-    ]
-    code, out, _ = call("compare", "--prompt", "<b>hi</b>", *options, *folders)
+def printed(call: Call, words: str) -> dict[str, Any]:
+    """The JSON object of a successful run."""
+    code, out, _ = call(f"{words} --json")
     document: dict[str, Any] = json.loads(out)
     assert code == 0
+    return document
+
+
+def test_compare_prints_one_json_object(models: str, call: Call) -> None:
+    options = "--rule mars --theta 0.9 --k 3 --temperature 1 --seed 7 --prompt <b>hi</b>"
+    document = printed(call, f"compare {models} {options}")
     assert [run["rule"] for run in document["runs"]] == ["strict", "mars"]
     assert document["config"]["seed"] == 7
     for run in document["runs"]:
@@ -81,34 +78,22 @@ def test_compare_prints_one_json_object(folders: list[str], call: Call) -> None:
     assert document["runs"][1]["threshold"]["positions"] == 127
 
 
-def test_a_banned_word_is_not_written(folders: list[str], call: Call) -> None:
-    options = [*folders, "--max-new-tokens", "8", "--json"]
-    (run,) = json.loads(call("run", "--prompt", "abc", *options)[1])["runs"]
-    more = ["--ban", f"[{run['token_ids'][0]}]", "--repetition-penalty", "1.2"]
-    document = json.loads(call("run", "--prompt", "abc", *options, *more)[1])
+def test_a_banned_word_is_not_written(models: str, call: Call) -> None:
+    (run,) = printed(call, f"run {models}")["runs"]
+    more = f"--ban [{run['token_ids'][0]}] --repetition-penalty 1.2"
+    document = printed(call, f"run {models} {more}")
     assert run["token_ids"][0] not in document["runs"][0]["token_ids"]
     assert document["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
 
 
 @pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
-def test_run_without_a_draft_model(folders: list[str], call: Call, rule: str, drafter: str) -> None:
-    options = [
-        *folders[:2],
-        "--drafter",
-        drafter,
-        "--max-new-tokens",
-        "5",
-        "--rule",
-        rule,
-        "--json",
-    ]
-    code, out, _ = call("run", "--prompt", "abc", *options)
-    assert code == 0
-    assert json.loads(out)["config"]["drafter"]["kind"] == drafter
+def test_run_without_a_draft_model(models: str, call: Call, rule: str, drafter: str) -> None:
+    document = printed(call, f"run {models} --drafter {drafter} --rule {rule}")
+    assert document["config"]["drafter"]["kind"] == drafter
 
 
-def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call) -> None:
-    code, out, _ = call("compare", "--prompt", "abc", "--rule", "mars", "--rule", "none", *folders)
+def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> None:
+    code, out, _ = call(f"compare {models} --rule mars --rule none")
     assert code == 0
     assert all(word in out for word in ("strict", "mars theta=0.9", "none", "tok/s", "τ"))
     assert "nan" not in out
@@ -119,42 +104,23 @@ def test_table_for_people_is_safe_for_a_terminal(folders: list[str], call: Call)
 
 
 def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
-    folders: list[str], eagle: tuple[Path, Path], call: Call
+    models: str, eagle: str, call: Call
 ) -> None:
-    common = ["--prompt", "abc", "--temperature", "1"]
-    out = call("compare", *common, "--rule", "lenience", "--rule", "mars", *folders)[1]
+    out = call(f"compare {models} --temperature 1 --rule lenience --rule mars")[1]
     bounds = {
         line.split()[0]: line.count("≤")
         for line in out.splitlines()
         if line.startswith(("strict ", "lenience ", "mars "))
     }
     assert bounds == {"strict": 0, "lenience": 3, "mars": 0} and "not known" not in out
-    target, head = map(str, eagle)
-    out = call(
-        "run",
-        *common,
-        "--rule",
-        "mars",
-        "--target",
-        target,
-        "--drafter",
-        f"eagle3:{head}",
-        "--tree-tokens",
-        "8",
-        "--tree-depth",
-        "3",
-        "--tree-top-k",
-        "2",
-        "--max-new-tokens",
-        "8",
-    )[1]
-    assert "TV and KL are not known" in out
+    tree = "--tree-tokens 8 --tree-depth 3 --tree-top-k 2"
+    assert "TV and KL are not known" in call(f"run {eagle} --temperature 1 --rule mars {tree}")[1]
 
 
 def test_a_pair_that_is_not_exact_is_said_to_be_so(
-    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "not exact" not in call("run", "--prompt", "abc", *folders)[1]
+    assert "not exact" not in call(f"run {models}")[1]
     monkeypatch.setattr("mars_core.models.exactness.CANDIDATES", (PassShapes(2, 64, 128),))
     product = ModelCache.forward
     monkeypatch.setattr(
@@ -162,65 +128,60 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
         "forward",
         lambda self, ids, *rest, **more: product(self, ids, *rest, **more) + 1e-5 * len(ids),
     )
-    _, out, _ = call("run", "--prompt", "abc", *folders)
-    assert "not exact: its logits near position " in out
+    assert "not exact: its logits near position " in call(f"run {models}")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--k", "0"], "K is 0"),
-        (["--min-p", "2"], "min_p is 2; it must be 0 to 1."),
-        (["--ban", "[99999]"], "The ids of the word '[99999]' are [99999]; there must be some"),
-        (["--theta", "nan"], "theta is nan"),
-        (["--rule", "lucky"], "The rule is 'lucky'; it must be one of none, strict,"),
+        ("--k 0", "K is 0"),
+        ("--min-p 2", "min_p is 2; it must be 0 to 1."),
+        ("--ban [99999]", "The ids of the word '[99999]' are [99999]; there must be some"),
+        ("--theta nan", "theta is nan"),
+        ("--rule lucky", "The rule is 'lucky'; it must be one of none, strict,"),
         (
-            ["--rule", "none", "--drafter", "none"],
+            "--rule none --drafter none",
             "The rule is strict and the drafter none; rule none and drafter none can",
         ),
-        (["--drafter", "eagle3"], "has no EAGLE-3 head; choose drafter suffix, ngram or none"),
+        ("--drafter eagle3", "has no EAGLE-3 head; choose drafter suffix, ngram or none"),
         (
-            ["--thinking", "on"],
+            "--thinking on",
             "thinking is on, but no chat template is used; it must be left at the model's default.",
         ),
-        (["--set", "theta"], "takes NAME=VALUE"),
+        ("--set theta", "takes NAME=VALUE"),
         (
-            ["--rule", "topk-delta", "--set", "n=2.5"],
+            "--rule topk-delta --set n=2.5",
             "n is 2.5; rule topk-delta takes 1 to 1000, whole numbers only.",
         ),
-        (["--set", "speed=1"], "has a parameter speed"),
-        (["--max-new-tokens", "100000"], "max_new_tokens is 100000"),
-        (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
-        (["--device", "abacus"], "abacus"),
-        (["--pair", "mine"], "pair is 'mine'; it must be one of smollm2-135m, bundled, "),
-        (["--theta", "much"], "--theta is 'much'; it takes numbers"),
+        ("--set speed=1", "has a parameter speed"),
+        ("--max-new-tokens 100000", "max_new_tokens is 100000"),
+        ("--target /nowhere/at/all", "/nowhere/at/all"),
+        ("--device abacus", "abacus"),
+        ("--pair mine", "pair is 'mine'; it must be one of smollm2-135m, bundled, "),
+        ("--theta much", "--theta is 'much'; it takes numbers"),
         (
-            ["--set", "typical.delta=0.2"],
+            "--set typical.delta=0.2",
             "No rule of strict, mars has a parameter typical.delta; there are: mars.theta",
         ),
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(
-    folders: list[str], call: Call, arguments: list[str], message: str
+    models: str, call: Call, arguments: str, message: str
 ) -> None:
-    code, out, err = call("compare", "--prompt", "abc", *folders, *arguments)
+    code, out, err = call(f"compare {models} {arguments}")
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("more", "shape"), [([], [24, 3, 4]), (["--chain", "--k", "4"], None)])
+@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--chain --k 4", None)])
 def test_an_eagle3_head_in_a_folder_drafts(
-    eagle: tuple[Path, Path], call: Call, more: list[str], shape: list[int] | None
+    eagle: str, call: Call, more: str, shape: list[int] | None
 ) -> None:
-    target, head = eagle
-    options = "--rule threshold --set accumulated=0.5 --temperature 1 --max-new-tokens 8 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
-    models = ["--target", str(target), "--drafter", f"eagle3:{head}"]
-    code, out, _ = call("compare", "--prompt", "abc", "--json", *models, *options.split(), *more)
-    assert code == 0
-    document: dict[str, Any] = json.loads(out)
+    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
+    document = printed(call, f"compare {eagle} {options} {more}")
     drafter = document["config"]["drafter"]
-    assert (drafter["kind"], drafter["model"]["name"]) == ("eagle3", str(head))
+    assert drafter["kind"] == "eagle3" and drafter["model"]["name"].endswith("/head")
     assert drafter["tree"] == (
         dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None
     )
@@ -228,25 +189,14 @@ def test_an_eagle3_head_in_a_folder_drafts(
     assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
 
 
-def test_several_values_are_lanes_of_one_comparison(folders: list[str], call: Call) -> None:
-    options = [
-        "--rule",
-        "mars",
-        "--rule",
-        "typical",
-        "--theta",
-        "0.8,0.9",
-        "--set",
-        "typical.delta=0.3",
-        "--json",
-    ]
-    code, out, _ = call("compare", "--prompt", "abc", *options, *folders)
-    assert code == 0
-    rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in json.loads(out)["runs"]]
+def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> None:
+    options = "--rule mars --rule typical --theta 0.8,0.9 --set typical.delta=0.3"
+    runs = printed(call, f"compare {models} {options}")["runs"]
+    rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in runs]
     assert [name for name, _ in rules] == ["strict", "mars", "mars", "typical"]
     assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
     assert rules[3][1]["delta"] == 0.3
-    code, _, err = call("run", "--prompt", "abc", "--theta", "0.8,0.9", *folders)
+    code, _, err = call(f"run {models} --theta 0.8,0.9")
     assert (code, err) == (
         2,
         "The options name 2 rules or values; run takes 1, compare takes several.\n",
@@ -273,13 +223,13 @@ def test_models_lists_the_catalog(call: Call) -> None:
 
 
 def test_a_first_run_without_a_token_is_reported(
-    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def poisoned(logits: Tensor, *rest: Any) -> Tensor:
         return judge(logits * math.nan, *rest)
 
     monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
-    code, out, _ = call("compare", "--prompt", "abc", *folders)
+    code, out, _ = call(f"compare {models}")
     assert (
         code == 1
         and out.count("[failed: The target's logits contain values that are not numbers") == 2
@@ -289,40 +239,39 @@ def test_a_first_run_without_a_token_is_reported(
 
 
 def test_a_run_without_memory_for_its_caches_is_reported(
-    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*_: Any) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr("mars_core.session.Session.start", start)
-    code, out, _ = call("run", "--prompt", "abc", *folders)
+    code, out, _ = call(f"run {models}")
     assert code == 1 and "[failed: The memory of cpu ran out;" in out
 
 
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])
 def test_ctrl_c_before_the_first_run_is_status_130(
-    folders: list[str], call: Call, monkeypatch: pytest.MonkeyPatch, interrupted: str
+    models: str, call: Call, monkeypatch: pytest.MonkeyPatch, interrupted: str
 ) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"mars_core.session.Session.{interrupted}", interrupt)
-    assert call("run", "--prompt", "abc", *folders)[:2] == (130, "")
+    assert call(f"run {models}")[:2] == (130, "")
 
 
 def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
-    eagle: tuple[Path, Path], tmp_path: Path, call: Call
+    eagle: str, tmp_path: Path, call: Call
 ) -> None:
-    head = Path(shutil.copytree(eagle[1], tmp_path / "head"))
+    (stored,) = re.findall(r"eagle3:(\S+)", eagle)
+    head = Path(shutil.copytree(stored, tmp_path / "head"))
     config = head / "config.json"
     hostile = {
         "target_hidden_size": 999,
         "speculators_config": {"verifier": {"name_or_path": "\x1b[2Jevil"}},
     }
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
-    code, out, err = call(
-        "run", "--prompt", "abc", "--target", str(eagle[0]), "--drafter", f"eagle3:{head}"
-    )
+    code, out, err = call(f"run {eagle} --drafter eagle3:{head}")
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
 
@@ -347,20 +296,10 @@ runpy.run_module("mars_playground", run_name="__main__", alter_sys=True)
 
 
 def test_a_process_of_its_own_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
-    folders: list[str],
+    models: str,
 ) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        WITHOUT_ONEDNN,
-        "run",
-        "--prompt",
-        "-",
-        "--rule",
-        "none",
-        "--json",
-        *folders,
-    ]
+    words = f"run {models} --prompt - --rule none --json"
+    command = [sys.executable, "-c", WITHOUT_ONEDNN, *words.split()]
     done = subprocess.run(
         command, input="hello", capture_output=True, text=True, cwd=Path(__file__).parents[3]
     )

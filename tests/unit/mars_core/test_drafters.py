@@ -16,14 +16,14 @@ from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, o
 from mars_core.models import BUNDLED_PAIR, Pair
 from mars_core.rules import RULES
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode, Sampling
-from tests.live_pairs import config_for, decoded, headed, random_pair
+from tests.live_pairs import headed, random_pair, traced
 
 ROOT = Path(mars_core.drafting.__file__).parents[2]
 # a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
 NAMES_A_DRAFTER = {
     "mars_core/eagle3/config.py",
     "mars_core/models/catalog.py",
-    "mars_core/types.py",
+    "mars_core/types/configuration.py",
 }
 PRESETS = {"ui/settings/presets.py", "ui/settings/fields.py"}
 
@@ -108,8 +108,7 @@ def test_strict_with_every_drafter_writes_what_the_target_writes(
     pair: Pair, name: str, temperature: float
 ) -> None:
     alone, drafted = (
-        decoded(pair, config_for(pair, DrafterConfig(each), Sampling(temperature), new=40))
-        for each in ("none", name)
+        traced(pair, DrafterConfig(each), Sampling(temperature), new=40) for each in ("none", name)
     )
     assert drafted.token_ids == alone.token_ids and drafted.config.drafter.kind == name
     assert (drafted.summary.drafted > 0) is DRAFTERS[name].chains

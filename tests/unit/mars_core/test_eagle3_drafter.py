@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import Pair
-from mars_core.sampling import Use, noise, words
+from mars_core.sampling import noise
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
@@ -32,9 +32,9 @@ from mars_core.types import (
     TreeShape,
 )
 from tests.checkpoints import SPECIAL, tiny_model, tiny_tokenizer
-from tests.eagle_heads import random_head, tiny_config
-from tests.live_pairs import config_for, decoded, pair_of
-from training.head.chain import finish, project
+from tests.eagle_heads import plain_pass, random_head, tiny_config
+from tests.live_pairs import generated, pair_of, traced
+from tests.unit.mars_core.test_verification import keys
 
 TOKENIZER = tiny_tokenizer(vocabulary=(*SPECIAL, *"abcdefghi"))
 V, CONTEXT = len(TOKENIZER), 64
@@ -78,7 +78,7 @@ class Models:
             replace(self.pair, eos_ids=eos),
             DrafterConfig("eagle3" if shape else "none", tree=shape, mode=mode),
         )
-        return decoded(pair, config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed))
+        return traced(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
 
 
 def models_of(name: str, draft_vocabulary: int = V) -> Models:
@@ -120,14 +120,8 @@ def test_strict_with_trees_is_the_target_alone(name: str) -> None:
     for sampling in SAMPLINGS:
         alone = models.run(sampling, None, seed=1)
         if not sampling.temperature:
-            ids = torch.tensor([alone.prompt_ids])
-            options: Any = {
-                "do_sample": False,
-                "max_new_tokens": 24,
-                "attention_mask": torch.ones_like(ids),
-            }
-            greedy = models.target.generate(ids, pad_token_id=0, **options)  # type: ignore[operator]
-            assert alone.token_ids == tuple(greedy[0, ids.shape[1] :].tolist())
+            plain = replace(models.pair, target=models.target)
+            assert alone.token_ids == generated(plain, alone.prompt_ids, 24)
         for shape in SHAPES[int(sampling.temperature > 0) :: 2] if name == "llama" else FEW:
             trace = models.run(sampling, shape, seed=1)
             assert trace.token_ids == alone.token_ids, str(shape)
@@ -157,7 +151,7 @@ def test_every_draft_is_what_its_definition_gives(
     models = models_of("llama", draft_vocabulary)
     trace = models.run(Sampling(1.0), shape, seed=3, new=NOTED, mode=mode)
     ids, start = list(trace.prompt_ids), len(trace.prompt_ids)
-    exponential = noise(torch.tensor(words(3, 0, NOTED)).view(-1, len(Use))[:, Use.DRAW], V)
+    exponential = noise(keys(3, 0, NOTED), V)
     if mode is DraftMode.GREEDY:
         exponential = torch.ones_like(exponential)
     for step in trace.steps:
@@ -213,15 +207,9 @@ def distribution_after(
     with the head's output."""
     following = torch.tensor([*ids[1:], *path])
     for count in range(len(ids) - 1, len(following) + 1):
-        residual, q, k, v = project(
-            head, following[None, :count], hidden[None], torch.arange(count)[None]
-        )
-        attended = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=True, enable_gqa=True
-        )
-        output, normed = finish(head, residual, attended)
-        hidden = torch.cat([hidden, output[0, -1:]])
-    draft = head.lm_head(normed[0, -1]).softmax(-1)
+        output, normed = plain_pass(head, following[:count], hidden)
+        hidden = torch.cat([hidden, output[-1:]])
+    draft = head.lm_head(normed[-1]).softmax(-1)
     return {
         int(head.target_ids(torch.tensor(index))): float(draft[index])
         for index in range(len(draft))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -36,15 +35,15 @@ from tests.eagle_heads import (
     FAMILIES,
     LLAMA3,
     Family,
+    plain_pass,
     random_head,
     raw_config,
     save_head,
     stored,
     tiny_config,
 )
-from training.head.chain import finish, project
+from tests.folders import COMMIT, hub_snapshot, offline, refused
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DRAFT = 40  # ids of a reduced draft vocabulary
 MESSAGES: list[str] = []
 
@@ -93,10 +92,14 @@ class Shelf:
     def refusal(self) -> str:
         with pytest.raises(ModelError) as caught:
             self.load()
-        message = str(caught.value)
-        assert "\n" not in message and "Traceback" not in message and message.endswith(".")
+        message = refused(caught)
         assert str(self.folder) in message and ":" in message
         return message
+
+    def refuses(self, fragments: str) -> None:
+        """With these parts in the message, separated by " … "."""
+        message = self.refusal()
+        assert all(part in message for part in fragments.split(" … ")), message
 
 
 @pytest.fixture
@@ -113,12 +116,7 @@ def logits(head: Eagle3Head) -> Tensor:
     feature_layers = torch.randn(
         4, len(config.feature_layers) * config.target_hidden_size, generator=generator
     )
-    ids = torch.arange(3, 7)[None]
-    residual, q, k, v = project(head, ids, head.fuse(feature_layers)[None], torch.arange(4)[None])
-    attended = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, is_causal=True, enable_gqa=True
-    )
-    hidden, normed = finish(head, residual, attended)
+    hidden, normed = plain_pass(head, torch.arange(3, 7), head.fuse(feature_layers))
     drafted = head.lm_head(normed)
     return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
 
@@ -294,92 +292,67 @@ def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: 
     )
 
 
+MISFITS = {
+    "eagle": [
+        ({"target_hidden_size": 64}, "target_hidden_size of the target 64 … org/target has 32"),
+        ({"target_hidden_size": None, "hidden_size": 16}, "hidden_size of the target 16 … has 32"),
+        ({"vocab_size": 512}, f"vocab_size 512 … has {VOCABULARY} … trained for org/target"),
+        ({"draft_vocab_size": 999}, f"draft_vocab_size 999 … has {VOCABULARY} tokens"),
+        ({"draft_vocab_size": "many"}, "draft_vocab_size 'many' … integer above 0"),
+        ({"hidden_size": None}, "has no hidden_size"),
+        ({"intermediate_size": None}, "has no intermediate_size"),
+        ({"num_hidden_layers": 2}, "num_hidden_layers 2 … 1 layer"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads 3 … num_attention_heads 4"),
+        ({"head_dim": 7}, "head_dim 7 … even number"),
+        ({"head_dim": 2**40}, "head_dim 1099511627776 … up to 65536"),
+        ({"num_attention_heads": 6, "num_key_value_heads": 6}, "cannot be built … 32 … 6"),
+        ({"hidden_act": "sparkle"}, "hidden_act 'sparkle'"),
+        ({"rms_norm_eps": -1}, "rms_norm_eps -1 … number above 0"),
+        ({"attention_bias": "yes"}, "attention_bias 'yes' … true or false"),
+        ({"rope_theta": "big"}, "rope_theta 'big'"),
+        ({"rope_scaling": [1]}, "rope_scaling [1] … an object"),
+        ({"rope_scaling": {"type": "mrope"}}, "mrope … llama3"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            "cannot be built … low_freq_factor",
+        ),
+        ({"rope_scaling": {"type": "linear", "factor": "x"}}, "cannot be built"),
+        ({"rope_parameters": {"full_attention": {}}}, "rope_parameters … only layer"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 … only 1.0"),
+        (
+            {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v3"},
+            "'deepseek_v3'",
+        ),
+        ({"use_sliding_window": True, "sliding_window": 64}, "sliding_window 64 … 256 tokens"),
+        (
+            {"eagle_config": {"use_aux_hidden_state": False}},
+            "use_aux_hidden_state False … only true",
+        ),
+        ({"eagle_config": {IDS: [2, 4, 8]}}, "[2, 4, 8] … layers 0 to 7"),
+        ({"eagle_config": {IDS: [5, -1]}}, "[5, -1] … layers 0 to 7"),
+        ({"eagle_config": {IDS: "2"}}, "a list of layer numbers"),
+        ({"eagle_config": 3}, "eagle_config 3 … an object"),
+        ({"num_aux_hidden_states": 4}, "num_aux_hidden_states 4 … 3 layers are read"),
+    ],
+    "speculators": [
+        ({"target_hidden_size": 48}, "(made for org/base) … 48 … has 32"),
+        ({"speculators_model_type": "mtp"}, "speculators_model_type 'mtp' … only eagle3"),
+        ({"norm_output": 1}, "norm_output 1 … true or false"),
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("family", "keys", "fragments"),
-    [
-        (
-            "eagle",
-            {"target_hidden_size": 64},
-            ["target_hidden_size of the target 64", "org/target has 32"],
-        ),
-        (
-            "eagle",
-            {"target_hidden_size": None, "hidden_size": 16},
-            ["hidden_size of the target 16", "has 32"],
-        ),
-        (
-            "eagle",
-            {"vocab_size": 512},
-            ["vocab_size 512", f"has {VOCABULARY}", "trained for org/target"],
-        ),
-        ("speculators", {"target_hidden_size": 48}, ["(made for org/base)", "48", "has 32"]),
-        ("eagle", {"draft_vocab_size": 999}, ["draft_vocab_size 999", f"has {VOCABULARY} tokens"]),
-        (
-            "eagle",
-            {"draft_vocab_size": "many"},
-            ["draft_vocab_size 'many'", "integer above 0"],
-        ),
-        ("eagle", {"hidden_size": None}, ["has no hidden_size"]),
-        ("eagle", {"intermediate_size": None}, ["has no intermediate_size"]),
-        ("eagle", {"num_hidden_layers": 2}, ["num_hidden_layers 2", "1 layer"]),
-        ("eagle", {"num_key_value_heads": 3}, ["num_key_value_heads 3", "num_attention_heads 4"]),
-        ("eagle", {"head_dim": 7}, ["head_dim 7", "even number"]),
-        ("eagle", {"head_dim": 2**40}, ["head_dim 1099511627776", "up to 65536"]),
-        (
-            "eagle",
-            {"num_attention_heads": 6, "num_key_value_heads": 6},
-            ["cannot be built", "32", "6"],
-        ),
-        ("eagle", {"hidden_act": "sparkle"}, ["hidden_act 'sparkle'"]),
-        ("eagle", {"rms_norm_eps": -1}, ["rms_norm_eps -1", "number above 0"]),
-        ("eagle", {"attention_bias": "yes"}, ["attention_bias 'yes'", "true or false"]),
-        ("eagle", {"rope_theta": "big"}, ["rope_theta 'big'"]),
-        ("eagle", {"rope_scaling": [1]}, ["rope_scaling [1]", "an object"]),
-        ("eagle", {"rope_scaling": {"type": "mrope"}}, ["mrope", "llama3"]),
-        (
-            "eagle",
-            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
-            ["cannot be built", "low_freq_factor"],
-        ),
-        ("eagle", {"rope_scaling": {"type": "linear", "factor": "x"}}, ["cannot be built"]),
-        ("eagle", {"rope_parameters": {"full_attention": {}}}, ["rope_parameters", "only layer"]),
-        ("eagle", {"partial_rotary_factor": 0.5}, ["partial_rotary_factor 0.5", "only 1.0"]),
-        (
-            "eagle",
-            {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v3"},
-            ["'deepseek_v3'"],
-        ),
-        (
-            "eagle",
-            {"use_sliding_window": True, "sliding_window": 64},
-            ["sliding_window 64", "256 tokens"],
-        ),
-        (
-            "eagle",
-            {"eagle_config": {"use_aux_hidden_state": False}},
-            ["use_aux_hidden_state False", "only true"],
-        ),
-        ("eagle", {"eagle_config": {IDS: [2, 4, 8]}}, ["[2, 4, 8]", "layers 0 to 7"]),
-        ("eagle", {"eagle_config": {IDS: [5, -1]}}, ["[5, -1]", "layers 0 to 7"]),
-        ("eagle", {"eagle_config": {IDS: "2"}}, ["a list of layer numbers"]),
-        ("eagle", {"eagle_config": 3}, ["eagle_config 3", "an object"]),
-        ("eagle", {"num_aux_hidden_states": 4}, ["num_aux_hidden_states 4", "3 layers are read"]),
-        (
-            "speculators",
-            {"speculators_model_type": "mtp"},
-            ["speculators_model_type 'mtp'", "only eagle3"],
-        ),
-        ("speculators", {"norm_output": 1}, ["norm_output 1", "true or false"]),
-    ],
+    [(family, *each) for family, rows in MISFITS.items() for each in rows],
 )
 def test_a_configuration_that_does_not_fit_is_refused_before_the_weights(
-    family: Family, keys: dict[str, Any], fragments: list[str], shelf: Shelf
+    family: Family, keys: dict[str, Any], fragments: str, shelf: Shelf
 ) -> None:
     raw = edit(raw_config(shelf.head.config, family, verifier="org/base"), keys)
     shelf.folder.mkdir()
     (shelf.folder / "config.json").write_text(json.dumps(raw))
-    message = shelf.refusal()
-    assert all(part in message for part in fragments), message
+    shelf.refuses(fragments)
 
 
 def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference(
@@ -390,67 +363,60 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
 
 
 @pytest.mark.parametrize(
-    ("without", "extra", "fragments"),
+    ("changes", "fragments"),
     [
-        (["fc.weight"], {}, ["lack fc.weight [32, 96]"]),
+        ({"fc.weight": None}, "lack fc.weight [32, 96]"),
         (
-            ["midlayer.self_attn.q_proj.weight"],
-            {},
-            ["lack midlayer.self_attn.q_proj.weight [32, 64]"],
+            {"midlayer.self_attn.q_proj.weight": None},
+            "lack midlayer.self_attn.q_proj.weight [32, 64]",
         ),
-        (["lm_head.weight"], {}, ["lack lm_head.weight", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
-        (["d2t"], {}, ["lack d2t", f"of {DRAFT} ids", f"being {VOCABULARY}"]),
+        ({"lm_head.weight": None}, f"lack lm_head.weight … of {DRAFT} ids … being {VOCABULARY}"),
+        ({"d2t": None}, f"lack d2t … of {DRAFT} ids … being {VOCABULARY}"),
         (
-            [],
             {"layers.1.mlp.up_proj.weight": torch.ones(1)},
-            ["a tensor layers.1.mlp.up_proj.weight [1]"],
+            "a tensor layers.1.mlp.up_proj.weight [1]",
         ),
-        ([], {"fc.bias": torch.ones(32)}, ["a tensor fc.bias [32]"]),
-        ([], {"model.norm.weight": torch.ones(32)}, ["model.norm.weight", "mean the same"]),
-        ([], {"norm.weight": torch.ones(16)}, ["norm.weight of the shape [16], not [32]"]),
-        ([], {"embed_tokens.weight": torch.ones(50, 32)}, ["[50, 32]", f"[{VOCABULARY}, 32]"]),
-        ([], {"norm.weight": torch.ones(32, dtype=torch.int8)}, ["norm.weight as torch.int8"]),
+        ({"fc.bias": torch.ones(32)}, "a tensor fc.bias [32]"),
+        ({"model.norm.weight": torch.ones(32)}, "model.norm.weight … mean the same"),
+        ({"norm.weight": torch.ones(16)}, "norm.weight of the shape [16], not [32]"),
+        ({"embed_tokens.weight": torch.ones(50, 32)}, f"[50, 32] … [{VOCABULARY}, 32]"),
+        ({"norm.weight": torch.ones(32, dtype=torch.int8)}, "norm.weight as torch.int8"),
         (
-            [],
             {"norm.weight": torch.full((32,), torch.nan)},
-            ["norm.weight", "not finite as torch.float32"],
+            "norm.weight … not finite as torch.float32",
         ),
-        ([], {"fc.weight": torch.full((32, 96), torch.inf)}, ["fc.weight", "not finite"]),
-        ([], {"d2t": torch.zeros(7, dtype=torch.long)}, ["d2t of the shape [7], not [40]"]),
-        ([], {"d2t": torch.zeros(DRAFT)}, ["d2t as torch.float32, not as integers"]),
+        ({"fc.weight": torch.full((32, 96), torch.inf)}, "fc.weight … not finite"),
+        ({"d2t": torch.zeros(7, dtype=torch.long)}, "d2t of the shape [7], not [40]"),
+        ({"d2t": torch.zeros(DRAFT)}, "d2t as torch.float32, not as integers"),
         (
-            [],
             {"d2t": torch.full((DRAFT,), 70)},
-            [f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to"],
+            f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to",
         ),
-        ([], {"d2t": torch.full((DRAFT,), -1)}, ["draft id 0, the target's id -1"]),
-        ([], {"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, ["target's id 3 for draft ids 0 and 2"]),
+        ({"d2t": torch.full((DRAFT,), -1)}, "draft id 0, the target's id -1"),
+        ({"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, "target's id 3 for draft ids 0 and 2"),
         (
-            [],
             {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)},
-            [f"in t2d {VOCABULARY} ids", f"in d2t {DRAFT}"],
+            f"in t2d {VOCABULARY} ids … in d2t {DRAFT}",
         ),
         (
-            [],
             {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
-            ["target's id 40 for draft id 39, but t2d does not mark it"],
+            "target's id 40 for draft id 39, but t2d does not mark it",
         ),
-        ([], {"t2d": torch.ones(3)}, [f"t2d of the shape [3], not [{VOCABULARY}]"]),
+        ({"t2d": torch.ones(3)}, f"t2d of the shape [3], not [{VOCABULARY}]"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
-    without: list[str], extra: dict[str, Tensor], fragments: list[str], shelf: Shelf
+    changes: dict[str, Tensor | None], fragments: str, shelf: Shelf
 ) -> None:
-    shelf.save(without=without, extra=extra)
-    message = shelf.refusal()
-    assert all(part in message for part in fragments), message
+    without = [name for name, tensor in changes.items() if tensor is None]
+    shelf.save(without=without, extra=edit({}, changes))
+    shelf.refuses(fragments)
 
 
 def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
     narrow = random_head(tiny_config(shelf.target.config, hidden_size=16, num_attention_heads=2))
     shelf.save(narrow, without=["embed_tokens.weight"])
-    message = shelf.refusal()
-    assert f"[{VOCABULARY}, 16]" in message and f"[{VOCABULARY}, 32]" in message
+    shelf.refuses(f"[{VOCABULARY}, 16] … [{VOCABULARY}, 32]")
     shelf.save(narrow)
     assert same(shelf.load(), narrow)
 
@@ -458,7 +424,7 @@ def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
 def test_values_that_overflow_the_targets_dtype_are_refused(shelf: Shelf) -> None:
     shelf.target = tiny_model("llama", num_hidden_layers=8, dtype=torch.float16)
     shelf.save(extra={"norm.weight": torch.full((32,), 1e6)})
-    assert "not finite as torch.float16" in shelf.refusal()
+    shelf.refuses("not finite as torch.float16")
 
 
 class Evil:
@@ -478,7 +444,7 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(
     shelf.save(form="bin")
     evil = {**stored(shelf.head, "eagle"), "evil": Evil(tmp_path / "ran")}
     torch.save(evil, shelf.folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
-    assert "could run code, so it was not loaded" in shelf.refusal()
+    shelf.refuses("could run code, so it was not loaded")
     assert not (tmp_path / "ran").exists()
 
 
@@ -488,7 +454,7 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(
 def test_a_pickle_of_other_things_is_refused(content: Any, shelf: Shelf) -> None:
     shelf.save(form="bin")
     torch.save(content, shelf.folder / "pytorch_model.bin")
-    assert "contains objects other than tensors" in shelf.refusal()
+    shelf.refuses("contains objects other than tensors")
 
 
 @pytest.mark.parametrize("form", ["safetensors", "bin"])
@@ -513,7 +479,7 @@ def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
         shelf.folder / "model-00002-of-00002.safetensors",
     )
     part.rename(shelf.folder / "elsewhere")
-    assert f"names {part.name}, which is not a weight file there" in shelf.refusal()
+    shelf.refuses(f"names {part.name}, which is not a weight file there")
     for content in (
         "{",
         "[]",
@@ -521,16 +487,15 @@ def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
         '{"weight_map": {"a": 1}}',
     ):
         index.write_text(content)
-        message = shelf.refusal()
-        assert "index.json" in message and "damaged" in message
+        shelf.refuses("index.json … damaged")
 
 
 def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> None:
     shelf.save()
     (shelf.folder / "model.safetensors").unlink()
-    assert "has no weights" in shelf.refusal()
+    shelf.refuses("has no weights")
     (shelf.folder / "config.json").write_text("[]")
-    assert "not a JSON object" in shelf.refusal()
+    shelf.refuses("not a JSON object")
 
 
 def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
@@ -552,12 +517,8 @@ def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
 def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
     form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    repository = tmp_path / "models--org--head"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(COMMIT)
-    replace(shelf, folder=repository / "snapshots" / COMMIT).save(form=form)
+    offline(tmp_path, monkeypatch)
+    replace(shelf, folder=hub_snapshot(tmp_path, "org/head")).save(form=form)
     loaded, ref = fetched(ModelRef("org/head"), shelf.target)
     assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
     with pytest.raises(ModelError, match="org/other is not completely on this machine"):

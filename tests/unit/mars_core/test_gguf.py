@@ -13,24 +13,21 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub import constants
 from transformers import AutoModelForCausalLM
 
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, custom_pair, gguf, smollm2
 from mars_core.models.source import parse_ref
 from mars_core.types import DrafterConfig, ModelRef, Sampling
+from tests.folders import COMMIT, hub_snapshot, offline
 from tests.gguf_files import tiny_llama, write_gguf
-from tests.live_pairs import config_for, decoded
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+from tests.live_pairs import traced
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's, which is empty at first; the Hub's is offline."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    offline(tmp_path / "hub", monkeypatch)
     return tmp_path / "cache/mars-playground/models"
 
 
@@ -64,10 +61,7 @@ def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
     )
     assert difference == 0 if kind == "F32" else 0 < difference < 0.1
     runs = [
-        decoded(
-            pair,
-            config_for(pair, DrafterConfig(drafter, k=3), Sampling(0.0), prompt="ab ab ab", new=24),
-        )
+        traced(pair, DrafterConfig(drafter, k=3), Sampling(0.0), prompt="ab ab ab", new=24)
         for drafter in ("none", "ngram")
     ]
     assert runs[0].token_ids == runs[1].token_ids
@@ -76,11 +70,7 @@ def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
 
 
 def test_a_file_of_the_hub_has_its_commit_and_a_draft_may_be_one_too(tmp_path: Path) -> None:
-    folder = tmp_path / "hub/models--org--tiny"
-    (folder / "refs").mkdir(parents=True)
-    (folder / "refs/main").write_text(COMMIT)
-    (folder / "snapshots" / COMMIT).mkdir(parents=True)
-    write_gguf(folder / "snapshots" / COMMIT / "tiny.gguf")
+    write_gguf(hub_snapshot(tmp_path / "hub", "org/tiny") / "tiny.gguf")
     pair = ModelPool(device="cpu").get(custom_pair("org/tiny/tiny.gguf", "org/tiny/tiny.gguf@main"))
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny/tiny.gguf", COMMIT)
     with pytest.raises(ModelError, match=r"There is no file org/tiny/other.gguf"):

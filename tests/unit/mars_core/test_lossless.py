@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mars_core.decoder import is_fast
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
-from mars_core.sampling import Use, draw, noise, words
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
 from tests.checkpoints import KINDS
-from tests.live_pairs import config_for, decoded, loaded_pair, random_pair
+from tests.live_pairs import config_for, generated, loaded_pair, traced
 
 PROMPT = "The quick brown fox"
 STORY = "Write a story about Anna and a boat."
@@ -41,9 +38,7 @@ def generate(
     new: int = NEW_TOKENS,
 ) -> Trace:
     drafter = DrafterConfig(kind, None, k, mode)
-    return decoded(
-        pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
-    )
+    return traced(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +54,10 @@ def test_strict_is_the_target_alone_on_every_architecture(name: str, tmp_path: P
     kind, _, modules = name.partition(", ")
     pair = loaded_pair(kind, tmp_path, fast=not modules)
     assert is_fast(pair.target) is (kind in FAST and not modules)
-    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    options = {
-        "do_sample": False,
-        "max_new_tokens": NEW_TOKENS,
-        "eos_token_id": None,
-        "pad_token_id": 0,
-    }
-    greedy = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[
-        0, ids.shape[1] :
-    ]
+    greedy = generated(pair, pair.tokenizer(PROMPT)["input_ids"], NEW_TOKENS, eos_token_id=None)
     for sampling in (Sampling(0.0), FILTERED):
         alone = generate(pair, "none", "none", sampling).token_ids
-        assert sampling.temperature or list(alone) == greedy.tolist()
+        assert sampling.temperature or alone == greedy
         for drafter, k in (("model", 5), ("ngram", 4)):
             assert generate(pair, "strict", drafter, sampling, k).token_ids == alone, drafter
 
@@ -123,28 +109,6 @@ def test_sampled_drafts_part_at_the_first_different_decision(
     assert divergence.cause in (Cause.RELAXED, Cause.TIGHTENED, Cause.REDRAWN)
 
 
-def test_none_samples_the_law_of_generate() -> None:
-    """The first token of a run is the one that is drawn from what the warpers of generate give with
-    the noise of the seed."""
-    pair = random_pair()
-    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    scores = TemperatureLogitsWarper(1.5)(ids, pair.target(ids).logits[:, -1])
-    expected = TopPLogitsWarper(0.9)(ids, TopKLogitsWarper(20)(ids, scores)).softmax(-1)
-    sampling = Sampling(1.5, 20, 0.9)
-    first = {
-        seed: generate(pair, "none", "none", sampling, seed=seed, new=1).token_ids
-        for seed in range(40)
-    }
-    keys = torch.tensor([words(seed, 0, 1)[Use.DRAW] for seed in first])
-    assert [*first.values()] == [
-        (token,)
-        for token in draw(
-            expected.expand(len(keys), -1), noise(keys, expected.shape[-1])
-        ).ids.tolist()
-    ]
-    assert len({*first.values()}) > 5
-
-
 DRAFTS = {
     "chain": DrafterConfig("model"),
     "greedy chain": DrafterConfig("model", mode=DraftMode.GREEDY),
@@ -165,10 +129,7 @@ def test_strict_is_the_target_alone_whatever_is_drafted_and_coupled_drafts_are_a
     """And a relaxed rule leaves the text at its first relaxed token."""
 
     def trace(rule: str, drafter: DrafterConfig) -> Trace:
-        return decoded(
-            session.pair,
-            config_for(session.pair, drafter, sampling, prompt=STORY, rule=rule, new=60, seed=5),
-        )
+        return traced(session.pair, drafter, sampling, prompt=STORY, rule=rule, new=60, seed=5)
 
     alone, tau = trace("none", DrafterConfig("none")), {}
     for name, drafter in DRAFTS.items():

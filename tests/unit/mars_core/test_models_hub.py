@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import huggingface_hub.constants
 import pytest
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -24,8 +23,8 @@ from mars_core.models import BUNDLED_PAIR, CATALOG, ModelError, ModelPool, custo
 from mars_core.models.source import is_local, parse_ref
 from mars_core.types import ModelRef
 from tests.checkpoints import tiny_checkpoint
+from tests.folders import COMMIT, hub_snapshot, offline
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HUB = [spec for spec in CATALOG if not is_local(spec.target)]
 
 
@@ -82,25 +81,15 @@ def test_a_failure_of_the_hub_is_one_sentence(
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty Hub cache and no network."""
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    offline(tmp_path, monkeypatch)
     return tmp_path
-
-
-def cached(cache: Path, name: str, branch: str = "main") -> Path:
-    """A snapshot as the Hub client leaves it."""
-    repository = cache / f"models--{name.replace('/', '--')}"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / branch).write_text(COMMIT)
-    return tiny_checkpoint("llama", repository / "snapshots" / COMMIT)
 
 
 @pytest.mark.parametrize(("branch", "text"), [("main", "org/tiny"), ("dev", "org/tiny@dev")])
 def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(
     cache: Path, branch: str, text: str
 ) -> None:
-    cached(cache, "org/tiny", branch)
+    tiny_checkpoint("llama", hub_snapshot(cache, "org/tiny", branch))
     messages: list[str] = []
     pair = ModelPool(device="cpu").get(custom_pair(text, text), messages.append)
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny", COMMIT)

@@ -35,7 +35,7 @@ from mars_core.models.loading import suited
 from mars_core.models.source import SOURCE, fingerprint
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
-from tests.live_pairs import config_for, decoded
+from tests.live_pairs import traced
 
 WIDTHS: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
 CHAINS = (DrafterConfig("ngram", k=5), DrafterConfig("ngram", k=17), DrafterConfig("model", k=4))
@@ -207,10 +207,7 @@ def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(
     assert isinstance(pair.target.get_output_embeddings(), HalfLinear)
     for temperature in (0.0, 1.0):
         traces = [
-            decoded(
-                pair,
-                config_for(pair, drafter, Sampling(temperature), prompt="once upon " * 9, new=60),
-            )
+            traced(pair, drafter, Sampling(temperature), prompt="once upon " * 9, new=60)
             for drafter in (DrafterConfig("none"), *CHAINS)
         ]
         assert traces[0].config.environment["dtype"] == "int4"

@@ -27,7 +27,7 @@ from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
 from mars_core.models.errors import ModelError
-from mars_core.models.probe import agrees, check, reference_logits
+from mars_core.models.probe import check, reference_logits
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import (
     KINDS,
@@ -70,7 +70,7 @@ def test_promised_architectures_pass(kind: str, dtype: torch.dtype) -> None:
     trial = reference_logits(model, kind)
     prepare(model)
     check(model, trial, trees=kind in TREES)
-    assert agrees(model, trial, shapes=PassShapes(16, 16, 128), trees=kind in TREES)
+    check(model, trial, shapes=PassShapes(16, 16, 128), trees=kind in TREES)
     assert is_fast(model) is (kind in TREES)
 
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from mars_core.engine import Engine
-from mars_core.jobs import Began, Ended, Event, Job, RecordedRun, Wrote, execution_order
+from mars_core.jobs import Began, Ended, Event, Job, RecordedRun, Wrote, execution_order, follow
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
@@ -82,10 +82,7 @@ def followed(events: Iterator[Event]) -> dict[int, Trace]:
     """The traces by run, as the events tell them."""
     records: dict[int, RecordedRun] = {}
     for event in events:
-        if isinstance(event, Began):
-            records[event.run] = RecordedRun(event)
-        else:
-            records[event.run].follow(event)
+        follow(records, event)
     return {run: record.trace() for run, record in records.items()}
 
 

@@ -25,7 +25,7 @@ from transformers import (
 from mars_core.engine import Engines
 from mars_core.engine.processors import word_ids
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
-from mars_core.sampling import Use, draw, noise, words
+from mars_core.sampling import draw, noise
 from mars_core.session import Session
 from mars_core.types import (
     DrafterConfig,
@@ -36,8 +36,9 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from tests.live_pairs import config_for, decoded, headed, random_pair
+from tests.live_pairs import config_for, decoded, generated, headed, random_pair, traced
 from tests.replay import Operations, replayed
+from tests.unit.mars_core.test_verification import keys
 
 PROMPT = "once upon a time upon a once"
 DRAFTERS = {
@@ -91,7 +92,7 @@ def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperatur
     )
     for seed, prompt in enumerate(BUNDLED_PAIR.prompts[:3]):
         alone, plain, drafted = (
-            decoded(bundled, config_for(bundled, drafter, each, prompt=prompt, new=48, seed=seed))
+            traced(bundled, drafter, each, prompt=prompt, new=48, seed=seed)
             for drafter, each in (
                 (DrafterConfig("none"), sampling),
                 (DrafterConfig("none"), Sampling(1.0)),
@@ -117,9 +118,7 @@ def written(
     new: int = 24,
     seed: int = 0,
 ) -> Trace:
-    return decoded(
-        pair, config_for(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
-    )
+    return traced(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
 
 
 def generate_options(pair: Pair, chosen: Processors) -> dict[str, object]:
@@ -160,22 +159,14 @@ def processed(
 @pytest.mark.parametrize("name", EACH)
 def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
     """Token for token at temperature 0, for every drafter."""
-    ids = torch.tensor([pair.tokenizer(PROMPT)["input_ids"]])
-    options = {
-        "do_sample": False,
-        "max_new_tokens": 24,
-        "eos_token_id": None,
-        "pad_token_id": 0,
-    } | generate_options(pair, EACH[name])
-    expected = pair.target.generate(ids, attention_mask=torch.ones_like(ids), **options)[
-        0, ids.shape[1] :
-    ].tolist()
+    ids, options = pair.tokenizer(PROMPT)["input_ids"], generate_options(pair, EACH[name])
+    expected = generated(pair, ids, 24, eos_token_id=None, **options)
     plain = written(pair, DrafterConfig("none"), Sampling())
     sampling = Sampling(processors=EACH[name])
     alone = written(pair, DrafterConfig("none"), sampling)
-    assert list(alone.token_ids) == expected != list(plain.token_ids)
+    assert alone.token_ids == expected != plain.token_ids
     for drafter in DRAFTERS.values():
-        assert list(written(pair, drafter, sampling).token_ids) == expected, drafter
+        assert written(pair, drafter, sampling).token_ids == expected, drafter
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -201,8 +192,8 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
             raw[[token.id1, token.id2]].tolist(), abs=1e-4
         )
         assert token.logprob == pytest.approx(float(raw.log_softmax(-1)[token.id]), abs=1e-4)
-        keys = torch.tensor([words(0, token.position, 1)[Use.DRAW]])
-        drawn.append(token.own == int(draw(p, noise(keys, p.shape[-1])).ids))
+        exponential = noise(keys(0, token.position, 1), p.shape[-1])
+        drawn.append(token.own == int(draw(p, exponential).ids))
         if token.outcome is not Outcome.REJECTED:
             text.append(token.id)
     assert all(drawn)
@@ -223,8 +214,7 @@ def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
     captured = replace(pair, graphs=True, engines=Engines())
     for prompt in (PROMPT, "once"):
         eager, trace = (
-            decoded(each, config_for(each, drafter, sampling, prompt=prompt, new=24))
-            for each in (pair, captured)
+            traced(each, drafter, sampling, prompt=prompt, new=24) for each in (pair, captured)
         )
         assert trace.token_ids == eager.token_ids
         stand_in.watch = operations = Operations()

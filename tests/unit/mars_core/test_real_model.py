@@ -22,10 +22,11 @@ from mars_core.models.gguf import fetch_default
 from mars_core.models.int4 import read_int4
 from mars_core.models.source import SOURCE, count_parameters
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling, Trace
+from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling
 from mars_playground.__main__ import main
-from tests.live_pairs import config_for, decoded
+from tests.live_pairs import config_for, decoded, generated
 from tests.served_server import serve_models
+from tests.unit.mars_core.test_exact import numbers
 from ui.result import example
 
 pytestmark = pytest.mark.slow
@@ -98,12 +99,7 @@ def test_in_float32_strict_is_none_is_generate_and_the_stream_is_the_text(
     for prompt in PROMPTS:
         alone, strict = (decoded(pair, config(pair, drafter, prompt)) for drafter in (NONE, SUFFIX))
         assert numbers(strict) == numbers(alone)
-        ids = torch.tensor([alone.prompt_ids])
-        with torch.inference_mode():
-            wanted = pair.target.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False
-            )
-        assert list(alone.token_ids) == wanted[0, ids.shape[1] :].tolist()
+        assert alone.token_ids == generated(pair, alone.prompt_ids, NEW)
         run = Session(pair).start(config(pair, SUFFIX, prompt))
         streamed = [run.text for _ in run]
         assert all(run.text.startswith(each) for each in streamed)
@@ -161,10 +157,3 @@ def test_a_server_of_it_that_speculates_is_lossless(
     assert {row["verdict"] for row in json.loads(file.read_text())["findings"]} == {
         "lossless as far as tested"
     }
-
-
-def numbers(trace: Trace) -> list[tuple[float, ...]]:
-    return [
-        (each.id, each.z1, each.z2, each.entropy, each.logprob, each.p, each.edge)
-        for each in trace.tokens
-    ]

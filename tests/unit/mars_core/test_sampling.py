@@ -30,6 +30,7 @@ from mars_core.sampling import (
     words,
 )
 from mars_core.types import DraftMode, Processors, Sampling
+from tests.unit.mars_core.test_verification import keys
 
 FIRST_WORDS = [-6436243100533299141, -5792855801218550262]  # of seed 7
 FIRST_NOISE = [
@@ -79,12 +80,11 @@ def test_noise_is_a_function_of_seed_position_and_id() -> None:
     """Not of the step, the size of the vocabulary or the other positions. The numbers are those of
     every device."""
     few, many = (
-        noise(column(words(7, first, count), Use.DRAW), size)
-        for first, count, size in ((3, 2, 50), (0, 9, 1537))
+        noise(keys(7, first, count), size) for first, count, size in ((3, 2, 50), (0, 9, 1537))
     )
     assert torch.equal(few, many[3:5, :50])
-    assert not torch.equal(noise(column(words(8, 3, 2), Use.DRAW), 50), few)
-    assert column(words(7, 0, 2), Use.DRAW).tolist() == FIRST_WORDS
+    assert not torch.equal(noise(keys(8, 3, 2), 50), few)
+    assert keys(7, 0, 2).tolist() == FIRST_WORDS
     assert (noise(torch.tensor(FIRST_WORDS), 3).neg().exp() * 1e6).round().tolist() == FIRST_NOISE
     assert many.isfinite().all() and (many > 0).all()
 
@@ -125,10 +125,8 @@ def test_the_draft_mode_decides_with_which_noise_is_drafted(mode: DraftMode) -> 
 def test_noise_is_exponential_and_independent_along_ids_positions_and_seeds() -> None:
     """Kolmogorov-Smirnov over all three directions, correlation of neighbours, and the draws of a
     distribution."""
-    along = [noise(column(words(3, 0, 3000), Use.DRAW), 200)]
-    along.append(
-        torch.cat([noise(column(words(seed, 5, 1), Use.DRAW), 200) for seed in range(3000)])
-    )
+    along = [noise(keys(3, 0, 3000), 200)]
+    along.append(torch.cat([noise(keys(seed, 5, 1), 200) for seed in range(3000)]))
     for each in along:
         u = each.double().neg().exp()
         p = [kstest(row, "uniform").pvalue for row in (*u[:100], *u.T[:100])]
@@ -140,7 +138,7 @@ def test_noise_is_exponential_and_independent_along_ids_positions_and_seeds() ->
 
 def test_draws_have_the_distribution_and_never_give_an_impossible_id() -> None:
     p = torch.tensor([[0.0, 0.25, 0.0, 0.6, 0.05, 0.1, 0.0]])
-    ids = draw(p.expand(100_000, -1), noise(column(words(11, 0, 100_000), Use.DRAW), 9)).ids
+    ids = draw(p.expand(100_000, -1), noise(keys(11, 0, 100_000), 9)).ids
     counts = torch.bincount(ids, minlength=7)
     assert counts[p[0] == 0].sum() == 0
     assert (

@@ -25,6 +25,7 @@ from mars_core.types import (
     ShiftKind,
     Status,
     StopReason,
+    Trace,
     TreeShape,
 )
 from tests import live_pairs
@@ -58,6 +59,16 @@ def config_for(
     drafter, prompt = DrafterConfig(kind, None, k, mode, tree), PromptConfig(text, stop=stop)
     config = live_pairs.config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
     return replace(config, rule=RuleConfig(rule, parameters))
+
+
+def traced(pair: Pair, *options: Any, **named: Any) -> Trace:
+    return decoded(pair, config_for(pair, *options, **named))
+
+
+@pytest.fixture(scope="module")
+def free(pair: Pair) -> Trace:
+    """Of 40 tokens, whatever they are."""
+    return traced(pair, rule="strict", new=40)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +134,7 @@ def test_bad_input_gets_one_sentence(
     "change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}]
 )
 def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
-    trace = decoded(pair, config_for(pair, **change))  # type: ignore[arg-type]
+    trace = traced(pair, **change)  # type: ignore[arg-type]
     assert len(trace.tokens) == change.get("new", 24)
 
 
@@ -152,9 +163,7 @@ def test_trace_accounts_for_every_drafted_token(
         if draft == "tree"
         else {"mode": DraftMode(draft)}
     )
-    trace = decoded(
-        headed, config_for(headed, rule=rule, sampling=Sampling(temperature), new=40, **kind)
-    )
+    trace = traced(headed, rule=rule, sampling=Sampling(temperature), new=40, **kind)
     assert trace.config.drafter.model == (headed.head_ref if draft == "tree" else headed.draft_ref)
     assert [token.position for token in trace.tokens] == list(range(40))
     summary = trace.summary
@@ -197,9 +206,7 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     """p, logprob, rank, margin and entropy from one pass over the full text; their sums are the
     run's."""
     tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
-    trace = decoded(
-        headed, config_for(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40)
-    )
+    trace = traced(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40)
     ids = torch.tensor([[*trace.prompt_ids, *trace.token_ids]])
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
     for token in (
@@ -266,28 +273,22 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
     ],
 )
 def test_hostile_prompts_run(pair: Pair, text: str) -> None:
-    trace = decoded(pair, config_for(pair, text))
+    trace = traced(pair, text)
     assert trace.status is Status.COMPLETED
     assert trace.config.prompt.text == text
 
 
-def test_theta_1_is_strict(pair: Pair) -> None:
-    strict, mars = (decoded(pair, config_for(pair, rule=rule)) for rule in ("strict", "mars"))
-    assert mars.token_ids != strict.token_ids
-    assert decoded(pair, config_for(pair, theta=1.0)).token_ids == strict.token_ids
-
-
 def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
-    first, second = (decoded(pair, config_for(pair, seed=5)) for _ in range(2))
+    first, second = (traced(pair, seed=5) for _ in range(2))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
-    assert decoded(pair, config_for(pair, seed=6)).token_ids != first.token_ids
+    assert traced(pair, seed=6).token_ids != first.token_ids
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
     """mars on greedy drafts: kept iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
-    trace = decoded(pair, config_for(pair, sampling=Sampling(temperature), new=80))
+    trace = traced(pair, sampling=Sampling(temperature), new=80)
     outcomes = set()
     for token in (token for step in trace.steps for token in step.tokens):
         outcomes.add(token.outcome)
@@ -311,29 +312,27 @@ def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: flo
 
 
 def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
-    trace = decoded(pair, config_for(pair, new=50))
+    trace = traced(pair, new=50)
     assert "".join(trace.text[token.start : token.end] for token in trace.tokens) == trace.text
     assert trace.text == pair.tokenizer.decode(trace.token_ids, skip_special_tokens=True)
 
 
-def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair) -> None:
-    free = decoded(pair, config_for(pair, rule="strict", new=40))
+def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair, free: Trace) -> None:
     for position, token in enumerate(free.tokens[:7]):
         if token.id in free.token_ids[:position]:
             continue
         ending = replace(pair, eos_ids=frozenset((token.id,)))
         for kind in ("none", "model", "ngram"):
             rule = "none" if kind == "none" else "strict"
-            trace = decoded(ending, config_for(ending, rule=rule, kind=kind, new=40))
+            trace = traced(ending, rule=rule, kind=kind, new=40)
             assert trace.token_ids == free.token_ids[: position + 1]
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
 
-def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) -> None:
-    free = decoded(pair, config_for(pair, rule="strict", new=40))
+def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair, free: Trace) -> None:
     stop = free.text[7:10]
     at = free.text.index(stop)
-    trace = decoded(pair, config_for(pair, rule="strict", new=40, stop=("never", stop)))
+    trace = traced(pair, rule="strict", new=40, stop=("never", stop))
     assert trace.stop_reason is StopReason.STOP_STRING
     assert trace.text == free.text[: at + 3]
     assert trace.summary.new_tokens == len(trace.tokens)
@@ -341,16 +340,11 @@ def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair) ->
 
 def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair: Pair) -> None:
     hot = Sampling(4.0)
-    runs = (
-        decoded(pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed))
-        for seed in range(50)
-    )
+    runs = (traced(pair, rule="strict", sampling=hot, new=100, seed=seed) for seed in range(50))
     free, at = next((run, run.token_ids.index(BOS)) for run in runs if BOS in run.token_ids)
     seed = free.config.seed
     stop = (SPECIAL[BOS],)
-    trace = decoded(
-        pair, config_for(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop)
-    )
+    trace = traced(pair, rule="strict", sampling=hot, new=100, seed=seed, stop=stop)
     assert (trace.stop_reason, trace.token_ids) == (
         StopReason.STOP_STRING,
         free.token_ids[: at + 1],
@@ -368,7 +362,7 @@ def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
     assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
     assert list(trace.steps) == steps
     assert trace.summary.steps == 2
-    assert decoded(pair, config_for(pair)).status is Status.COMPLETED
+    assert traced(pair).status is Status.COMPLETED
 
 
 def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothing(
@@ -400,7 +394,7 @@ def test_tokens_of_a_prompt_are_counted_as_it_is_read(pair: Pair) -> None:
 
 
 def test_configuration_names_everything_that_a_repetition_needs(pair: Pair) -> None:
-    config = decoded(pair, config_for(pair)).config
+    config = traced(pair).config
     assert config.rule.parameters == {"theta": 0.9}
     assert (config.target, config.drafter.model) == (pair.target_ref, pair.draft_ref)
     assert {"app", "torch", "transformers", "python", "device", "dtype"} <= set(config.environment)

@@ -78,27 +78,18 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
     assert summary.perplexity == pytest.approx(math.e**2)
 
 
+RATES = "tau acceptance_rate relaxed_share shifted_share perplexity tv_mean tv_max kl_mean kl_max"
+SUMS = "tv_sum kl_sum log_likelihood"
+
+
+def undefined(summary: Summary, names: str) -> bool:
+    return all(math.isnan(getattr(summary, name)) for name in names.split())
+
+
 def test_rates_and_sums_of_nothing_are_nan() -> None:
     summary = summarise([], prompt_tokens=1, prefill_s=0.1, peak_memory_bytes=0)
     assert (summary.new_tokens, summary.steps, summary.acceptance_by_position) == (0, 0, ())
-    rates = (
-        summary.tau,
-        summary.acceptance_rate,
-        summary.relaxed_share,
-        summary.shifted_share,
-        summary.perplexity,
-    )
-    assert all(
-        map(math.isnan, (*rates, summary.tv_mean, summary.tv_max, summary.kl_mean, summary.kl_max))
-    )
-    sums = (
-        summary.tv_sum,
-        summary.kl_sum,
-        summary.log_likelihood,
-        summary.draft_s,
-        summary.verify_s,
-    )
-    assert all(map(math.isnan, sums))
+    assert undefined(summary, f"{RATES} {SUMS} draft_s verify_s")
 
 
 def test_acceptance_in_trees_is_by_depth(token: Token) -> None:
@@ -147,9 +138,8 @@ def test_what_was_not_measured_is_nan(token: Token) -> None:
         [(nan, nan, nan), (0.5, math.inf, -1.0)],
         [(0.5, math.inf, -1.0), (nan, nan, nan)],
     ):
-        s = summary_of(measured(token, *values))
-        of_shift = (s.tv_sum, s.tv_mean, s.tv_max, s.kl_sum, s.kl_mean, s.kl_max, s.shifted_share)
-        assert all(map(math.isnan, (*of_shift, s.log_likelihood, s.perplexity)))
+        named = f"{SUMS} tv_mean tv_max kl_mean kl_max shifted_share perplexity"
+        assert undefined(summary_of(measured(token, *values)), named)
 
 
 def with_token(trace: Trace, position: int, **changes: Any) -> Trace:
@@ -172,36 +162,19 @@ def position_and_cause(one: Trace, two: Trace) -> tuple[int, Cause] | None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "cause"),
+    ("left", "right", "own", "cause"),
     [
-        (
-            {"outcome": Outcome.RECOVERED, "own": 1},
-            {"outcome": Outcome.RELAXED, "own": 1},
-            Cause.RELAXED,
-        ),
-        (
-            {"outcome": Outcome.ACCEPTED, "own": 1},
-            {"outcome": Outcome.RECOVERED, "own": 1},
-            Cause.TIGHTENED,
-        ),
-        (
-            {"outcome": Outcome.RECOVERED, "own": 1},
-            {"outcome": Outcome.RECOVERED, "own": 1},
-            Cause.REDRAWN,
-        ),
-        (
-            {"outcome": Outcome.ACCEPTED, "own": 1},
-            {"outcome": Outcome.ACCEPTED, "own": 2},
-            Cause.NUMERIC,
-        ),
+        (Outcome.RECOVERED, Outcome.RELAXED, 1, Cause.RELAXED),
+        (Outcome.ACCEPTED, Outcome.RECOVERED, 1, Cause.TIGHTENED),
+        (Outcome.RECOVERED, Outcome.RECOVERED, 1, Cause.REDRAWN),
+        (Outcome.ACCEPTED, Outcome.ACCEPTED, 2, Cause.NUMERIC),
     ],
 )
-def test_cause_of_a_divergence(
-    left: dict[str, object], right: dict[str, object], cause: Cause
-) -> None:
+def test_cause_of_a_divergence(left: Outcome, right: Outcome, own: int, cause: Cause) -> None:
+    """``own``: the target's token of the second run; that of the first is 1."""
     trace = make_trace(rule="strict")
-    one = with_token(trace, 5, id=100_001, edge=0.5, **left)
-    two = with_token(trace, 5, id=100_002, edge=1e-7, **right)
+    one = with_token(trace, 5, id=100_001, edge=0.5, outcome=left, own=1)
+    two = with_token(trace, 5, id=100_002, edge=1e-7, outcome=right, own=own)
     divergence = first_divergence(one, two)
     assert divergence is not None and (divergence.position, divergence.cause) == (5, cause)
     assert divergence.gap == 1e-7 if cause is Cause.NUMERIC else math.isnan(divergence.gap)

@@ -41,17 +41,10 @@ def test_earlier_turns_are_messages_of_the_template_and_stand_before_the_text_wi
         read(CHATTY, PromptConfig("three?", history=HISTORY))
         == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
     )
-    assert (
-        read(CHATTY, PromptConfig("two?", "kind", history=HISTORY[:1]))
-        == "s:kind;u:one?;a:1.;u:two?;a:"
-    )
-    assert (
-        read(CHATTY, PromptConfig("two?", chat=False, history=HISTORY[:1])) == "one?\n\n1.\n\ntwo?"
-    )
-    assert (
-        read(PLAIN, PromptConfig("two?", "kind", history=HISTORY[:1]))
-        == "kind\n\none?\n\n1.\n\ntwo?"
-    )
+    prompt = PromptConfig("two?", "kind", history=HISTORY[:1])
+    assert read(CHATTY, prompt) == "s:kind;u:one?;a:1.;u:two?;a:"
+    assert read(CHATTY, replace(prompt, chat=False)) == "kind\n\none?\n\n1.\n\ntwo?"
+    assert read(PLAIN, prompt) == "kind\n\none?\n\n1.\n\ntwo?"
 
 
 def test_empty_answer_is_a_message_and_no_gap() -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Siblings
-from mars_core.sampling import Chance, target_distribution
+from mars_core.sampling import Chance, Use, target_distribution, words
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, StepVerdict, chain_draft, judge, walk
 from mars_core.verification import columns as table
@@ -23,6 +23,8 @@ from mars_core.verification.columns import COLUMNS, Contents, Of, pack
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
+every_sampling = pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+every_draw = pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)  # above temperature 0
 CHAINS = {"chain of 1": (0,), "chain of 3": (0, 1, 2)}
 TREES = {
     **CHAINS,
@@ -93,6 +95,17 @@ def chance(draft: Draft, seed: int) -> Chance:
     return Chance(uniform, torch.empty(count, V).exponential_(generator=source), None)
 
 
+def drawn_case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft, Chance]:
+    """A case with its random numbers."""
+    logits, draft = case(tree, seed, shift)
+    return logits, draft, chance(draft, seed)
+
+
+def keys(seed: int, position: int, count: int) -> Tensor:
+    """Of the noise with which the target draws at ``count`` positions."""
+    return torch.tensor(words(seed, position, count)).view(-1, len(Use))[:, Use.DRAW]
+
+
 def picked(*orders: Sequence[int], uniform: Sequence[float] = (), size: int = V) -> Chance:
     """Random numbers with which the first of these ids that a distribution has is drawn at each
     position."""
@@ -118,16 +131,9 @@ def columns(
     return judge(logits, draft, RULES[rule], parameters, sampling, mode, u, telemetry)
 
 
-def decide(
-    logits: Tensor,
-    draft: Draft,
-    rule: str,
-    sampling: Sampling,
-    u: Chance,
-    values: Mapping[str, float] | None = None,
-    mode: DraftMode = DraftMode.GREEDY,
-) -> Decoded:
-    return decoded(columns(logits, draft, rule, sampling, u, values, mode))
+def decide(*options: Any, **named: Any) -> Decoded:
+    """As ``columns``."""
+    return decoded(columns(*options, **named))
 
 
 class Decoded(NamedTuple):
@@ -159,6 +165,10 @@ def decoded(rows: Tensor) -> Decoded:
 def column(rows: Tensor, name: str) -> list[float]:
     """One field of all nodes."""
     return [getattr(node, name) for node in decoded(rows).nodes]
+
+
+def largest_shift(rows: Tensor) -> float:
+    return max(*column(rows, "tv"), *column(rows, "kl"))
 
 
 def total_variation(distribution: list[float], p: list[float]) -> float:
@@ -216,7 +226,7 @@ def test_at_most_five_alternatives_are_shown() -> None:
 
 
 @pytest.mark.parametrize("mode", DraftMode)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize("rule", RULES)
 def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: DraftMode) -> None:
     for tree in TREES:
@@ -315,7 +325,7 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
         assert (verdict.path, verdict.nodes[0].tv, verdict.nodes[1].emit) == ((0, 1), 0, first)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
     rule: str, sampling: Sampling
@@ -363,43 +373,18 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
 def test_names_of_columns_are_distinct_and_every_one_is_stored_when_it_should_be() -> None:
     assert len({column.name for column in COLUMNS}) == len(COLUMNS)
     logits, draft = case("chain of 3", 0)
-    for sampling, mode, telemetry, contents in [
-        (Sampling(0.0), DraftMode.GREEDY, False, Contents.ALWAYS),
-        (Sampling(0.0), DraftMode.GREEDY, True, Contents.TELEMETRY | Contents.SHARES),
-        (
-            Sampling(1.0),
-            DraftMode.GREEDY,
-            True,
-            Contents.TELEMETRY | Contents.SHARES | Contents.DRAWS,
-        ),
-        (
-            Sampling(1.0),
-            DraftMode.SAMPLED,
-            True,
-            Contents.TELEMETRY | Contents.DISTANCES | Contents.DRAWS,
-        ),
-        (
-            Sampling(1.0),
-            DraftMode.COUPLED,
-            True,
-            Contents.TELEMETRY | Contents.DISTANCES | Contents.DRAWS,
-        ),
+    drawn = Contents.TELEMETRY | Contents.DRAWS
+    for temperature, mode, telemetry, contents in [
+        (0.0, DraftMode.GREEDY, False, Contents.ALWAYS),
+        (0.0, DraftMode.GREEDY, True, Contents.TELEMETRY | Contents.SHARES),
+        (1.0, DraftMode.GREEDY, True, drawn | Contents.SHARES),
+        (1.0, DraftMode.SAMPLED, True, drawn | Contents.DISTANCES),
+        (1.0, DraftMode.COUPLED, True, drawn | Contents.DISTANCES),
     ]:
-        row = columns(
-            logits, draft, "strict", sampling, chance(draft, 0), mode=mode, telemetry=telemetry
-        ).tolist()
+        settings = "strict", Sampling(temperature), chance(draft, 0), None, mode, telemetry
+        row = columns(logits, draft, *settings).tolist()
         assert row[: table.HEAD] == [3, contents, 5]
         lengths = {Of.DRAFTED: 3, Of.NODE: 4, Of.TOKEN: 7, Of.WIDE: 20}
         assert len(row) == table.HEAD + sum(
             lengths[each.of] for each in COLUMNS if each.when in contents
         )
-
-
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("rule", ["strict", "mars", "mars-reference"])
-def test_at_temperature_0_the_own_token_is_the_first_of_the_best(rule: str, tree: str) -> None:
-    logits, draft = case(tree, 0)
-    logits[:, :3] = 9.0
-    assert column(columns(logits, draft, rule, Sampling(0.0), chance(draft, 0)), "own") == [0] * (
-        draft.size + 1
-    )

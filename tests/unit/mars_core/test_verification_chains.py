@@ -21,7 +21,6 @@ from mars_core.verification.window import window_shares
 from tests.unit.mars_core.published import Distribution, accepted, correction, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
-    SAMPLINGS,
     Decoded,
     V,
     case,
@@ -30,6 +29,10 @@ from tests.unit.mars_core.test_verification import (
     columns,
     decide,
     divergence,
+    drawn_case,
+    every_draw,
+    every_sampling,
+    largest_shift,
     picked,
     total_variation,
 )
@@ -67,7 +70,7 @@ def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distr
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("rule", BY_TOKEN)
 def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
     rule: str, sampling: Sampling, seed: int
@@ -97,7 +100,7 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     )
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("rule", ["strict", "block"])
 def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
     for seed in range(20):
@@ -109,7 +112,7 @@ def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Samp
         rows = columns(
             logits.float(), draft, rule, sampling, chance(draft, seed), mode=DraftMode.SAMPLED
         )
-        assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
+        assert largest_shift(rows) < 1e-12
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -274,18 +277,17 @@ def test_what_p_excludes_is_never_forgiven() -> None:
         )
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize("tree", CHAINS)
 def test_a_window_as_long_as_the_draft_is_strict(tree: str, sampling: Sampling) -> None:
     for seed in range(4):
-        logits, draft = case(tree, seed)
-        u = chance(draft, seed)
+        logits, draft, u = drawn_case(tree, seed)
         rows = columns(logits, draft, "fly", sampling, u, {"window": draft.size, "entropy": 0})
         strict = columns(logits, draft, "strict", sampling, u)
         assert all(
             column(rows, name) == column(strict, name) for name in ("keep", "emit", "forgiveness")
         )
-        assert max(*column(rows, "tv"), *column(rows, "kl")) < 1e-12
+        assert largest_shift(rows) < 1e-12
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
@@ -338,7 +340,7 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
 
 
 @pytest.mark.parametrize("window", [1, 2])
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("seed", range(3))
 def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
     sampling: Sampling, seed: int, window: int

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Reach
-from mars_core.sampling import Chance, Use, draw, noise, target_distribution, words
+from mars_core.sampling import Chance, draw, noise, target_distribution
 from mars_core.types import DraftMode, Sampling, ShiftKind
 from mars_core.verification import Draft, chain_draft, walk
 from mars_core.verification.coupled import CELLS, joint_integral
 from tests.unit.mars_core.published import after_node
 from tests.unit.mars_core.test_verification import (
-    SAMPLINGS,
     TREES,
     V,
     case,
@@ -27,6 +26,10 @@ from tests.unit.mars_core.test_verification import (
     columns,
     decide,
     divergence,
+    drawn_case,
+    every_draw,
+    every_sampling,
+    keys,
     takes,
     total_variation,
 )
@@ -77,7 +80,7 @@ def distributions(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], l
     return logits[:1], target_distribution(logits[:1], sampling)[0].tolist(), q[0].tolist()
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("seed", range(4))
 def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
     seed: int, sampling: Sampling
@@ -95,7 +98,7 @@ def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
                 share = q[a] * p[b] * max(0.0, float(integral[b] - integral[a]))
                 assert share == pytest.approx(float(joint_p[a, b]), abs=ERROR)
     count = 100_000
-    drawn = noise(torch.tensor(words(seed, 0, count)).view(-1, len(Use))[:, Use.DRAW], V)
+    drawn = noise(keys(seed, 0, count), V)
     x, y = (draw(torch.tensor([each]).expand(count, -1), drawn).ids for each in (q, p))
     share = torch.bincount(x * V + y, minlength=V * V).view(V, V) / count
     assert ((share - joint_p).abs() < 5 * (joint_p * (1 - joint_p) / count).sqrt() + 1e-5).all()
@@ -155,7 +158,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
     return distribution
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", BY_TOKEN)
 def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
@@ -164,8 +167,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     """A chain of equal places, each with separate noise."""
     count = 20_000
     z, p, q = distributions(seed, sampling)
-    random_words = torch.tensor(words(seed, 1, count + 1)).view(-1, len(Use))
-    drawn = noise(random_words[:, Use.DRAW], V)
+    drawn = noise(keys(seed, 1, count + 1), V)
     uniform = torch.rand(
         count + 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )
@@ -211,7 +213,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     assert exact[1] <= kl + 1e-6 and (kl < math.inf or exact[1] == math.inf)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)
+@every_draw
 @pytest.mark.parametrize("children", [1, 3])
 @pytest.mark.parametrize("rule", [name for name in BY_TOKEN if takes(name, "siblings")])
 def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
@@ -222,8 +224,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
     z, p, q = distributions(2, sampling)
     tokens, relaxed, end = [], 0, None
     for batch in range(batches):
-        random_words = torch.tensor(words(batch, 1, count + 2)).view(-1, len(Use))
-        drawn = noise(random_words[:, Use.DRAW], V)
+        drawn = noise(keys(batch, 1, count + 2), V)
         uniform = torch.rand(
             count + 2, generator=torch.Generator().manual_seed(batch), dtype=torch.float64
         )
@@ -260,7 +261,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
     )
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize("tree", TREES)
 def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
     tree: str, sampling: Sampling
@@ -268,8 +269,7 @@ def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
     """So strict follows the target's draws. Where strict's TV is 0, a relaxed tree's is
     missing."""
     for seed in range(10):
-        logits, draft = case(tree, seed)
-        u = chance(draft, seed)
+        logits, draft, u = drawn_case(tree, seed)
         target_ids = None
         for rule in (each for each in COUPLED if takes(each, tree)):
             rows = columns(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)

@@ -26,6 +26,9 @@ from tests.unit.mars_core.test_verification import (
     columns,
     decide,
     divergence,
+    drawn_case,
+    every_sampling,
+    largest_shift,
     picked,
     takes,
     total_variation,
@@ -217,15 +220,14 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
             assert changed == pytest.approx(total_variation(distribution, p[node]), abs=1e-9)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("rule", LOSSLESS)
 def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_nothing(
     rule: str, tree: str, sampling: Sampling
 ) -> None:
     for seed in range(10):
-        logits, draft = case(tree, seed)
-        u = chance(draft, seed)
+        logits, draft, u = drawn_case(tree, seed)
         rows = columns(logits.float(), draft, rule, sampling, u)  # as the models give them
         assert (
             column(rows, "tv")
@@ -265,7 +267,7 @@ def decided(rows: Tensor) -> list[list[float]]:
     return [column(rows, "keep"), column(rows, "emit")]
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize(("rule", "values"), STRICT_LIMITS, ids=str)
 def test_limits_of_the_rules_are_strict_decision_by_decision(
     rule: str, values: dict[str, float], sampling: Sampling
@@ -278,18 +280,17 @@ def test_limits_of_the_rules_are_strict_decision_by_decision(
             z, u = logits.to(dtype), chance(draft, seed)
             rows = columns(z, draft, rule, sampling, u, values)
             assert decided(rows) == decided(columns(z, draft, "strict", sampling, u))
-            assert max(*column(rows, "tv"), *column(rows, "kl")) < rounding
+            assert largest_shift(rows) < rounding
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@every_sampling
 @pytest.mark.parametrize(("rule", "values"), GREEDY_LIMITS, ids=str)
 def test_limits_of_the_rules_that_emit_top1_are_greedy_decoding(
     rule: str, values: dict[str, float], sampling: Sampling
 ) -> None:
     for tree in TREES:
         for seed in range(2):
-            logits, draft = case(tree, seed, shift=8.0)
-            u = chance(draft, seed)
+            logits, draft, u = drawn_case(tree, seed, shift=8.0)
             rows = columns(logits.float(), draft, rule, sampling, u, values)
             assert decided(rows) == decided(
                 columns(logits.float(), draft, "strict", Sampling(0.0), u)

@@ -19,7 +19,7 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
-from tests.live_pairs import config_for, decoded
+from tests.live_pairs import traced
 from training.head import rounds
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, batches
@@ -206,15 +206,12 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
         pair = ModelPool(device="cpu").get(custom_pair(str(target), None, str(tmp_path / form)))
         assert pair.head is not None and pair.head.config.draft_vocabulary == 40
         texts = {
-            kind: decoded(
+            kind: traced(
                 pair,
-                config_for(
-                    pair,
-                    DrafterConfig(kind),
-                    Sampling(0.0),
-                    prompt=PromptConfig("ab", chat=False),
-                    new=24,
-                ),
+                DrafterConfig(kind),
+                Sampling(0.0),
+                prompt=PromptConfig("ab", chat=False),
+                new=24,
             )
             for kind in ("none", "eagle3")
         }

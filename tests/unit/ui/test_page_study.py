@@ -164,7 +164,7 @@ def test_a_study_with_runs_of_another_sampler_is_not_mixed(
     events = started(services, "visitor", replace(FORM, temperatures=temperatures))
     study = until(events, 1)
     events.close()  # type: ignore[attr-defined]
-    monkeypatch.setattr("mars_core.types.SAMPLER", "another")
+    monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
     if temperatures == "0":  # nothing is drawn
         list(resumed(services, "visitor", study))
         assert not resumable(services.store, study)

@@ -324,7 +324,7 @@ def test_a_study_of_another_sampler_is_not_gone_on_with(
             lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
         )
         assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
-    monkeypatch.setattr("mars_core.types.SAMPLER", "another")
+    monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
     assert mars(f"eval resume latest {HERE} --db {url}") == 2
     assert (
         "with another sampler, whose texts above temperature 0 are others; resume it with that version"
