@@ -159,7 +159,12 @@ class Measured:
     tau_ratio: Annotated[
         Interval,
         ReportMetric(
-            "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
+            "τ ratio",
+            "over strict's",
+            Pooled("new_tokens", "steps", "strict"),
+            ratio,
+            better=1,
+            panel="τ ratio",
         ),
     ] = BLANK
     acceptance_rate: Annotated[

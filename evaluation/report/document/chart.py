@@ -262,9 +262,14 @@ def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
 
 
 def drawings(chart: Chart) -> dict[str, Drawing]:
-    """``parameter`` where one varies, and ``tradeoff`` where a cost is known."""
+    """``parameter`` where one varies; where a cost is known ``tradeoff`` and ``tau``, speed-up and τ
+    ratio against it: the latter repeats exactly, also where the times are noise."""
+    gains = {"tradeoff": "speedup", "tau": "tau_ratio"} if chart.costs else {}
+    known = {each.name: each for each in chart.quantities}
     varied = {"parameter": _parameter_drawing(chart)} if chart.varied else {}
-    return varied | ({"tradeoff": _tradeoff_drawing(chart)} if chart.costs else {})
+    return varied | {
+        kind: _tradeoff_drawing(chart, known[name]) for kind, name in gains.items() if name in known
+    }
 
 
 def _parameter_drawing(chart: Chart) -> Drawing:
@@ -310,35 +315,35 @@ def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel
     return Panel(left, right, x, y, tuple(drawn), tuple(drawn), level=line)
 
 
-def _tradeoff_drawing(chart: Chart) -> Drawing:
-    """Speed-up against every cost, one mark a lane, with both intervals."""
-    panels = tuple(_tradeoff(chart, number, each) for number, each in enumerate(chart.costs))
+def _tradeoff_drawing(chart: Chart, gain: ChartQuantity) -> Drawing:
+    """The gain against every cost, one mark a lane, with both intervals."""
+    panels = tuple(_tradeoff(chart, number, gain, each) for number, each in enumerate(chart.costs))
     names = " and ".join(each.title for each in chart.costs)
-    title = f"{chart.quantities[0].title} against {names}. {chart.title}"
+    title = f"{gain.title} against {names}. {chart.title}"
     return with_legend(title, panels, _keys(chart.series))
 
 
-def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
-    speed, (left, top) = chart.quantities[0], corner(number)
+def _tradeoff(chart: Chart, number: int, gain: ChartQuantity, cost: ChartQuantity) -> Panel:
+    left, top = corner(number)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     points = [
-        (series, point, cost.read(point.measured), speed.read(point.measured))
+        (series, point, cost.read(point.measured), gain.read(point.measured))
         for series in chart.series
         for point in series.points
         if math.isfinite(cost.read(point.measured).value)
     ]
     level = chart.margin if cost.name == "recovery" else None
-    costs, speeds = [each[2] for each in points], [each[3] for each in points]
+    costs, gains = [each[2] for each in points], [each[3] for each in points]
     x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
-    y = scaled_axis(speed.title, _ends(speeds), 0.08, bottom, top + TOP, speed.tick)
+    y = scaled_axis(gain.title, _ends(gains), 0.08, bottom, top + TOP, gain.tick)
     marks = []
-    for series, point, price, gain in points:
-        at, height = x.at(price.value), y.at(gain.value)
-        bars = upright(at, gain, y) + across(height, price, x)
-        marks.append(series.mark(point, at, height, [speed, cost], bars))
+    for series, point, price, worth in points:
+        at, height = x.at(price.value), y.at(worth.value)
+        bars = upright(at, worth, y) + across(height, price, x)
+        marks.append(series.mark(point, at, height, [gain, cost], bars))
     enough = [
-        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, gain.value)
-        for _, point, price, gain in points
+        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, worth.value)
+        for _, point, price, worth in points
     ]
     best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
     line = ("", 0.0, "") if level is None else ("x", x.at(level), f"margin {cost.tick(level)}")

@@ -11,7 +11,7 @@ from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import LaneRow, group_column, make_table
-from evaluation.report.values import ALL, RecoveryOutcome, Report
+from evaluation.report.values import ALL, RecoveryOutcome, RecoveryVerdict, Report
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
@@ -68,12 +68,15 @@ def _judged(report: Report) -> list[LaneRow]:
 
 def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(
-        row.score.verdict.outcome for row in judged if row.score and row.score.verdict
-    )
-    outcomes = ", ".join(
-        f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome]
-    )
+    verdicts = [
+        (row.measured.prompts, row.score.verdict)
+        for row in judged
+        if row.score and row.score.verdict
+    ]
+    amounts = Counter(verdict.outcome for _, verdict in verdicts)
+    few = _too_few([each for each in verdicts if each[1].outcome is RecoveryOutcome.TOO_FEW])
+    names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: f"not decided ({few})"}
+    outcomes = ", ".join(f"{count(amounts[each])} {names[each]}" for each in ORDER if amounts[each])
     tone = next(
         tone
         for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True)
@@ -82,8 +85,17 @@ def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
+    settings = f"recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
+    undecided = len(verdicts) == amounts[RecoveryOutcome.TOO_FEW]
     text = (
-        f"Recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): {outcomes}. "
+        f"{f'Not decided: {few}, for {settings}' if undecided else f'R{settings[1:]}: {outcomes}'}. "
         f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
     )
     return Paragraph(text, tone)
+
+
+def _too_few(verdicts: Sequence[tuple[int, RecoveryVerdict]]) -> str:
+    """``10 prompts, about 190 needed``: the least number and the largest need, where one is known."""
+    prompts = plural(min((amount for amount, _ in verdicts), default=0), "prompt")
+    needed = max((verdict.needed or 0 for _, verdict in verdicts), default=0)
+    return f"{prompts}, about {count(needed)} needed" if needed else prompts

@@ -327,6 +327,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     assert [each.attributes["data-name"] for each in found] == [
         "parameter",
         "tradeoff",
+        "tau",
     ] * 3  # gsm8k, news and all
     page = html(document(report, None))
     for kind, drawing in drawings(charts(report)[0]).items():
@@ -353,7 +354,7 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
         "png",
         "svg",
         "csv",
-    ] * 6
+    ] * 9
     # where there is nothing there is no card
     assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
     lanes = report.plan.lanes

@@ -253,13 +253,18 @@ def test_texts_part_at_the_mark_and_lost_ones_are_told(full_document: ReportDocu
 
 
 def test_charts_are_well_formed_and_show_every_lane(full_document: ReportDocument) -> None:
-    names = [f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in ("parameter", "tradeoff")]
+    names = [
+        f"chart-{number}-{kind}"
+        for number in (1, 2, 3)
+        for kind in ("parameter", "tradeoff", "tau")
+    ]
     assert [picture.name for picture in full_document.pictures] == names
     marks = {
         "chart-1-parameter": {
             "Speed-up over none": 16,  # 4 series of 3 θ, and strict
             "Recovery": 16,
             "τ": 16,
+            "τ ratio": 16,
             "Relaxed tokens": 16,
             "Texts equal to strict's": 12,
             "TV per token": 16,
