@@ -16,11 +16,12 @@ from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
 from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
-from ui.jobs.admission import JobError, admit, job_errors
+from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
+from ui.settings.admission import admit
 from ui.settings.form import Form, read_configs
 
 if TYPE_CHECKING:

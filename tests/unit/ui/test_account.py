@@ -21,15 +21,16 @@ from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.unit.ui import places
 from tests.unit.ui.places import HOSTILE, client_of, failing
+from ui.app import build_app
 from ui.jobs.services import Services
-from ui.kit.figure import SOURCE
 from ui.public.limits import PUBLIC_LIMITS
 from ui.public.visitors import COOKIE
+from ui.result.figure import SOURCE
 from ui.routes import handlers
 from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
-from ui.tabs.account.panel import build_account
+from ui.tabs.account.panel import AccountPanel
 
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
@@ -221,11 +222,13 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> 
 
 
 def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
-    store: RunStore, page: gr.Blocks
+    store: RunStore,
 ) -> None:
     private = Services(ModelPool(device="cpu"), store, sign_in=True)
-    assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
-    assert len(page.fns) == 0 and not page.expects_oauth
+    assert consent_line(private) is None
+    built = build_app(private)
+    assert not built.expects_oauth
+    assert "account" not in {block.elem_id for block in built.blocks.values()}
     keep(private, Asking())
     assert (
         act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
@@ -238,7 +241,7 @@ def test_none_of_its_events_is_an_endpoint_for_programs(
     services: Services, page: gr.Blocks, sign_in: bool
 ) -> None:
     public = replace(services, sign_in=sign_in)
-    build_account(public, gr.Tab("History"))
+    AccountPanel(public).wire(gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
     assert {event.api_visibility for event in page.fns.values()} == {"private"}

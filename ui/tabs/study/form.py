@@ -3,10 +3,13 @@ and how long it may take. Fields can hold anything: what cannot be read gets one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.format import about, count, plural
+from evaluation.recovery import right_answers_needed
+from evaluation.report.document.cells import margin
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from evaluation.suites.demo import ARITHMETIC, BUILT_IN
 from evaluation.suites.item import Suite
@@ -16,9 +19,9 @@ from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN, RULES, Parameter
 from mars_core.types import DrafterConfig, RuleConfig
-from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
+from ui.settings.admission import chosen_pair
 from ui.settings.drafters import taken
 from ui.settings.fields import Fields, Values, default_theta, parse, read, suggestion
 from ui.settings.form import (
@@ -38,7 +41,10 @@ RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
-EXAMPLES = 4  # prompts that stand there at first
+# Prompts that stand there at first, and problems: both give ratios an interval, and with them
+# SmolLM2-135M is done in less than five minutes on two cores.
+EXAMPLES, PROBLEMS = 8, 12
+LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +127,8 @@ class StudyForm(RunForm):
         return f"{suite.name}, {plural(len(items), 'problem')}: {rules}"[:200]
 
     def estimate(self, plan: Plan, services: Services) -> str:
-        """What will be run, and how long that takes at the pace of the latest jobs."""
+        """What will be run, how long that takes at the pace of the latest jobs, and what it can
+        decide."""
         tokens, most = plan.runs * plan.max_new_tokens, services.limits.seconds
         seconds = tokens * services.queue.pace_s
         item = "prompt" if self.suite == TYPED else "problem"
@@ -134,7 +141,23 @@ class StudyForm(RunForm):
         words = (
             f"{' × '.join(parts)} = {plural(plan.runs, 'run')}, at most {count(tokens)} new tokens"
         )
-        return f"{words}: {about(seconds)}.{stops}"
+        return f"{words}: {about(seconds)}.{stops} {decides(plan, item, seconds)}"
+
+
+def decides(plan: Plan, item: str, seconds: float) -> str:
+    """What so many prompts can decide, whatever the answers are. ``seconds``: of all its runs."""
+    prompts, needed = plural(plan.items, item), right_answers_needed(plan.margin)
+    ratios = "It measures speed-up and τ ratio with intervals"
+    if plan.items < LEAST_PROMPTS:
+        return f"It decides nothing: {prompts}, {LEAST_PROMPTS} needed."
+    if not any(suite.metrics for suite in plan.suites):
+        return f"{ratios}; nothing is scored."
+    recovery = f"recovery ≥ {margin(plan.margin)}"
+    if plan.items >= needed:
+        return f"{ratios}, and can confirm {recovery} if strict answers {needed} right."
+    longer = about(seconds * needed / plan.items)
+    rounded = 10 * math.ceil(needed / 10)
+    return f"{ratios}. It cannot confirm {recovery}: {prompts}, about {rounded} needed ({longer})."
 
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:
@@ -184,7 +207,7 @@ def describe(fields: Fields) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     fields.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    fields.number("problems", "Problems", 10, visible=not typed)
+    fields.number("problems", "Problems", PROBLEMS, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",

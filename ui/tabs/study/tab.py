@@ -26,7 +26,7 @@ from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
 from ui.tabs.study.filters import EVERY, filter_choices, narrowed
 from ui.tabs.study.form import estimated, read_study
-from ui.tabs.study.layout import RESULT, SCOPE, QualityLayout
+from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
     charts_html,
     first_html,
@@ -62,7 +62,7 @@ class QualityTab(QualityLayout):
         form, filters = self.panel.component, [*self.opened, *self.filters]
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
-        self.stop.click(self.request_stop, None, self.stop, **PRIVATE)
+        self.stop.wire()
         tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
         form.change(
             lambda value: estimated(self.services, read_study(value)),
@@ -82,7 +82,7 @@ class QualityTab(QualityLayout):
     def _wire_job(
         self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
     ) -> None:
-        buttons = [self.run, self.resume, self.stop, *self.filters]
+        buttons = [self.run, self.resume, self.stop.button, *self.filters]
         pressed = button.click(
             self.begin, None, [*buttons, self.strip], trigger_mode="once", **PRIVATE
         )
@@ -90,26 +90,14 @@ class QualityTab(QualityLayout):
         running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
         running.then(self.ended, self.opened, [*buttons, self.studies, self.sharing], **PRIVATE)
 
-    def visitor(self, request: gr.Request) -> str:
-        """Who may stop the job: apart from the same visitor's comparison."""
-        return f"{self.services.for_visitor(request).key}/{SCOPE}"
-
     def begin(self, request: gr.Request) -> Updates:
-        self.services.stops.begin(self.visitor(request))
-        changed: Updates = {
-            self.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            **self.say(STARTING),
-        }
+        changed: Updates = self.stop.begin(request) | self.say(STARTING)
         changed |= dict.fromkeys((self.run, self.resume), gr.update(visible=False))
         return changed | dict.fromkeys(self.filters, gr.update(interactive=False))
 
-    def request_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(self.visitor(request))
-        return gr.update(value="Stopping …", interactive=False)
-
     def ended(self, request: gr.Request, study: str, share: str) -> Updates:
         again: Updates = dict.fromkeys(self.filters, gr.update(interactive=True))
-        again |= {self.run: gr.update(visible=True), self.stop: gr.update(visible=False)}
+        again |= {self.run: gr.update(visible=True)} | self.stop.end()
         return again | self.surroundings(request, study, share)
 
     def enter(
@@ -130,7 +118,7 @@ class QualityTab(QualityLayout):
     ) -> Iterator[Updates]:
         """The updates of a job for whoever asks."""
         services = self.services.for_visitor(request)
-        updates = self.progress(services, job(services, self.visitor(request)))
+        updates = self.progress(services, job(services, self.stop.visitor(request)))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:

@@ -26,9 +26,9 @@ from mars_core.types import Status
 from storage import RunStore, Shared
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
-from ui.kit.figure import SOURCE
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
+from ui.result.figure import SOURCE
 from ui.tabs.study.downloads import FILES as STUDY_FILES
 
 # Every event by the name of its function. A new one is tried below by itself; that it was thought
@@ -81,7 +81,6 @@ EVENTS = frozenset(
         "on_end",
         "on_enter",
         "on_keep",
-        "on_stop",
         "on_vote",
         "on_write",
     )
