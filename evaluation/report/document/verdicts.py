@@ -98,4 +98,5 @@ def _too_few(verdicts: Sequence[tuple[int, RecoveryVerdict]]) -> str:
     """``10 prompts, about 190 needed``: the least number and the largest need, where one is known."""
     prompts = plural(min((amount for amount, _ in verdicts), default=0), "prompt")
     needed = max((verdict.needed or 0 for _, verdict in verdicts), default=0)
-    return f"{prompts}, about {count(needed)} needed" if needed else prompts
+    known = f"about {count(needed)} needed" if needed else "the number needed is not known"
+    return f"{prompts}, {known}"

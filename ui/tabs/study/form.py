@@ -16,7 +16,7 @@ from evaluation.suites.item import Suite
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
 from mars_core.demo.corpus import held_out
-from mars_core.models import PairSpec
+from mars_core.models import BUNDLED_PAIR, PairSpec
 from mars_core.rules import PLAIN, RULES, Parameter
 from mars_core.types import DrafterConfig, RuleConfig
 from ui.jobs.services import Services
@@ -41,9 +41,22 @@ RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
-# Prompts that stand there at first, and problems: both give ratios an interval, and with them
+# Prompts that stand there at first, and problems: they give ratios an interval, and with them
 # SmolLM2-135M is done in less than five minutes on two cores.
 EXAMPLES, PROBLEMS = 8, 12
+QUESTIONS = """\
+What is the capital of France? => Paris
+What is the capital of Japan? => Tokyo
+What is 7 + 8? => 15
+How many days are in a week? => 7
+What colour is the sky on a clear day? => blue
+Which planet is the closest to the Sun? => Mercury
+What is the opposite of hot? => cold
+What do bees make? => honey
+Who wrote Romeo and Juliet? => Shakespeare
+Which ocean is the largest? => Pacific
+What gas do plants take from the air? => carbon dioxide
+How many minutes has an hour? => 60"""  # that a small model answers
 LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 
 
@@ -205,14 +218,16 @@ def thresholds(values: Values) -> list[RuleConfig]:
 def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
-    fields.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
+    bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
+    first = ARITHMETIC if bundled else TYPED
+    fields.choice("suite", "Suite", titles, first, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
     fields.number("problems", "Problems", PROBLEMS, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",
         "Prompts, one a line",
-        "\n".join(examples),
+        "\n".join(examples) if bundled else QUESTIONS,
         kind="lines",
         width=600,
         visible=typed,
