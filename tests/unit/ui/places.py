@@ -59,8 +59,8 @@ LONG = replace(
 
 def rows_of(table: str) -> list[tuple[dict[str, Any], str]]:
     """Of lines ``{"field": value} -> words``, as a browser or a program sends them."""
-    lines = (line.partition(" -> ") for line in table.strip().splitlines())
-    return [(json.loads(given), words) for given, _, words in lines]
+    lines = (line.partition(" ->") for line in table.strip().splitlines())
+    return [(json.loads(given), words.strip()) for given, _, words in lines]
 
 
 def services_of(store: RunStore, **more: Any) -> Services:

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import gradio as gr
@@ -30,6 +30,7 @@ from tests.unit.ui.places import (
     PanicException,
     failing,
     raising,
+    rows_of,
     running,
     strip_text,
     traces_of,
@@ -113,8 +114,6 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
         Status.CANCELLED,
         StopReason.DEADLINE,
     ) and trace.tokens
-    frames = list(swept(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900)))
-    assert frames[-1].why == "The time for one job is up"
     assert works(ordered_services)
 
 
@@ -307,50 +306,38 @@ def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
         ({"max_new_tokens": 65}, "max_new_tokens is 65"),
         ({"k": 9}, "K is 9"),
         ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
-        (
-            {"pair": "custom", "own_target": "/etc"},
-            "This page runs the model pairs of its list only",
-        ),
+        ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list"),
+        ({"values": "0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
+        ({"ks": "9"}, "K is 9"),
     ],
 )
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:
-    state, sentence = last(public, replace(FORM, **change))
-    assert (
-        state == "failed"
-        and sentence.startswith(words)
-        and sentence.endswith(".")
-        and public.store.count() == 0
-    )
+    """A comparison and a study: whichever has the field."""
+    sentences = []
+    if change.keys() <= {each.name for each in fields(Form)}:
+        sentences.append(last(public, replace(FORM, **change)))
+    if change.keys() <= {each.name for each in fields(StudyForm)} - {"prompt", "system", "k"}:
+        sentences.append(strip_text(list(swept(public, replace(SWEEP, **change)))[-1]))
+    for state, sentence in sentences:
+        assert state == "failed" and sentence.startswith(words) and sentence.endswith(".")
+    assert sentences and public.store.count() == 0
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_studies_continuations_and_programs(
-    public: Services, spec: PairSpec
-) -> None:
-    def refused(**change: Any) -> str:
-        return plain(list(swept(public, replace(SWEEP, **change)))[-1].strip.parts)
-
-    assert refused(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
-    assert refused(max_new_tokens=65).startswith("max_new_tokens is 65")
-    assert refused(ks="9").startswith("K is 9") and refused(
-        pair="custom", own_target="/etc"
-    ).startswith("This page runs")
+def test_a_public_page_bounds_continuations_and_programs(public: Services, spec: PairSpec) -> None:
     displayed = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
-    assert (
-        "of its list only"
-        in strip_text(list(run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v"))[-1])[1]
-    )
-    for request_ in (
-        {"max_new_tokens": 65},
-        {"prefix": [5] * 60, "max_new_tokens": 8},
-        {"prompt": "x" * 300},
-    ):
-        with pytest.raises(gr.Error, match="on this public page"):
-            list(Api(public).compare(**({"prompt": "Once"} | request_)))  # type: ignore[arg-type]
-    with pytest.raises(gr.Error, match="must be at most 64 together"):
+    *_, end = run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v")
+    assert "of its list only" in strip_text(end)[1]
+    for change, words in rows_of("""
+{"max_new_tokens": 65} -> on this public page
+{"rules": ["strict", "none", "mars", "typical"]} -> on this public page
+"""):
+        with pytest.raises(gr.Error, match=words):
+            list(Api(public).compare(**{"prompt": "Once"} | change))
+    with pytest.raises(gr.Error, match="on this public page they must be at most 64 together"):
         list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
     assert public.queue.running == 0
 

@@ -275,7 +275,7 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
     ("change", "words"),
     rows_of(r"""
 {} -> new tokens: a few seconds. It decides nothing: 3 problems, 5 needed.
-{"problems": 12, "max_new_tokens": 160} -> about 3 min. It measures speed-up and τ ratio with intervals. It cannot confirm recovery ≥ 98 %: 12 problems, about 190 needed (about 41 min).
+{"problems": 12, "max_new_tokens": 160} -> intervals. It cannot confirm recovery ≥ 98 %: 12 problems, about 190 needed (about 41 min).
 {"problems": 189} -> intervals, and can confirm recovery ≥ 98 % if strict answers 189 right.
 {"suite": "prompts", "prompts": "a\nb\nc\nd\ne"} -> It measures speed-up and τ ratio with intervals; nothing is scored.
 """),
