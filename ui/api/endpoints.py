@@ -35,7 +35,7 @@ class Api:
         self._services = services
 
     @contextmanager
-    def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
+    def _for_visitor(self, request: gr.Request | None) -> Iterator[Services]:
         """The services of the request's visitor. Errors of a request become one sentence for its
         sender, without a traceback in the log."""
         services = self._services.for_visitor(request)
@@ -99,7 +99,7 @@ class Api:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
             first divergence from the first run
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = ComparisonRequest.read(
                 prompt=prompt,
                 rules=rules,
@@ -165,7 +165,7 @@ class Api:
         Returns:
             one object a comparison
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             page = Page.read(limit=limit, offset=offset, batches=batches)
             frame = services.store.comparisons(
                 limit=int(page.limit), offset=int(page.offset), batches=page.batches
@@ -182,7 +182,7 @@ class Api:
         Returns:
             id, prompt and runs
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             return comparison_document(services.store.load(Lookup.read(id=id).id))
 
     def divergences(
@@ -198,7 +198,7 @@ class Api:
         Returns:
             one object for every other run; position and cause are null where the texts are the same
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
             return documents.divergence_documents(
                 services.store.load(values.id), int(values.baseline)
@@ -217,7 +217,7 @@ class Api:
         Returns:
             one object a token, in order
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = Lookup.read(id=id, lane=lane)
             return documents.token_documents(services.store.load(values.id), int(values.lane))
 

@@ -25,21 +25,10 @@ from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import (
-    OWN,
-    Fields,
-    LaneFields,
-    Values,
-    as_number,
-    as_text,
-    default_theta,
-    lane,
-    lane_form,
-    lanes_of,
-    parse,
-)
+from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, read_custom_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
+from ui.settings.values import Values, as_number, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),

@@ -23,7 +23,8 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
-from ui.settings.fields import Fields, read
+from ui.settings.fields import Fields
+from ui.settings.values import read
 from ui.tabs.study.form import LEAST_PROMPTS, SUITES, StudyForm, describe, estimated
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 

@@ -22,16 +22,7 @@ from tests.unit.ui.places import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
-from ui.settings.fields import (
-    DEFAULT_RULES,
-    Values,
-    form_values,
-    lanes_of,
-    parse,
-    read_form,
-    rule_html,
-    step_of,
-)
+from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
 from ui.settings.form import (
     CUSTOM,
     DraftForm,
@@ -44,6 +35,7 @@ from ui.settings.form import (
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
+from ui.settings.values import Values, form_values, lanes_of, parse, read_form
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.study.form import estimated, read_study
 from ui.tabs.study.tab import QualityTab

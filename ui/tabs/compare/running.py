@@ -23,8 +23,8 @@ from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.result.figure import figure_json
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
+from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
 from ui.tabs.compare.arrange import set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more

@@ -23,7 +23,7 @@ from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.admission import chosen_pair
 from ui.settings.drafters import taken
-from ui.settings.fields import Fields, Values, default_theta, parse, read, suggestion
+from ui.settings.fields import Fields, default_theta, suggestion
 from ui.settings.form import (
     RunForm,
     read_drafter,
@@ -33,6 +33,7 @@ from ui.settings.form import (
     read_stop,
     read_thinking,
 )
+from ui.settings.values import Values, parse, read
 from ui.tabs.study.lists import named_numbers, numbers
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need

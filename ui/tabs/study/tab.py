@@ -154,27 +154,32 @@ class QualityTab(QualityLayout):
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """The part that the filters ask for, of the report that is known."""
-        if not study:
-            return self.timer_off
-        try:
-            return (
-                self.report(self.readable(request, study, share)[0].known(study), *filters)
-                | self.opened_prompt()
-            )
-        except FAILURES as error:
-            return self.failed(error)
+
+        def part(reports: Reports) -> Updates:
+            return self.report(reports.known(study), *filters) | self.opened_prompt()
+
+        return self.of_opened(request, study, share, part)
 
     def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """What a study that runs has come to since; the report where enough is new."""
+
+        def since(reports: Reports) -> Updates:
+            studies = studies_html(self.services.for_visitor(request), study, share)
+            return self.news(reports, study, filters) | {self.studies: studies}
+
+        return self.of_opened(request, study, share, since)
+
+    def of_opened(
+        self, request: gr.Request, study: str, share: str, changed: Callable[[Reports], Updates]
+    ) -> Updates:
+        """What ``changed`` says of the study that is open. Where there is none, or it cannot be
+        read, nothing is looked at again."""
         if not study:
             return self.timer_off
         try:
-            changed = self.news(self.readable(request, study, share)[0], study, filters)
+            return changed(self.readable(request, study, share)[0])
         except FAILURES as error:
             return self.failed(error) | self.timer_off
-        return changed | {
-            self.studies: studies_html(self.services.for_visitor(request), study, share)
-        }
 
     def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""

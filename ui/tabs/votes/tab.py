@@ -26,10 +26,11 @@ from ui.kit.components import (
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
-from ui.settings.fields import Fields, Values, lane, parse, read_form
+from ui.settings.fields import Fields, lane
 from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
+from ui.settings.values import Values, parse, read_form
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
