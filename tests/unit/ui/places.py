@@ -179,6 +179,12 @@ def strip_text(frame: Any) -> tuple[str, str]:
     return frame.strip.state, plain(frame.strip.parts)
 
 
+def end_of(frames: Iterator[Any]) -> tuple[str, str]:
+    """State and words of the last one."""
+    *_, frame = frames
+    return strip_text(frame)
+
+
 def running(frames: Iterator[Frame], column: int = 0) -> None:
     """Up to the first frame in which the lane writes."""
     next(f for f in frames if f.lanes and (view := f.lanes[column]) and view.state == "running")

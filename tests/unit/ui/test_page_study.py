@@ -25,7 +25,8 @@ from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.settings.fields import Fields
 from ui.settings.values import read
-from ui.tabs.study.form import LEAST_PROMPTS, SUITES, StudyForm, describe, estimated
+from ui.tabs.study.estimate import LEAST_PROMPTS, estimated
+from ui.tabs.study.form import SUITES, StudyForm, describe
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 
 FORM = StudyForm(

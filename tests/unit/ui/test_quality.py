@@ -216,7 +216,7 @@ def test_a_study_that_is_opened_shows_everything(
         view.sharing,
         view.studies,
         view.resume,
-        view.stop,
+        view.stop.button,
         *view.pair.lanes,
     }  # depend on who looks
     assert changed.keys() == set(view.outputs) - others

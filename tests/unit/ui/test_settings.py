@@ -37,7 +37,8 @@ from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
 from ui.settings.values import Values, form_values, lanes_of, parse, read_form
 from ui.tabs.compare.prompt_panel import PromptPanel
-from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.estimate import estimated
+from ui.tabs.study.form import read_study
 from ui.tabs.study.tab import QualityTab
 
 pytestmark = pytest.mark.usefixtures("page")
@@ -263,7 +264,7 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
     panel = QualityTab(services).panel
-    assert "50 runs" in estimated(services, read_study(panel.value({})))
+    assert "60 runs" in estimated(services, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
     plan = form.plan(services.catalog[0])

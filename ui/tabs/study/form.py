@@ -1,15 +1,12 @@
-"""The form with which a study is started from the page: its fields, the plan that they describe,
-and how long it may take. Fields can hold anything: what cannot be read gets one clear sentence."""
+"""The form with which a study is started from the page: its fields, and the plan that they
+describe. Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evaluation.format import about, count, plural
-from evaluation.recovery import right_answers_needed
-from evaluation.report.document.cells import margin
+from evaluation.format import plural
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from evaluation.suites.demo import ARITHMETIC, BUILT_IN
 from evaluation.suites.item import Suite
@@ -58,7 +55,6 @@ Who wrote Romeo and Juliet? => Shakespeare
 Which ocean is the largest? => Pacific
 What gas do plants take from the air? => carbon dioxide
 How many minutes has an hour? => 60"""  # that a small model answers
-LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,39 +135,6 @@ class StudyForm(RunForm):
             first = " ".join(items[0].turns[0].split())
             return f"{rules}, {plural(len(items), 'prompt')}: {first}"[:120]
         return f"{suite.name}, {plural(len(items), 'problem')}: {rules}"[:200]
-
-    def estimate(self, plan: Plan, services: Services) -> str:
-        """What will be run, how long that takes at the pace of the latest jobs, and what it can
-        decide."""
-        tokens, most = plan.runs * plan.max_new_tokens, services.limits.seconds
-        seconds = tokens * services.queue.pace_s
-        item = "prompt" if self.suite == TYPED else "problem"
-        parts = [plural(plan.items, item), plural(len(plan.lanes), "lane")]
-        parts += [plural(plan.repeats, "seed")] if plan.repeats > 1 else []
-        parts += (
-            [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
-        )
-        stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
-        words = (
-            f"{' × '.join(parts)} = {plural(plan.runs, 'run')}, at most {count(tokens)} new tokens"
-        )
-        return f"{words}: {about(seconds)}.{stops} {decides(plan, item, seconds)}"
-
-
-def decides(plan: Plan, item: str, seconds: float) -> str:
-    """What so many prompts can decide, whatever the answers are. ``seconds``: of all its runs."""
-    prompts, needed = plural(plan.items, item), right_answers_needed(plan.margin)
-    ratios = "It measures speed-up and τ ratio with intervals"
-    if plan.items < LEAST_PROMPTS:
-        return f"It decides nothing: {prompts}, {LEAST_PROMPTS} needed."
-    if not any(suite.metrics for suite in plan.suites):
-        return f"{ratios}; nothing is scored."
-    recovery = f"recovery ≥ {margin(plan.margin)}"
-    if plan.items >= needed:
-        return f"{ratios}, and can confirm {recovery} if strict answers {needed} right."
-    longer = about(seconds * needed / plan.items)
-    rounded = 10 * math.ceil(needed / 10)
-    return f"{ratios}. It cannot confirm {recovery}: {prompts}, about {rounded} needed ({longer})."
 
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:
@@ -277,13 +240,6 @@ def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:
     plan = form.plan(spec)
     check_size(services, plan, plan.runs)
     return spec, plan
-
-
-def estimated(services: Services, form: StudyForm) -> str:
-    try:
-        return form.estimate(admitted(services, form)[1], services)
-    except ValueError as error:
-        return str(error)
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:

@@ -24,8 +24,9 @@ from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
+from ui.tabs.study.estimate import estimated
 from ui.tabs.study.filters import EVERY, filter_choices, narrowed
-from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.form import read_study
 from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
     charts_html,
