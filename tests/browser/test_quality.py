@@ -129,7 +129,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     wait_for(page, "done", strip)
     curves = page.locator("#quality-charts [data-name=parameter]")
     expect(
-        curves.get_by_role("img", name=re.compile("τ, Relaxed tokens.* over theta"))
+        curves.get_by_role("img", name=re.compile("τ, τ ratio, Relaxed tokens.* over theta"))
     ).to_be_visible()
     link = page.get_by_role("link", name="study-measured.csv").get_attribute("href")
     table = list(csv.DictReader(io.StringIO(page.request.get(urljoin(page.url, link)).text())))

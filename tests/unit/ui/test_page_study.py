@@ -247,7 +247,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"top_p": 0} -> top_p is 0
 {"drafter": "eagle3"} -> has no EAGLE-3 head
 {"drafter": "ngram", "rules": ["ensemble"]} -> needs the drafter's probabilities
-{"drafter": "none"} -> Two lanes are the same
+{"drafter": "none"} -> The rule is strict and the drafter none
 {"problems": 600} -> The study has 2,400 runs; from the page it must be at most 2,000
 {"pair": "no such pair"} -> The model pair is 'no such pair'
 {"max_new_tokens": 4096} -> the context of
