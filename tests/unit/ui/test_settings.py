@@ -315,15 +315,6 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
     )
 
 
-def test_a_public_page_offers_its_pairs_only_and_says_its_limits(services: Services) -> None:
-    panel = PromptPanel(replace(services, public=True)).panel
-    html = fields_of(panel, {"pair": CUSTOM})
-    assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
-    assert panel.spec({"pair": CUSTOM}) == services.catalog[0] and not {"own_target"} & visible(
-        html
-    )
-
-
 def test_further_processors_are_read_from_their_fields() -> None:
     assert read_processors(FORM) == Processors()
     assert read_processors(replace(FORM, **processor_values(PROCESSED))) == PROCESSED

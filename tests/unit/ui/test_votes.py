@@ -32,7 +32,6 @@ from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import OpenRound, cast_vote, write_answers
 from ui.tabs.votes.tally import (
     COLUMNS,
-    NONE_YET,
     ordered,
     results_table,
     tally,
@@ -282,11 +281,3 @@ def test_the_csv_holds_what_the_table_shows(
     panel = read_panel(tally_now(services))
     assert len(panel.all(".mars-tally-vote")) == 2
     assert panel.one("h3").text == "The last 2 of 3 votes"
-
-
-def test_a_deleted_round_counts_no_more(services: Services, rounds: Latest[OpenRound]) -> None:
-    name = waiting_round(services, rounds)
-    cast = cast_vote(services, rounds, name, Choice.LEFT)
-    assert cast is not None and len(tally(services.store.vote_counts())) == 1
-    services.store.delete(cast[1].comparison)
-    assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services)

@@ -588,15 +588,6 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
     assert "fault" not in served.written.removeprefix(before)
 
 
-def test_a_long_body_is_refused_before_it_is_read(stranger: Stranger) -> None:
-    def parts() -> Iterator[bytes]:
-        yield from [b" " * 100_000] * 20
-
-    for content in (b" " * 2_000_000, parts()):
-        answer = stranger.http.post("/gradio_api/queue/join", content=content)
-        assert answer.status_code == 413 and "at most 1,048,576 bytes" in answer.text
-
-
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_route_that_raises_is_logged_by_its_place_alone(
     caplog: pytest.LogCaptureFixture, begun: bool
