@@ -146,7 +146,7 @@ def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict
 
 def right_answers_needed(margin: float) -> int:
     """Of the baseline, on as many prompts: from there on a rule that loses none of them has a
-    recovery ≥ margin; A / (A + z²) ≥ margin."""
+    recovery ≥ ``margin`` < 1, as A / (A + z²) ≥ margin."""
     return math.ceil(Z**2 * margin / (1 - margin))
 
 

@@ -85,12 +85,12 @@ def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
-    settings = f"recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
+    claim = f"recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
     undecided = len(verdicts) == amounts[RecoveryOutcome.TOO_FEW]
-    text = (
-        f"{f'Not decided: {few}, for {settings}' if undecided else f'R{settings[1:]}: {outcomes}'}. "
-        f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
+    answer = (
+        f"Not decided: {few}, for {claim}" if undecided else f"{claim.capitalize()}: {outcomes}"
     )
+    text = f"{answer}. Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
     return Paragraph(text, tone)
 
 

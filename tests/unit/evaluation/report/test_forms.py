@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
+from evaluation.recovery import right_answers_needed
 from evaluation.report.document.blocks import Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts, drawings, front
 from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
-from evaluation.report.values import Interval, RecoveryOutcome, Report
+from evaluation.report.values import Interval, Measured, RecoveryOutcome, RecoveryVerdict, Report
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
@@ -207,6 +208,25 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     assert ranks == sorted(ranks)
     assert len(table.rows) == 32  # 8 rules with drafts beside 2 strict × 2 suites × 2 temperatures
     assert all(warning in html(full_document).replace("&#39;", "'") for warning in report.warnings)
+
+
+def test_what_is_not_decided_says_how_many_prompts_it_had_and_needs(report: Report) -> None:
+    def measured(row: Measured, needed: int | None) -> Measured:
+        few = RecoveryVerdict(0.98, RecoveryOutcome.TOO_FEW, needed, "")
+        scores = {
+            name: replace(each, verdict=each.verdict and few) for name, each in row.scores.items()
+        }
+        return replace(row, prompts=10, scores=scores)
+
+    for needed, words in ((190, "about 190 needed"), (None, "the number needed is not known")):
+        rows = tuple(measured(row, needed) for row in report.measured)
+        page = html(document(replace(report, measured=rows), {}))
+        assert f"Not decided: 10 prompts, {words}, for recovery ≥ 98 % in " in page
+    first = next(row for row in report.measured if row.main_score and row.main_score.verdict)
+    one = [measured(row, 190) if row is first else row for row in report.measured]
+    page = html(document(replace(report, measured=tuple(one)), {}))
+    assert re.search(r"Recovery ≥ 98 % in .*not decided \(10 prompts, about [\d,]+ needed\)", page)
+    assert right_answers_needed(0.98) == 189
 
 
 def test_every_measured_number_has_its_interval_and_its_amount(
