@@ -262,6 +262,21 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
             assert len(chosen) >= 2 and each.default in chosen
 
 
+def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
+    store: RunStore,
+) -> None:
+    study = QualityTab(services_of(store, catalog=CATALOG)).panel
+    first = redrawn(study, {}, changed="seed")
+    assert (first["suite"], first["drafter"]) == ("prompts", "suffix") and "Paris" in first[
+        "prompts"
+    ]
+    for prompts, expected in ((first["prompts"], "=>"), ("My own.", "My own.")):
+        values = first | {"pair": "bundled", "prompts": prompts}
+        after = redrawn(study, values, changed="pair")
+        assert after["drafter"] == "model" and after["suite"] == "prompts"
+        assert expected in after["prompts"] and "Paris" not in after["prompts"]
+
+
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
     panel = QualityTab(services).panel
     assert "60 runs" in estimated(services, read_study(panel.value({})))

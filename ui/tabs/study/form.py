@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.format import plural
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from evaluation.suites.demo import ARITHMETIC, BUILT_IN
+from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.item import Suite
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
@@ -39,9 +39,9 @@ RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
-# Prompts that stand there at first, and problems: they give ratios an interval, and with them
-# SmolLM2-135M is done in less than five minutes on two cores.
-EXAMPLES, PROBLEMS = 8, 12
+# Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
+# less than five minutes on two cores.
+EXAMPLES = 12
 QUESTIONS = """\
 What is the capital of France? => Paris
 What is the capital of Japan? => Tokyo
@@ -183,10 +183,9 @@ def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
-    first = ARITHMETIC if bundled else TYPED
-    fields.choice("suite", "Suite", titles, first, width=160, redraws=True)
+    fields.choice("suite", "Suite", titles, TYPED, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    fields.number("problems", "Problems", PROBLEMS, visible=not typed)
+    fields.number("problems", "Problems", EXAMPLES, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",
