@@ -163,6 +163,12 @@ def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict
     return RecoveryVerdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
 
 
+def right_answers_needed(margin: float) -> int:
+    """Of the baseline, on as many prompts: from there on a rule that loses none of them has a
+    recovery ≥ ``margin`` < 1, as A / (A + z²) ≥ margin."""
+    return math.ceil(Z**2 * margin / (1 - margin))
+
+
 def prompts_needed(pairs: Paired, margin: float) -> int | None:
     """Number of similar prompts for a conclusive verdict with 80 % power, if the recovery is as
     observed (at most 1); two significant digits.

@@ -21,14 +21,14 @@ from ui.kit.assets import asset, share_scripts
 from ui.kit.components import message_strip, text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
-from ui.kit.figure import plotly_script
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages, VisitorCookie
+from ui.result.figure import plotly_script
 from ui.routes import page_routes
-from ui.tabs.about import build_about
-from ui.tabs.account.panel import build_account
+from ui.tabs.about import AboutTab
+from ui.tabs.account.panel import AccountPanel
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.detail import open_form
 from ui.tabs.history.tab import HistorySession, HistoryTab
@@ -74,13 +74,14 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
             with each["quality"] as tab:
                 QualityTab(services).wire(tab)
             with each["history"] as tab:
-                build_account(services, tab)
+                if services.public:
+                    AccountPanel(services).wire(tab)
                 history = HistoryTab(services, address)
                 history.wire(tab)
             with each["votes"] as tab:
                 VotesTab(services).wire(tab)
             with each["about"]:
-                build_about(services)
+                AboutTab(services)
         wire_tabs(address, tabs, each)
         _wire_reopening(services, history, compare_tab, tabs)
         report_progress_on(page, compare_tab.view.strip)

@@ -15,9 +15,9 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
-from ui.kit.figure import SOURCE, plotly_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
+from ui.result.figure import SOURCE, plotly_file
 from ui.tabs.account.actions import export_file
 from ui.tabs.study.downloads import FILES, study_file
 from ui.tabs.study.reports import Reports

@@ -95,7 +95,12 @@ class Measured:
         "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
     ).field
     tau_ratio: Interval = ReportMetric(
-        "τ ratio", "over strict's", Pooled("new_tokens", "steps", "strict"), ratio, better=1
+        "τ ratio",
+        "over strict's",
+        Pooled("new_tokens", "steps", "strict"),
+        ratio,
+        better=1,
+        panel="τ ratio",
     ).field
     acceptance_rate: Interval = ReportMetric(
         "Accepted",

@@ -76,6 +76,8 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
 def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     page, strip = window.page, "#quality-strip .mars-strip"
     page.get_by_role("button", name="Start a study").click()
+    page.locator("#study-suite select").select_option("demo_arithmetic")
+    expect(page.locator("#study-problems")).to_be_visible()
     for name, value in (("problems", "40"), ("max", "64"), ("values", "0.9")):
         field = page.locator(f"#study-{name} input")
         field.fill(value)
@@ -129,7 +131,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     wait_for(page, "done", strip)
     curves = page.locator("#quality-charts [data-name=parameter]")
     expect(
-        curves.get_by_role("img", name=re.compile("τ, Relaxed tokens.* over theta"))
+        curves.get_by_role("img", name=re.compile("τ, τ ratio, Relaxed tokens.* over theta"))
     ).to_be_visible()
     link = page.get_by_role("link", name="study-measured.csv").get_attribute("href")
     table = list(csv.DictReader(io.StringIO(page.request.get(urljoin(page.url, link)).text())))

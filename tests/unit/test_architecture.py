@@ -78,13 +78,6 @@ def test_modules_import_those_before_them_and_the_marked_ones(package: str) -> N
     assert above == {name: set(re.findall(r"\w+", marks)) for name, marks in marked}
 
 
-def test_tabs_import_no_other_tab() -> None:
-    (sentence,) = re.findall(r"No tab imports another.*?\.", PAGE)
-    assert {(name, other) for name, others in graph("ui/tabs").items() for other in others} == set(
-        re.findall(r"`(\w+)` imports `(\w+)`", sentence)
-    )
-
-
 def test_the_environment_is_read_where_the_page_says() -> None:
     (sentence,) = re.findall(r"`os\.environ` is read in (.+);", PAGE)
     readers = {

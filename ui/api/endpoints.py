@@ -16,11 +16,12 @@ from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document, comparison_document
 from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
-from ui.jobs.admission import JobError, admit, job_errors
+from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
+from ui.settings.admission import admit
 from ui.settings.form import Form, read_configs
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Api:
         self._services = services
 
     @contextmanager
-    def _seen_by(self, request: gr.Request | None) -> Iterator[Services]:
+    def _for_visitor(self, request: gr.Request | None) -> Iterator[Services]:
         """The services of the request's visitor. Errors of a request become one sentence for its
         sender, without a traceback in the log."""
         services = self._services.for_visitor(request)
@@ -95,7 +96,7 @@ class Api:
         Returns:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio with its interval, tau, counts, TV, KL, first divergence
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = ComparisonRequest.read(
                 prompt=prompt,
                 rules=rules,
@@ -161,7 +162,7 @@ class Api:
         Returns:
             one object a comparison
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             page = Page.read(limit=limit, offset=offset, batches=batches)
             frame = services.store.comparisons(
                 limit=int(page.limit), offset=int(page.offset), batches=page.batches
@@ -178,7 +179,7 @@ class Api:
         Returns:
             id, prompt and runs
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             return comparison_document(services.store.load(Lookup.read(id=id).id))
 
     def divergences(
@@ -194,7 +195,7 @@ class Api:
         Returns:
             one object for every other run; position and cause are null where the texts are the same
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
             return documents.divergence_documents(
                 services.store.load(values.id), int(values.baseline)
@@ -213,7 +214,7 @@ class Api:
         Returns:
             one object a token, in order
         """
-        with self._seen_by(request) as services:
+        with self._for_visitor(request) as services:
             values = Lookup.read(id=id, lane=lane)
             return documents.token_documents(services.store.load(values.id), int(values.lane))
 

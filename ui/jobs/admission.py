@@ -15,15 +15,6 @@ from ui.jobs.queue import Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import fault
-from ui.settings.form import (
-    CUSTOM,
-    LIST_ONLY,
-    Form,
-    RunForm,
-    catalog_pair,
-    read_custom_pair,
-    read_prompt,
-)
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -43,6 +34,7 @@ class JobError(Exception):
 # between two messages to somebody who waits; gradio notices between them that a tab was closed
 POLL_S = 0.5
 RUNNING = (StorageError, AcceleratorError, ModelError)  # what may go wrong once the runs have begun
+LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 NO_MEMORY = "The memory ran out; take a shorter prompt, fewer new tokens or a smaller pair."
 REFUSED = (*RUNNING, ValueError)  # and before
 
@@ -69,23 +61,6 @@ def errors_as_frames(frames: Iterator[F], frame: Callable[[Strip], F], where: st
         yield frame(message_strip(str(error), error.state))
     except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave
         yield frame(message_strip(fault(error, where), "failed"))
-
-
-def admit(services: Services, form: Form) -> PairSpec:
-    """The pair of a form whose prompt and pair may be used here. Raises JobError."""
-    with job_errors(services):
-        prompt = read_prompt(form)
-        services.limits.check_prompt(prompt.text, prompt.system, *prompt.stop)
-        return chosen_pair(services, form)
-
-
-def chosen_pair(services: Services, form: RunForm) -> PairSpec:
-    """The pair of a form, from the list only where strangers choose. Raises ValueError."""
-    if form.pair != CUSTOM:
-        return catalog_pair(form.pair, services.catalog)
-    if not services.custom_models:
-        raise ValueError(LIST_ONLY)
-    return read_custom_pair(form.own_target, form.own_draft, form.own_head)
 
 
 def check_pair(services: Services, spec: PairSpec) -> None:

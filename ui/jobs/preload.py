@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from mars_core.drafting import offered
+from mars_core.drafting import described, offered
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
+from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
 from ui.jobs.services import Services
 from ui.kit.errors import fault
-from ui.settings.form import Form, LaneForm, read_configs
 
 LOG = logging.getLogger("mars")
 
@@ -44,17 +44,23 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
     """Runs strict and MARS for a few tokens and saves nothing: work that a process does only once
     does not delay the first comparison."""
     from mars_core.jobs.perform import perform
+    from mars_core.session import run_config
 
-    form = Form(
-        prompt=spec.prompts[0],
-        pair=spec.key,
-        drafter=offered(spec)[0],
-        temperature=1,
-        max_new_tokens=8,
-        seed=0,
-        lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.9})),
-    )
+    rules = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9})
+    kind = described(offered(spec)[0])
+    drafter = DrafterConfig(kind.name, tree=TreeShape() if kind.trees else None)
     with suppress(*RUN_FAILURES):
-        configs = read_configs(form, services.pool.get(spec))
+        configs = tuple(
+            run_config(
+                services.pool.get(spec),
+                prompt=PromptConfig(spec.prompts[0]),
+                rule=rule,
+                drafter=drafter,
+                sampling=Sampling(temperature=1.0),
+                max_new_tokens=8,
+                seed=0,
+            )
+            for rule in rules
+        )
         for _ in perform(services.pool, Job(spec, configs, order=(0, 1)), lambda: False):
             pass

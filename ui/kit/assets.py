@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from importlib import resources
 
@@ -27,29 +26,37 @@ def to_json(value: object) -> str:
 
 # what gradio gives to the script of a component
 PROVIDED = "element, trigger, props, server, upload, watch"
-_SCRIPT = re.compile(r"(?:const CONSTANTS = (?P<constants>[^\n]*);\n)?(?P<code>.*)", re.DOTALL)
 
 
-def with_constants(code: str, **constants: object) -> str:
-    """``code`` with the constant CONSTANTS: texts of ours, in the script itself, because a component
-    that starts late, in a hidden part of the page, has its properties only later."""
-    return f"const CONSTANTS = {to_json(constants)};\n{code}"
+class Script(str):
+    """The script of a component: ``code`` with the constant CONSTANTS, JSON."""
+
+    code: str
+    constants: str
+
+
+def with_constants(code: str, **constants: object) -> Script:
+    """``code`` with texts of ours in the script itself, because a component that starts late, in a
+    hidden part of the page, has its properties only later."""
+    values = to_json(constants)
+    script = Script(f"const CONSTANTS = {values};\n{code}")
+    script.code, script.constants = code, values
+    return script
 
 
 def share_scripts(page: gr.Blocks) -> str:
     """Moves each script that several components run, but for their CONSTANTS, to one function, which
     they call instead: for the page's head, once."""
-    drawn = [block for block in page.blocks.values() if isinstance(block, gr.HTML)]
-    parts = [(block, _SCRIPT.fullmatch(block.js_on_load)) for block in drawn if block.js_on_load]
-    split = [(block, match["code"], match["constants"]) for block, match in parts if match]
-    counted = Counter(code for _, code, _ in split)
-    shared = {
-        code: at for at, code in enumerate(code for code, uses in counted.items() if uses > 1)
-    }
-    for block, code, constants in split:
+    drawn = [
+        (block, getattr(block.js_on_load, "code", block.js_on_load))
+        for block in page.blocks.values()
+        if isinstance(block, gr.HTML) and block.js_on_load
+    ]
+    uses = Counter(code for _, code in drawn)
+    shared = [code for code in uses if uses[code] > 1]
+    for block, code in drawn:
         if code in shared:
-            block.js_on_load = (
-                f"marsScripts[{shared[code]}]({PROVIDED}{f', {constants}' if constants else ''});"
-            )
+            values = [PROVIDED, *filter(None, [getattr(block.js_on_load, "constants", "")])]
+            block.js_on_load = f"marsScripts[{shared.index(code)}]({', '.join(values)});"
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
     return f"<script>window.marsScripts = [{functions}];</script>"

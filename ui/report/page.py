@@ -26,11 +26,11 @@ from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json
 from ui.kit.components import check_html, strip_component, table_html
-from ui.kit.figure import LIBRARY, figure_component, figure_json
 from ui.kit.labels import run_names
 from ui.kit.panel import render
 from ui.kit.theme import page_css, page_theme
 from ui.result.details import FIGURES, Details
+from ui.result.figure import LIBRARY, figure_component, figure_json
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
 from ui.result.view import legend_html

@@ -13,8 +13,8 @@ from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.figure import figure_component, figure_json
 from ui.kit.labels import run_names
+from ui.result.figure import figure_component, figure_json
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 
 Traces = Mapping[int, Trace]  # lane → its run

@@ -9,11 +9,11 @@ from typing import Any
 import gradio as gr
 
 from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
-from ui.kit.figure import figure_component, figure_json
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.panel import render, static_component
 from ui.result.details import FIGURES, MARGINS, TABS, DetailFigure, Details
+from ui.result.figure import figure_component, figure_json
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns

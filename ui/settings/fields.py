@@ -1,17 +1,11 @@
 """The fields of a settings panel as plain values: what each asks for, what stands in it, whether it
-is shown. No gradio.
-
-``Values`` are what the browser holds: a value by name of field, and under ``lanes`` those of every
-lane. They can be anything that JSON can be; a field shows what it can of them, ``read`` gives a
-form texts and numbers only.
+is shown. No gradio. A field shows what it can of the values that a browser holds.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -25,14 +19,12 @@ from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
-from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
+from ui.settings.form import CUSTOM
+from ui.settings.values import SHARED, Values, as_number, as_text
 
-Values = Mapping[str, Any]
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-MOST = sys.float_info.max
 STUDIED_THETAS = (0.84, 0.9, 0.96)
-SHARED = "above"  # a lane's drafts come from the form's drafter
 OWN = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
@@ -283,89 +275,3 @@ def _limits(rule: Rule) -> list[str]:
     modes = [f"{' and '.join(rule.modes)} drafts only"] if len(rule.modes) < len(DraftMode) else []
     distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []
     return [*chains, *modes, *distribution]
-
-
-def as_number(value: object) -> float | None:
-    """None for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
-        return None
-    return int(value) if float(value).is_integer() else value  # as a person writes it
-
-
-def as_text(value: object) -> str:
-    """Empty for what is none."""
-    return value if isinstance(value, str) else ""
-
-
-def parse(value: object) -> dict[str, Any]:
-    """The values of a panel, from the JSON that the browser sends; empty where it is none."""
-    try:
-        values = json.loads(value)["values"] if isinstance(value, str) else {}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def lanes_of(values: Values) -> list[dict[str, Any]]:
-    """The values of every lane, the baseline first."""
-    lanes = values.get("lanes")
-    return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
-
-
-def read(form: type[Any], values: Values) -> dict[str, Any]:
-    """Arguments of a dataclass of fields from the values of that name. A number that is none
-    becomes None, which the form's reader refuses by name; a text that is none is empty. Fields that
-    have a default and no value are left out."""
-    readers: dict[Any, Callable[[Any], Any]] = {
-        "str": as_text,
-        "bool": bool,
-        "float | None": as_number,
-        "list[str]": lambda value: (
-            [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-        ),
-    }
-    known = [
-        each
-        for each in fields(form)
-        if each.type in readers and (each.name in values or each.default is MISSING)
-    ]
-    return {each.name: readers[str(each.type)](values.get(each.name)) for each in known}
-
-
-def lane_form(values: Values) -> LaneForm:
-    rule = as_text(values.get("rule"))
-    names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
-    separate = values.get("drafter", SHARED) != SHARED
-    return LaneForm(
-        rule,
-        {name: as_number(values.get(name)) for name in names},
-        DraftForm(**read(DraftForm, values)) if separate else None,
-    )
-
-
-def lane_values(form: LaneForm) -> dict[str, Any]:
-    """The values that ``lane_form`` reads as this."""
-    draft = (
-        {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)}
-        if form.draft
-        else {}
-    )
-    return {"rule": form.rule, **form.parameters, **draft}
-
-
-def read_form(prompt: str | None, values: Values) -> Form:
-    """What the prompt and the panel of Compare or Votes ask for, as it is."""
-    return Form(
-        **read(Form, values)
-        | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))}
-    )
-
-
-def form_values(form: Form) -> dict[str, Any]:
-    """The values that ``read_form`` reads as this form, but for its prompt."""
-    values = {
-        each.name: getattr(form, each.name)
-        for each in fields(form)
-        if each.name not in ("prompt", "lanes")
-    }
-    return values | {"lanes": [lane_values(each) for each in form.lanes]}

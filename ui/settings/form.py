@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 CUSTOM = "custom"
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
-LIST_ONLY = "This page runs the model pairs of its list only; choose one of them."
 MOST_REPEATS = 20
 AUTO_REPEATS, AUTO_S = (
     3,

@@ -25,22 +25,10 @@ from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import (
-    OWN,
-    Fields,
-    LaneFields,
-    Values,
-    as_number,
-    as_text,
-    default_theta,
-    lane,
-    lane_form,
-    lanes_of,
-    parse,
-    suggestion,
-)
+from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, read_custom_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
+from ui.settings.values import Values, as_number, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
@@ -49,9 +37,6 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "rules": ("others",),
     "parameter": ("values", "others"),
 }
-
-
-THETA = next(each for each in RULES["mars"].parameters if each.name == "theta")
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
@@ -90,12 +75,7 @@ class SettingsPanel:
         """What shows these values; fields without one have their defaults. ``drawn``: the page is
         open, so that memory may be looked at."""
         spec, services = self.spec(entered), self.services
-        pairs = [(each.title, each.key) for each in services.catalog]
-        pairs += [("Own folders or Hub ids", CUSTOM)] if services.custom_models else []
-        fields = Fields(
-            entered, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
-        )
-        self._describe(fields)
+        fields = self._fields(entered, spec)
         lanes = [
             self._describe_lane(index, spec, each)
             for index, each in enumerate(lanes_of(entered)[:MOST_LANES])
@@ -115,6 +95,14 @@ class SettingsPanel:
             label=self._label(values),
         )
         return to_json({"html": html, "values": values, "at": as_number(entered.get("at"))})
+
+    def _fields(self, entered: Values, spec: PairSpec | None) -> Fields:
+        pairs = [(each.title, each.key) for each in self.services.catalog]
+        pairs += [("Own folders or Hub ids", CUSTOM)] if self.services.custom_models else []
+        scope = "" if self._scope == "compare" else self._scope
+        fields = Fields(entered, scope, spec, pairs, self.services.limits)
+        self._describe(fields)
+        return fields
 
     def spec(self, values: Values) -> PairSpec | None:
         """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
@@ -184,9 +172,10 @@ class SettingsPanel:
             for each in lanes:
                 if as_number(each.get("theta")) in known:
                     del each["theta"]
-            every = {suggestion(THETA, spec) for spec in (None, *self.services.catalog)}
-            if as_text(values.get("values")) in every:
-                del values["values"]
+            for spec in (None, *self.services.catalog):
+                for name, field in self._fields({}, spec).by_name.items():
+                    if name != "pair" and values.get(name) == field.value:
+                        del values[name]
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
         return self.value(values), values

@@ -8,8 +8,8 @@ from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE, event_data
-from ui.settings.fields import parse
 from ui.settings.panel import SettingsPanel
+from ui.settings.values import parse
 
 LONGEST = 128  # new tokens, unless something else is asked for
 

@@ -56,6 +56,7 @@ def about_text(catalog: Sequence[PairSpec]) -> str:
     )
 
 
-def build_about(services: Services) -> None:
-    with gr.Column(elem_classes=["mars-panel"]):
-        gr.Markdown(about_text(services.catalog), elem_classes=["mars-about"], container=False)
+class AboutTab:
+    def __init__(self, services: Services) -> None:
+        with gr.Column(elem_classes=["mars-panel"]):
+            gr.Markdown(about_text(services.catalog), elem_classes=["mars-about"], container=False)

@@ -21,7 +21,7 @@ from mars_core.drafting import DRAFTERS
 CHARTS = "What speed costs"
 CHARTS_LEAD = (
     "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. "
-    "A line joins the lanes of at least 5 runs that no other beats in both speed-up and the other axis."
+    "A line joins the lanes of at least 5 runs that no other beats on both axes."
 )
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 

@@ -38,7 +38,7 @@ def margin(value: float) -> str:
 def points(value: float) -> str:
     """A difference of shares, signed, in percentage points."""
     sign = "+" if round(100 * value, 1) > 0 else ""
-    return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} pp".replace("-", MINUS)
+    return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} points".replace("-", MINUS)
 
 
 def probability(p: float) -> str:
@@ -51,7 +51,8 @@ def between(interval: Interval, write: Write = number) -> str:
     if math.isnan(interval.low) or math.isnan(interval.high):
         return ""
     ends = (
-        write(end).removesuffix(" pp").removesuffix(" %").removesuffix("×") for end in interval[1:]
+        write(end).removesuffix(" points").removesuffix(" %").removesuffix("×")
+        for end in interval[1:]
     )
     return f"[{', '.join(ends)}]"
 

@@ -49,9 +49,10 @@ def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
 
 
 def drawings(chart: Chart) -> dict[str, Drawing]:
-    """``parameter`` where one varies, strict at the right, and ``tradeoff`` where a cost is known:
-    one mark a lane, with both intervals."""
-    drawn, speed, varied = {}, chart.quantities[0], chart.varied
+    """``parameter`` where one varies, strict at the right; where a cost is known ``tradeoff`` and
+    ``tau``, speed-up and τ ratio against it, one mark a lane, with both intervals. The τ ratio
+    repeats exactly, also where the times are noise."""
+    drawn, varied = {}, chart.varied
     if varied:
         rows = [point.measured for series in varied for point in series.every]
         known = [each for each in chart.quantities if any(map(each.known, rows))]
@@ -61,10 +62,12 @@ def drawings(chart: Chart) -> dict[str, Drawing]:
         )
         drawn["parameter"] = with_legend(title, panels, _keys(varied))
     if costs := [each for each in chart.quantities if each.cost]:
-        panels = tuple(_tradeoff(chart, *each) for each in enumerate(costs))
         names = " and ".join(each.title for each in costs)
-        title = f"{speed.title} against {names}. {chart.title}"
-        drawn["tradeoff"] = with_legend(title, panels, _keys(chart.series))
+        gains = {"speedup": "tradeoff", "tau_ratio": "tau"}
+        for gain in [each for each in chart.quantities if each.name in gains]:
+            panels = tuple(_tradeoff(chart, gain, *each) for each in enumerate(costs))
+            title = f"{gain.title} against {names}. {chart.title}"
+            drawn[gains[gain.name]] = with_legend(title, panels, _keys(chart.series))
     return drawn
 
 
@@ -89,27 +92,27 @@ def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel
     return Panel(left, right, x, y, tuple(drawn), tuple(drawn), _line("y", y, quantity, level))
 
 
-def _tradeoff(chart: Chart, number: int, cost: ChartQuantity) -> Panel:
-    speed, (left, top), level = chart.quantities[0], corner(number), _level(chart, cost)
+def _tradeoff(chart: Chart, gain: ChartQuantity, number: int, cost: ChartQuantity) -> Panel:
+    (left, top), level = corner(number), _level(chart, cost)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     points = [
-        (series, point, cost.read(point.measured), speed.read(point.measured))
+        (series, point, cost.read(point.measured), gain.read(point.measured))
         for series in chart.series
         for point in series.points
         if cost.known(point.measured)
     ]
-    costs, speeds = [each[2] for each in points], [each[3] for each in points]
+    costs, gains = [each[2] for each in points], [each[3] for each in points]
     x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
-    y = scaled_axis(speed.title, _ends(speeds), 0.08, bottom, top + TOP, speed.tick)
+    y = scaled_axis(gain.title, _ends(gains), 0.08, bottom, top + TOP, gain.tick)
     marks = tuple(
         _mark(
-            series, point, x.at(price.value), y, [speed, cost], across(y.at(gain.value), price, x)
+            series, point, x.at(price.value), y, [gain, cost], across(y.at(worth.value), price, x)
         )
-        for series, point, price, gain in points
+        for series, point, price, worth in points
     )
     enough = [
-        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, gain.value)
-        for _, point, price, gain in points
+        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, worth.value)
+        for _, point, price, worth in points
     ]
     best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
     return Panel(left, right, x, y, (marks,), (best,), _line("x", x, cost, level))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from evaluation.format import count, percent, plural
-from evaluation.recovery import RecoveryOutcome
+from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin
@@ -69,12 +69,15 @@ def _judged(report: Report) -> list[LaneRow]:
 
 def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    amounts = Counter(
-        row.score.verdict.outcome for row in judged if row.score and row.score.verdict
-    )
-    outcomes = ", ".join(
-        f"{count(amounts[outcome])} {outcome}" for outcome in ORDER if amounts[outcome]
-    )
+    verdicts = [
+        (row.measured.prompts, row.score.verdict)
+        for row in judged
+        if row.score and row.score.verdict
+    ]
+    amounts = Counter(verdict.outcome for _, verdict in verdicts)
+    few = _too_few([each for each in verdicts if each[1].outcome is RecoveryOutcome.TOO_FEW])
+    names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: f"not decided ({few})"}
+    outcomes = ", ".join(f"{count(amounts[each])} {names[each]}" for each in ORDER if amounts[each])
     tone = next(
         tone
         for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True)
@@ -83,8 +86,18 @@ def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
-    text = (
-        f"Recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature): {outcomes}. "
-        f"Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
+    claim = f"recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
+    undecided = len(verdicts) == amounts[RecoveryOutcome.TOO_FEW]
+    answer = (
+        f"Not decided: {few}, for {claim}" if undecided else f"{claim.capitalize()}: {outcomes}"
     )
+    text = f"{answer}. Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
     return Paragraph(text, tone)
+
+
+def _too_few(verdicts: Sequence[tuple[int, RecoveryVerdict]]) -> str:
+    """``10 prompts, about 190 needed``: the least number and the largest need, where one is known."""
+    prompts = plural(min((amount for amount, _ in verdicts), default=0), "prompt")
+    needed = max((verdict.needed or 0 for _, verdict in verdicts), default=0)
+    known = f"about {count(needed)} needed" if needed else "the number needed is not known"
+    return f"{prompts}, {known}"

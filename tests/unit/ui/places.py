@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,6 +55,12 @@ HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 LONG = replace(
     FORM, temperature=0.0, max_new_tokens=3900
 )  # the random model does not end by itself
+
+
+def rows_of(table: str) -> list[tuple[dict[str, Any], str]]:
+    """Of lines ``{"field": value} -> words``, as a browser or a program sends them."""
+    lines = (line.partition(" ->") for line in table.strip().splitlines())
+    return [(json.loads(given), words.strip()) for given, _, words in lines]
 
 
 def services_of(store: RunStore, **more: Any) -> Services:
@@ -170,6 +177,12 @@ def judged(trace: Trace) -> list[Judged]:
 def strip_text(frame: Any) -> tuple[str, str]:
     """State and words of a frame's strip."""
     return frame.strip.state, plain(frame.strip.parts)
+
+
+def end_of(frames: Iterator[Any]) -> tuple[str, str]:
+    """State and words of the last one."""
+    *_, frame = frames
+    return strip_text(frame)
 
 
 def running(frames: Iterator[Frame], column: int = 0) -> None:

@@ -20,16 +20,17 @@ from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
 from tests.unit.ui import places
-from tests.unit.ui.places import HOSTILE, client_of, failing
+from tests.unit.ui.places import HOSTILE, client_of, failing, one_loop
+from ui.app import build_app
 from ui.jobs.services import Services
-from ui.kit.figure import SOURCE
 from ui.public.limits import PUBLIC_LIMITS
 from ui.public.visitors import COOKIE
+from ui.result.figure import SOURCE
 from ui.routes import handlers
 from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
-from ui.tabs.account.panel import build_account
+from ui.tabs.account.panel import AccountPanel
 
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
@@ -58,12 +59,16 @@ def services(store: RunStore) -> Services:
     return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
 
 
+def store_of(services: Services, request: Asking | None = None) -> RunStore:
+    return services.for_visitor(request or Asking()).store
+
+
 def keep(services: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    return places.keep(services.for_visitor(request).store, prompt, new_tokens=4)
+    return places.keep(store_of(services, request), prompt, new_tokens=4)
 
 
 def prompts(services: Services, request: Asking) -> list[str]:
-    return list(services.for_visitor(request).store.comparisons()["prompt"])
+    return list(store_of(services, request).comparisons()["prompt"])
 
 
 def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(services: Services) -> None:
@@ -86,7 +91,7 @@ def test_who_one_is_here_is_told(services: Services) -> None:
 
 def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Services) -> None:
     gone, other = keep(services, Asking(), "gone"), keep(services, Asking(TWO), "stays")
-    services.for_visitor(Asking()).store.share(Shared.COMPARISON, gone)
+    store_of(services).share(Shared.COMPARISON, gone)
     panel = read_panel(look(services, Asking()).html())
     (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
     pattern = re.compile(field.attributes["pattern"])
@@ -113,7 +118,7 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Se
 
 def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None:
     shared = keep(services, Asking(), "before")
-    services.for_visitor(Asking()).store.share(Shared.COMPARISON, shared)
+    store_of(services).share(Shared.COMPARISON, shared)
     keep(services, Asking(TWO), "another's")
     signed = Asking(subject="7")
     for asking in (
@@ -167,7 +172,7 @@ def test_a_failing_store_is_one_sentence(
 
 def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
     comparison = keep(services, Asking(subject=HOSTILE), HOSTILE)
-    services.for_visitor(Asking(subject=HOSTILE)).store.share(Shared.COMPARISON, comparison)
+    store_of(services, Asking(subject=HOSTILE)).share(Shared.COMPARISON, comparison)
     html = look(services, Asking(subject=HOSTILE)).html()
     assert_inert(html)
     panel = read_panel(html)
@@ -221,11 +226,14 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> 
 
 
 def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
-    store: RunStore, page: gr.Blocks
+    store: RunStore,
 ) -> None:
     private = Services(ModelPool(device="cpu"), store, sign_in=True)
-    assert build_account(private, gr.Tab("History")) is None and consent_line(private) is None
-    assert len(page.fns) == 0 and not page.expects_oauth
+    assert consent_line(private) is None
+    with one_loop():
+        built = build_app(private)
+    assert not built.expects_oauth
+    assert "account" not in {block.elem_id for block in built.blocks.values()}
     keep(private, Asking())
     assert (
         act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
@@ -238,7 +246,7 @@ def test_none_of_its_events_is_an_endpoint_for_programs(
     services: Services, page: gr.Blocks, sign_in: bool
 ) -> None:
     public = replace(services, sign_in=sign_in)
-    build_account(public, gr.Tab("History"))
+    AccountPanel(public).wire(gr.Tab("History"))
     page.default_config.attach_load_events()
     assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
     assert {event.api_visibility for event in page.fns.values()} == {"private"}
@@ -249,10 +257,10 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(services: Services, page:
     with page:
         wire_share(services, share_component("history"))
     (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
-    services.for_visitor(Asking()).store.share(Shared.COMPARISON, comparison)
+    store_of(services).share(Shared.COMPARISON, comparison)
     known = {"kind": "comparison", "id": comparison, "shared": True}
     assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
-    services.for_visitor(Asking()).store.unshare(Shared.COMPARISON, comparison)
+    store_of(services).unshare(Shared.COMPARISON, comparison)
     assert "Only you" in refresh(gr.EventData(None, known), Asking())
 
 

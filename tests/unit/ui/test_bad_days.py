@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import gradio as gr
@@ -28,8 +28,10 @@ from tests.unit.ui.places import (
     LONG,
     SWEEP,
     PanicException,
+    end_of,
     failing,
     raising,
+    rows_of,
     running,
     strip_text,
     traces_of,
@@ -85,7 +87,7 @@ def public(ordered_services: Services) -> Services:
 
 
 def last(ordered_services: Services, form: Form = SHORT) -> tuple[str, str]:
-    return strip_text(list(run_comparison(ordered_services, form, "visitor"))[-1])
+    return end_of(run_comparison(ordered_services, form, "visitor"))
 
 
 def works(ordered_services: Services) -> bool:
@@ -113,8 +115,6 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
         Status.CANCELLED,
         StopReason.DEADLINE,
     ) and trace.tokens
-    frames = list(swept(hasty, replace(SWEEP, temperatures="0", max_new_tokens=3900)))
-    assert frames[-1].why == "The time for one job is up"
     assert works(ordered_services)
 
 
@@ -140,8 +140,8 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
         if target == "ui.jobs.driver.RecordedRun":
             patch.setattr("evaluation.study.engine.RecordedRun", failing("secret", KeyError))
             sentences += [
-                strip_text(list(swept(ordered_services, SWEEP))[-1]),
-                strip_text(list(write_answers(ordered_services, Rounds(9), FORM, "v"))[-1]),
+                end_of(swept(ordered_services, SWEEP)),
+                end_of(write_answers(ordered_services, Rounds(9), FORM, "v")),
             ]
     for (state, words), record in zip(sentences, caplog.records, strict=True):
         assert (
@@ -226,35 +226,30 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
 
 
 def test_who_waits_sees_it_and_may_stop(ordered_services: Services) -> None:
-    first = run_comparison(ordered_services, LONG, "first")
+    services, ahead = ordered_services, "1 before you; about "
+    first = run_comparison(services, LONG, "first")
     running(first)
-    for kind, frames in enumerate[Iterator[Any]](
-        [
-            run_comparison(ordered_services, FORM, "second"),
-            swept(ordered_services, SWEEP, "second"),
-            write_answers(ordered_services, Rounds(9), FORM, "second"),
-        ]
+    for frames in (
+        run_comparison(services, FORM, "second"),
+        swept(services, SWEEP, "second"),
+        write_answers(services, Rounds(9), FORM, "second"),
     ):
         started = time.monotonic()
-        strips = [next(frames).strip for _ in range(3)]
-        assert time.monotonic() - started > 0.5, kind
-        assert all(plain(strip.parts).startswith("1 before you; about ") for strip in strips)
-        ordered_services.stops.request("somebody")
-        assert next(frames).strip.state == "running"
-        ordered_services.stops.request("second")
-        (*_, end) = frames
-        assert (
-            plain(end.strip.parts) == "Stopped while waiting; nothing was written."
-            and end.strip.state == "cancelled"
-        )
-        assert ordered_services.queue.waiting == 0
-        ordered_services.stops.begin("second")
-    progress = Api(ordered_services).compare(prompt="Once", max_new_tokens=8)
-    assert next(iter(progress))["message"].startswith("Waiting: 1 before you; about ")
+        strips = [next(frames).strip for _ in range(3)]  # type: ignore[call-overload]
+        assert time.monotonic() - started > 0.5, frames
+        assert all(plain(strip.parts).startswith(ahead) for strip in strips)
+        services.stops.request("somebody")
+        assert next(frames).strip.state == "running"  # type: ignore[call-overload]
+        services.stops.request("second")
+        assert end_of(frames) == ("cancelled", "Stopped while waiting; nothing was written.")
+        assert services.queue.waiting == 0
+        services.stops.begin("second")
+    progress = Api(services).compare(prompt="Once", max_new_tokens=8)
+    assert next(iter(progress))["message"].startswith(f"Waiting: {ahead}")
     progress.close()  # type: ignore[attr-defined]
-    assert ordered_services.queue.waiting == 0
+    assert services.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
-    assert works(ordered_services)
+    assert works(services)
 
 
 def test_shutting_down_cancels_saves_and_lets_nobody_in(ordered_services: Services) -> None:
@@ -307,80 +302,73 @@ def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
         ({"max_new_tokens": 65}, "max_new_tokens is 65"),
         ({"k": 9}, "K is 9"),
         ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
-        (
-            {"pair": "custom", "own_target": "/etc"},
-            "This page runs the model pairs of its list only",
-        ),
+        ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list"),
+        ({"values": "0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
+        ({"ks": "9"}, "K is 9"),
     ],
 )
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:
-    state, sentence = last(public, replace(FORM, **change))
-    assert (
-        state == "failed"
-        and sentence.startswith(words)
-        and sentence.endswith(".")
-        and public.store.count() == 0
-    )
+    """A comparison and a study: whichever has the field."""
+    sentences = []
+    if change.keys() <= {each.name for each in fields(Form)}:
+        sentences.append(last(public, replace(FORM, **change)))
+    if change.keys() <= {each.name for each in fields(StudyForm)} - {"prompt", "system", "k"}:
+        sentences.append(end_of(swept(public, replace(SWEEP, **change))))
+    for state, sentence in sentences:
+        assert state == "failed" and sentence.startswith(words) and sentence.endswith(".")
+    assert sentences and public.store.count() == 0
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_studies_continuations_and_programs(
-    public: Services, spec: PairSpec
-) -> None:
-    def refused(**change: Any) -> str:
-        return plain(list(swept(public, replace(SWEEP, **change)))[-1].strip.parts)
-
-    assert refused(values="0.1 0.3 0.5 0.9").startswith("The number of runs is 10")
-    assert refused(max_new_tokens=65).startswith("max_new_tokens is 65")
-    assert refused(ks="9").startswith("K is 9") and refused(
-        pair="custom", own_target="/etc"
-    ).startswith("This page runs")
+def test_a_public_page_bounds_continuations_and_programs(public: Services, spec: PairSpec) -> None:
     displayed = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
-    assert (
-        "of its list only"
-        in strip_text(list(run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v"))[-1])[1]
-    )
-    for request_ in (
-        {"max_new_tokens": 65},
-        {"prefix": [5] * 60, "max_new_tokens": 8},
-        {"prompt": "x" * 300},
-    ):
-        with pytest.raises(gr.Error, match="on this public page"):
-            list(Api(public).compare(**({"prompt": "Once"} | request_)))  # type: ignore[arg-type]
-    with pytest.raises(gr.Error, match="must be at most 64 together"):
+    *_, end = run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v")
+    assert "of its list only" in strip_text(end)[1]
+    for change, words in rows_of("""
+{"max_new_tokens": 65} -> on this public page
+{"rules": ["strict", "none", "mars", "typical"]} -> on this public page
+"""):
+        with pytest.raises(gr.Error, match=words):
+            list(Api(public).compare(**{"prompt": "Once"} | change))
+    with pytest.raises(gr.Error, match="on this public page they must be at most 64 together"):
         list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
     assert public.queue.running == 0
 
 
 def test_another_visitor_with_the_same_session_is_another_page(public: Services) -> None:
-    other = replace(public, visitor=Visitor("browser:b", "page a"))
+    other, ended, rounds = (
+        replace(public, visitor=Visitor("browser:b", "page a")),
+        Latest[str](3),
+        Rounds(9),
+    )
     public.stops.request(other.key)
     assert other.key != public.key and not public.stops.requested(public.key)
-    ended = Latest[str](3)
     ended.put(public.key, "details")
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
-    rounds = Rounds(9)
     (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
     assert frame.round and rounds.take(other.key) is None
-    waiting = rounds.take(public.key)
-    assert waiting is not None and waiting.name == frame.round
+    assert (waiting := rounds.take(public.key)) and waiting.name == frame.round
 
 
 def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: Services) -> None:
-    frames = [
-        run_comparison(public, replace(FORM, max_new_tokens=60), str(page)) for page in range(3)
-    ]
+    form, other = (
+        replace(FORM, max_new_tokens=60),
+        replace(public, visitor=Visitor("browser:b", "page b")),
+    )
+    frames = [run_comparison(public, form, str(page)) for page in range(3)]
+    frames.append(run_comparison(other, FORM, "b"))
     running(frames[0])
-    assert strip_text(next(frames[1]))[1].startswith("1 before you")
-    assert strip_text(next(frames[2]))[1].startswith("Another run of yours is waiting")
-    other = run_comparison(replace(public, visitor=Visitor("browser:b", "page b")), FORM, "b")
-    assert strip_text(next(other))[1].startswith("1 before you") and strip_text(next(frames[1]))[
-        1
-    ].startswith("2 before you")
-    for each in (*frames, other):
+    for page, words in (
+        (1, "1 before you"),
+        (2, "Another run of yours is waiting"),
+        (3, "1 before you"),
+        (1, "2 before you"),
+    ):
+        assert strip_text(next(frames[page]))[1].startswith(words)
+    for each in frames:
         each.close()  # type: ignore[attr-defined]
     assert public.queue.running == public.queue.waiting == 0
     assert shown_by(run_comparison(public, FORM, "v"))
@@ -459,7 +447,7 @@ def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_w
     running(frames, 1)
     next(frames)
     gpu.kill()
-    state, words = strip_text(list(frames)[-1])
+    state, words = end_of(frames)
     assert state == "failed" and "was taken away: ZeroGPU worker error: GPU task aborted." in words
     (trace,) = traces_of(zero.store)
     assert (trace.status, trace.stop_reason) == (Status.FAILED, StopReason.ERROR) and len(
@@ -482,7 +470,7 @@ def test_a_call_that_is_refused_says_why_and_keeps_nothing_running(services: Ser
         return lambda _: call
 
     zero = replace(services, accelerator=ZeroGpu(services.pool, services.catalog, gpu))
-    state, words = strip_text(list(run_comparison(zero, FORM, "visitor"))[-1])
+    state, words = end_of(run_comparison(zero, FORM, "visitor"))
     assert (
         state == "failed"
         and words.endswith("You have exceeded your quota. Subscribe.")
@@ -501,7 +489,7 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
         frames.close()  # type: ignore[attr-defined]
     else:
         zero.stops.request("visitor")
-        assert strip_text(list(frames)[-1])[0] == "cancelled"
+        assert end_of(frames)[0] == "cancelled"
         zero.stops.begin("visitor")
     assert zero.queue.running == 0
     (trace,) = traces_of(zero.store)
@@ -546,7 +534,7 @@ def test_the_job_ends_before_the_time_that_was_asked_for(
     zero: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
-    state, words = strip_text(list(run_comparison(zero, LONG, "visitor"))[-1])
+    state, words = end_of(run_comparison(zero, LONG, "visitor"))
     assert state == "cancelled" and words.startswith("The time for one request is up.")
     assert [trace.stop_reason for trace in traces_of(zero.store)] == [StopReason.DEADLINE]
 

@@ -274,18 +274,6 @@ def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
     enter(queue, "e")
 
 
-def test_one_visitor_does_not_fill_the_queue_of_a_public_page(clock: Clock) -> None:
-    queue, private = Queue(PUBLIC, clock), Queue(PRIVATE_LIMITS)
-    enter(queue, "a")
-    enter(queue, "a")
-    with pytest.raises(QueueError, match="Another run of yours is waiting"):
-        enter(queue, "a")
-    enter(queue, "b")
-    assert (
-        len([enter(private, "a", runs=1000) for _ in range(500)]) == 500 and private.waiting == 499
-    )
-
-
 def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock)
     for runs in (4, 4):

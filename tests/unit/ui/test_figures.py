@@ -33,10 +33,10 @@ from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
-from ui.kit.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
+from ui.result.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
 from ui.result.result import ended_result
 from ui.result.tree_panel import drafting, first_choice, step_of
 

@@ -22,16 +22,7 @@ from tests.unit.ui.places import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
-from ui.settings.fields import (
-    DEFAULT_RULES,
-    Values,
-    form_values,
-    lanes_of,
-    parse,
-    read_form,
-    rule_html,
-    step_of,
-)
+from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
 from ui.settings.form import (
     CUSTOM,
     DraftForm,
@@ -44,8 +35,10 @@ from ui.settings.form import (
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.thresholds import UNMEASURED
+from ui.settings.values import Values, form_values, lanes_of, parse, read_form
 from ui.tabs.compare.prompt_panel import PromptPanel
-from ui.tabs.study.form import estimated, read_study
+from ui.tabs.study.estimate import estimated
+from ui.tabs.study.form import read_study
 from ui.tabs.study.tab import QualityTab
 
 pytestmark = pytest.mark.usefixtures("page")
@@ -269,9 +262,24 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
             assert len(chosen) >= 2 and each.default in chosen
 
 
+def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
+    store: RunStore,
+) -> None:
+    study = QualityTab(services_of(store, catalog=CATALOG)).panel
+    first = redrawn(study, {}, changed="seed")
+    assert (first["suite"], first["drafter"]) == ("prompts", "suffix") and "Paris" in first[
+        "prompts"
+    ]
+    for prompts, expected in ((first["prompts"], "=>"), ("My own.", "My own.")):
+        values = first | {"pair": "bundled", "prompts": prompts}
+        after = redrawn(study, values, changed="pair")
+        assert after["drafter"] == "model" and after["suite"] == "prompts"
+        assert expected in after["prompts"] and "Paris" not in after["prompts"]
+
+
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
     panel = QualityTab(services).panel
-    assert "50 runs" in estimated(services, read_study(panel.value({})))
+    assert "60 runs" in estimated(services, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
     plan = form.plan(services.catalog[0])
@@ -319,15 +327,6 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
     assert (
         texts.items() <= parse(panel.value(texts)).items()
         and inputs["own_target"]["value"] == HOSTILE
-    )
-
-
-def test_a_public_page_offers_its_pairs_only_and_says_its_limits(services: Services) -> None:
-    panel = PromptPanel(replace(services, public=True)).panel
-    html = fields_of(panel, {"pair": CUSTOM})
-    assert CUSTOM not in [option.attributes["value"] for option in html.all("option")]
-    assert panel.spec({"pair": CUSTOM}) == services.catalog[0] and not {"own_target"} & visible(
-        html
     )
 
 

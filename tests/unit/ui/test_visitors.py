@@ -21,7 +21,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
 from storage import RunStore
-from tests.unit.ui.places import services_of
+from tests.unit.ui.places import rows_of, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.public import access
@@ -172,21 +172,20 @@ def test_the_page_sets_the_cookie_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "proxy", "forwarded", "secure"),
-    [
-        ("https", False, "", True),
-        ("http", False, "https", False),
-        ("http", True, "https", True),
-        ("http", True, "HTTPS, http", True),
-        ("http", True, "http", False),
-    ],
+    ("asked", "secure"),
+    rows_of("""
+{"scheme": "https", "proxy": false, "forwarded": ""} -> Secure
+{"scheme": "http", "proxy": false, "forwarded": "https"} ->
+{"scheme": "http", "proxy": true, "forwarded": "https"} -> Secure
+{"scheme": "http", "proxy": true, "forwarded": "HTTPS, http"} -> Secure
+{"scheme": "http", "proxy": true, "forwarded": "http"} ->
+"""),
 )
-def test_over_https_the_cookie_is_partitioned(
-    scheme: str, proxy: bool, forwarded: str, secure: bool
-) -> None:
-    asking = client(f"{scheme}://testserver", trust_proxy=proxy)
-    header = asking.get("/", headers={"x-forwarded-proto": forwarded}).headers["set-cookie"]
-    assert header.endswith("SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax")
+def test_over_https_the_cookie_is_partitioned(asked: dict[str, Any], secure: str) -> None:
+    asking = client(f"{asked['scheme']}://testserver", trust_proxy=asked["proxy"])
+    answer = asking.get("/", headers={"x-forwarded-proto": asked["forwarded"]})
+    end = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
+    assert answer.headers["set-cookie"].endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -342,81 +341,58 @@ def outcomes(client: TestClient, **headers_: str) -> set[int]:
         return statuses | {refused.status_code}
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("localhost:7860", 200),
-        ("LOCALHOST", 200),
-        ("127.0.0.1:9000", 200),
-        ("[::1]:7860", 200),
-        ("192.168.7.9:7860", 200),
-        (f"{socket.gethostname()}:7860", 200),
-        ("lab.example", 200),
-        ("a.hf.space", 200),
-        ("evil.example:7860", 403),
-        ("localhost.evil.example:7860", 403),
-        ("127.0.0.1.nip.io", 403),
-        ("lab.example.evil.example", 403),
-        ("hf.space", 403),
-        ("x:7860:1", 403),
-        ("[::1", 403),
-    ],
-)
-def test_a_private_page_answers_under_its_own_names_alone(
-    services: Services, host: str, expected: int
-) -> None:
+NAMED = [
+    *("localhost:7860", "LOCALHOST", "127.0.0.1:9000", "[::1]:7860", "192.168.7.9:7860"),
+    *(f"{socket.gethostname()}:7860", "lab.example", "a.hf.space"),
+]
+NOT_NAMED = [
+    *("evil.example:7860", "localhost.evil.example:7860", "127.0.0.1.nip.io", "hf.space"),
+    *("lab.example.evil.example", "x:7860:1", "[::1"),
+]
+
+
+@pytest.mark.parametrize("host", [*NAMED, *NOT_NAMED])
+def test_a_private_page_answers_under_its_own_names_alone(services: Services, host: str) -> None:
     """A name that somebody else leads to this address makes the page that is open there one of the
     same origin."""
-    page = private(services, "http://localhost:7860", "lab.example", "*.hf.space")
+    expected, hosts = {200 if host in NAMED else 403}, ("lab.example", "*.hf.space")
+    page = private(services, "http://localhost:7860", *hosts)
     assert (
-        outcomes(page, host=host)
-        == outcomes(page, host=host, origin=f"http://{host}")
-        == {expected}
+        outcomes(page, host=host) == outcomes(page, host=host, origin=f"http://{host}") == expected
     )
-    if expected == 403:
+    if host in NOT_NAMED:
         assert "MARS_HOSTS" in page.get("/", headers={"host": host}).json()["detail"]
     forwarded = {"host": "127.0.0.1:7860", "x_forwarded_host": host}
-    assert outcomes(
-        private(services, "http://localhost", "lab.example", "*.hf.space", proxy=True), **forwarded
-    ) == {expected}
-    assert outcomes(private(services, "http://localhost"), **forwarded) == {
-        200
-    }  # without a proxy that header says nothing
-    assert outcomes(private(replace(services, public=True), "http://localhost"), host=host) - {
-        404,
-        413,
-    } == {200}
+    behind = private(services, "http://localhost", *hosts, proxy=True)
+    assert outcomes(behind, **forwarded) == expected
+    assert outcomes(private(services, "http://localhost"), **forwarded) == {200}  # without a proxy
+    public = private(replace(services, public=True), "http://localhost")
+    assert outcomes(public, host=host) - {404, 413} == {200}
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        {"origin": "http://localhost:3000"},
-        {"origin": "https://evil.example"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:7860"},
-        {"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"},
-        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
-        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"},
-    ],
+    ("said", "status"),
+    rows_of("""
+{} -> 200
+{"origin": "http://localhost:7860"} -> 200
+{"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"} -> 200
+{"origin": "http://localhost:3000"} -> 403
+{"origin": "https://evil.example"} -> 403
+{"origin": "null"} -> 403
+{"origin": "http://127.0.0.1:7860"} -> 403
+{"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"} -> 403
+{"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"} -> 403
+{"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"} -> 403
+"""),
 )
-def test_a_private_page_refuses_other_pages(services: Services, said: dict[str, str]) -> None:
-    assert outcomes(private(services, "http://localhost:7860"), **said) == {403}
-
-
-def test_a_private_page_answers_programs_its_own_page_and_links(services: Services) -> None:
+def test_a_private_page_answers_programs_its_own_page_and_links_and_refuses_others(
+    services: Services, said: dict[str, str], status: str
+) -> None:
     page = private(services, "http://localhost:7860")
-    for headers in (
-        {},
-        {"origin": "http://localhost:7860"},
-        {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"},
-    ):
-        assert outcomes(page, **headers) == {200}
+    assert outcomes(page, **said) == {int(status)}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    assert (
-        page.get("/", headers=link).status_code == 200
-        and page.post("/", headers=link).status_code == 403
-    )
+    assert page.get("/", headers=link).status_code == 200
+    assert page.post("/", headers=link).status_code == 403
 
 
 PROXY = {"x-forwarded-proto": "https", "x-forwarded-host": "mars.example"}
@@ -458,50 +434,40 @@ def known(*arguments: Any, **headers_: Any) -> bool:
     return bool(cookies)
 
 
-@pytest.mark.parametrize(
-    ("method", "site", "mode", "expected"),
-    [
-        ("GET", None, None, True),
-        ("POST", "same-origin", "cors", True),
-        ("GET", "none", "navigate", True),
-        ("GET", "cross-site", "navigate", True),
-        ("GET", "cross-site", "cors", False),
-        ("GET", "cross-site", "no-cors", False),
-        ("POST", "cross-site", "cors", False),
-        ("POST", "cross-site", "navigate", False),
-        ("POST", "same-site", "cors", False),
-        ("GET", "hostile", "cors", False),
-    ],
-)
-def test_the_browser_says_whose_page_asks(
-    method: str, site: str | None, mode: str | None, expected: bool
-) -> None:
-    assert known(method, sec_fetch_site=site, sec_fetch_mode=mode) is expected
+def test_the_browser_says_whose_page_asks() -> None:
+    believed = ["POST same-origin cors", "GET none navigate", "GET cross-site navigate"]
+    foreign = ["cross-site cors", "cross-site no-cors", "hostile cors"]
+    posted = ["POST cross-site cors", "POST cross-site navigate", "POST same-site cors"]
+    for line in (*believed, *(f"GET {each}" for each in foreign), *posted):
+        method, site, mode = line.split()
+        asked = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
+        assert asked is (line in believed), line
+    assert known("GET")
 
 
 @pytest.mark.parametrize(
-    ("base", "origin", "expected"),
+    ("base", "own", "others"),
     [
-        ("http://lab.example:7881", "http://lab.example:7881", True),
-        ("http://lab.example:7881", "http://LAB.example:7881", True),
-        ("http://lab.example", "http://lab.example:80", True),
-        ("https://lab.example", "https://lab.example", True),
-        ("http://[::1]:7881", "http://[::1]:7881", True),
-        ("http://lab.example:7881", "http://lab.example:9124", False),
-        ("http://lab.example:7881", "http://lab.example", False),
-        ("http://lab.example:7881", "https://lab.example:7881", False),
-        ("http://lab.example:7881", "http://wiki.lab.example:7881", False),
-        ("http://lab.example:7881", "http://lab.example:7881.evil.example", False),
-        ("http://lab.example:7881", "http://lab.example:x", False),
-        ("http://lab.example:7881", "null", False),
-        ("http://lab.example:7881", "", False),
+        (
+            "http://lab.example:7881",
+            ["http://lab.example:7881", "http://LAB.example:7881"],
+            [
+                *("http://lab.example:9124", "http://lab.example", "https://lab.example:7881"),
+                *("http://wiki.lab.example:7881", "http://lab.example:7881.evil.example"),
+                *("http://lab.example:x", "null", ""),
+            ],
+        ),
+        ("http://lab.example", ["http://lab.example:80"], []),
+        ("https://lab.example", ["https://lab.example"], []),
+        ("http://[::1]:7881", ["http://[::1]:7881"], []),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_where_it_does_not_the_origin_must_be_the_pages_own(
-    method: str, base: str, origin: str, expected: bool
+    method: str, base: str, own: list[str], others: list[str]
 ) -> None:
-    assert known(method, base, origin=origin) is expected
+    assert all(known(method, base, origin=origin) for origin in own)
+    assert not any(known(method, base, origin=origin) for origin in others)
 
 
 def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:

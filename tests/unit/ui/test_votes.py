@@ -21,7 +21,7 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, 
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import FORM, client_of, failing, keep
+from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text
 from ui.jobs.services import Services
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
@@ -32,7 +32,6 @@ from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import OpenRound, cast_vote, write_answers
 from ui.tabs.votes.tally import (
     COLUMNS,
-    NONE_YET,
     ordered,
     results_table,
     tally,
@@ -82,53 +81,29 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
     services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    round_frames = frames(services, rounds)
-    sent = "".join(
-        frame.strip.html() + (frame.view.html() if frame.view else "") for frame in round_frames
-    )
-    (name,) = {frame.round for frame in round_frames if frame.round}
+    *before, asked = frames(services, rounds)
     waiting = rounds.take(services.key)
-    assert (
-        waiting is not None
-        and waiting.name == name
-        and round_frames[-1].view is not None
-        and round_frames[-1].view.state == "asking"
-    )
-    texts = set(round_frames[-1].view.texts)
+    assert waiting and waiting.name == asked.round and asked.view.state == "asking"
+    views = [frame.view for frame in (*before, asked) if frame.view]
+    assert not any(view.lanes or view.comparison for view in views)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
+    assert {*asked.view.texts} == {trace.text for trace in traces} and len(asked.view.texts) == 2
+    strips = "".join(frame.strip.html() for frame in (*before, asked))
+    sent = strips + "".join(view.html() for view in views)
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
-    for text in texts:
-        assert text in {trace.text for trace in traces}
-    for secret in (
-        "strict",
-        "mars",
-        "θ",
-        "\\u03b8",
-        "theta",
-        "tok/s",
-        "relaxed",
-        waiting.comparison,
-        name,
-    ):
-        assert secret not in words
-    assert len(texts) == 2 and all(
-        frame.view is None or not frame.view.lanes for frame in round_frames
-    )
+    secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed"]
+    assert not [each for each in (*secrets, waiting.comparison, waiting.name) if each in words]
     for trace in traces:
-        assert number(trace.summary.tokens_per_s) not in "".join(
-            plain(frame.strip.parts) for frame in round_frames
-        )
-    assert round_frames[-1].view.comparison == ""
-    *before, _ = round_frames
-    assert len(before) > 2 and all(frame.view is None or not frame.view.texts for frame in before)
-    assert all(frame.strip.state == "running" and frame.strip.side == "" for frame in before)
+        assert number(trace.summary.tokens_per_s) not in strips
+    assert len(before) > 2 and not any(view.texts for view in views[:-1])
+    assert {(frame.strip.state, frame.strip.side, frame.round) for frame in before} == {
+        ("running", "", "")
+    }
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
     assert progress == sorted(progress) and 0 < max(progress) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
-    assert saved(services) == [
-        (0, 1, Status.COMPLETED),
-        (1, 0, Status.COMPLETED),
-    ]  # the right one is the first lane's
+    completed = Status.COMPLETED
+    assert saved(services) == [(0, 1, completed), (1, 0, completed)]  # the last lane runs first
     (record,) = services.store.find(Search()).frame.to_dict("records")
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
@@ -137,28 +112,23 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 def test_the_vote_is_kept_for_the_run_behind_the_side(
     services: Services, rounds: Latest[OpenRound], left: int
 ) -> None:
+    lanes = (left, 1 - left)
+    rules = [("strict", "mars(theta=0.5)")[lane] for lane in lanes]
     for choice in Choice:
         cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
+        assert cast is not None
         vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
-        stored = services.store.load(vote.comparison_id)
-        rules = ["strict", "mars(theta=0.5)"]
-        assert [vote.left_rule, vote.right_rule] == [rules[left], rules[1 - left]]
-        assert [vote.left_run, vote.right_run] == [stored.runs[left].id, stored.runs[1 - left].id]
-        assert vote.choice is choice
-        view = revealed(cast[1], choice)
-        revealed_names = [
-            ("A", vote.left_rule, choice is Choice.LEFT),
-            ("B", vote.right_rule, choice is Choice.RIGHT),
+        runs = services.store.load(vote.comparison_id).runs
+        assert [vote.choice, vote.left_rule, vote.right_rule] == [choice, *rules]
+        assert [vote.left_run, vote.right_run] == [runs[lane].id for lane in lanes]
+        chosen = [choice is Choice.LEFT, choice is Choice.RIGHT]
+        assert [lane.title for lane in revealed(cast[1], choice).lanes] == [
+            f"Answer {name}: {rule_label(rule)}{', your choice' * mine}"
+            for name, rule, mine in zip("AB", rules, chosen, strict=True)
         ]
-        titles = [
-            f"Answer {name}: {rule_label(rule)}{', your choice' * chosen}"
-            for name, rule, chosen in revealed_names
-        ]
-        assert [lane.title for lane in view.lanes] == titles
-    views = [
-        asking(round_of(left=left)) for left in (0, 1)
-    ]  # both ways round look alike before the vote
-    assert views[0].texts == tuple(reversed(views[1].texts)) and views[0].state == views[1].state
+    # both ways round look alike before the vote
+    one, other = (asking(round_of(left=lane)) for lane in lanes)
+    assert one.texts == other.texts[::-1] and one.state == other.state
 
 
 def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
@@ -205,17 +175,14 @@ def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Latest[
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
+    same = (LaneForm("mars", {"theta": 0.9}),) * 2
     for form, words in (
         (replace(FORM, pair="no such pair"), "The model pair is 'no such pair'"),
-        (
-            replace(FORM, lanes=(LaneForm("mars", {"theta": 0.9}),) * 2),
-            "two rules that differ; both are MARS θ = 0.9.",
-        ),
+        (replace(FORM, lanes=same), "two rules that differ; both are MARS θ = 0.9."),
     ):
         last = frames(services, rounds, form)[-1]
-        assert (
-            last.strip.state == "failed" and words in plain(last.strip.parts) and last.round == ""
-        )
+        state, sentence = strip_text(last)
+        assert state == "failed" and words in sentence and last.round == ""
     assert services.store.count() == 0
 
 
@@ -255,33 +222,21 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
 
 
 def test_hostile_texts_comments_and_prompts_are_data() -> None:
-    trace = make_trace()
     hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
-    round_ = Round("c" * 32, (replace(trace, text=hostile), replace(trace, text="")), 0)
-    html = asking(round_).html()
+    traces = (replace(make_trace(), text=hostile), replace(make_trace(), text=""))
+    html = asking(Round("c" * 32, traces, 0)).html()
     assert_inert(html)
     first, second = read_panel(html).all(".mars-vote-text")
-    assert (
-        first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>")
-        and second.text == "(This answer is empty.)"
-    )
-    vote = StoredVote(
-        "v",
-        "c" * 32,
-        datetime(2026, 1, 2, tzinfo=UTC),
-        Choice.TIE,
-        "strict",
-        "mars",
-        "a",
-        "b",
-        "",
-        "Hello",
-    )
-    said = replace(vote, prompt="</script>\u202e", comment="<b>\ud800")
-    html = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (said,))
+    assert first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>")
+    assert second.text == "(This answer is empty.)"
+    made, prompt = datetime(2026, 1, 2, tzinfo=UTC), "</script>\u202e"
+    rest = ("strict", "mars", "a", "b", "<b>\ud800", prompt)
+    vote = StoredVote("v", "c" * 32, made, Choice.TIE, *rest)
+    html = tally_html(tally([VoteCount("strict", "mars", Choice.TIE, 21)]), (vote,))
     assert_inert(html)
-    assert read_panel(html).one(".mars-tally-comment").text.startswith("<b>")
-    assert read_panel(html).one("h3").text == "The last 1 of 21 votes"
+    panel = read_panel(html)
+    assert panel.one(".mars-tally-comment").text.startswith("<b>")
+    assert panel.one("h3").text == "The last 1 of 21 votes"
 
 
 def test_results_count_rules_and_not_sides() -> None:
@@ -296,20 +251,10 @@ def test_results_count_rules_and_not_sides() -> None:
         VoteCount(mars, "strict", None, 1),
     ]
     pair, other = tally(counts)
-    assert (pair.first, pair.second) == ("strict", mars)
-    assert (pair.first_wins, pair.second_wins, pair.ties, pair.both_bad, pair.same_text) == (
-        1,
-        2,
-        1,
-        1,
-        1,
-    )
+    assert pair == ("strict", mars, 1, 2, 1, 1, 1) and other == (mars, "typical", 0, 2, 0, 0, 0)
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
-    assert (other.first, other.second, other.second_wins) == (mars, "typical", 2)
-    assert ordered("mars", "strict") == ("strict", "mars") and ordered("strict", "none") == (
-        "none",
-        "strict",
-    )
+    assert ordered("mars", "strict") == ("strict", "mars")
+    assert ordered("strict", "none") == ("none", "strict")
 
 
 def test_the_csv_holds_what_the_table_shows(
@@ -322,27 +267,17 @@ def test_the_csv_holds_what_the_table_shows(
     frames(services, rounds, SAME)
     answer = client_of(services).get("/votes/vote_results.csv")
     assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
-    rows = parsed(answer.text)
-    assert tuple(rows[0]) == COLUMNS and len(rows) == 2
-    assert rows[0]["second_rule"] == "mars(theta=0.5)" and rows[0]["second_wins"] == "2"
-    assert float(rows[0]["second_win_rate"]) == 2 / 3
-    assert (float(rows[0]["wilson95_low"]), float(rows[0]["wilson95_high"])) == wilson(2, 3)
-    assert rows[1]["same_text"] == "1" and rows[1]["second_win_rate"] == ""
-    html = tally_now(services)
-    cells = [cell.text for cell in read_panel(html).one("tbody").all("tr")[0].all("td")]
+    first, second = parsed(answer.text)
+    assert tuple(first) == COLUMNS
+    assert (first["second_rule"], first["second_wins"]) == ("mars(theta=0.5)", "2")
+    rates = ("second_win_rate", "wilson95_low", "wilson95_high")
+    assert [float(first[name]) for name in rates] == [2 / 3, *wilson(2, 3)]
+    assert (second["same_text"], second["second_win_rate"]) == ("1", "")
+    panel = read_panel(tally_now(services))
+    cells = [cell.text for cell in panel.one("tbody").all("tr")[0].all("td")]
     assert cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"]
-    assert read_panel(html).one("h3").text == "All votes"
+    assert panel.one("h3").text == "All votes"
     monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
-    tally_panel = read_panel(tally_now(services))
-    assert (
-        len(tally_panel.all(".mars-tally-vote")) == 2
-        and tally_panel.one("h3").text == "The last 2 of 3 votes"
-    )
-
-
-def test_a_deleted_round_counts_no_more(services: Services, rounds: Latest[OpenRound]) -> None:
-    name = waiting_round(services, rounds)
-    cast = cast_vote(services, rounds, name, Choice.LEFT)
-    assert cast is not None and len(tally(services.store.vote_counts())) == 1
-    services.store.delete(cast[1].comparison)
-    assert tally(services.store.vote_counts()) == () and NONE_YET in tally_now(services)
+    panel = read_panel(tally_now(services))
+    assert len(panel.all(".mars-tally-vote")) == 2
+    assert panel.one("h3").text == "The last 2 of 3 votes"

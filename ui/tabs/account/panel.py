@@ -19,29 +19,29 @@ CLOSE = """() => {
 }"""  # what is open may be gone; closing it reads the list anew
 
 
-def build_account(services: Services, tab: gr.Tab) -> gr.HTML | None:
-    """The panel, updated whenever its ``tab`` is selected; None in private mode."""
-    if not services.public:
-        return None
-    with gr.Column(elem_classes=["mars-panel", "mars-account-panel"]):
-        panel = panel_component(NOBODY.html(), elem_id="account")
-        if services.sign_in:
-            sign_in_button()
+class AccountPanel:
+    """Of a public page."""
 
-    def show(request: gr.Request) -> str:
-        return look(services, request).html()
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        with gr.Column(elem_classes=["mars-panel", "mars-account-panel"]):
+            self.panel = panel_component(NOBODY.html(), elem_id="account")
+            if services.sign_in:
+                sign_in_button()
 
-    def change(event: gr.EventData, request: gr.Request) -> str:
-        return act(services, request, event_data(event)).html()
+    def wire(self, tab: gr.Tab) -> None:
+        """Read whenever ``tab`` is chosen."""
+        panel = self.panel
+        gr.on([tab.select, panel.input], self.show, None, panel, **PRIVATE)
+        for action, then in ((panel.select, ENDED), (panel.delete, CLOSE)):
+            changed = action(self.change, None, panel, trigger_mode="multiple", **PRIVATE)
+            changed.then(None, js=then, **PRIVATE)
 
-    gr.on([tab.select, panel.input], show, None, panel, **PRIVATE)
-    panel.select(change, None, panel, trigger_mode="multiple", **PRIVATE).then(
-        None, js=ENDED, **PRIVATE
-    )
-    panel.delete(change, None, panel, trigger_mode="multiple", **PRIVATE).then(
-        None, js=CLOSE, **PRIVATE
-    )
-    return panel
+    def show(self, request: gr.Request) -> str:
+        return look(self.services, request).html()
+
+    def change(self, event: gr.EventData, request: gr.Request) -> str:
+        return act(self.services, request, event_data(event)).html()
 
 
 def sign_in_button() -> gr.LoginButton:

@@ -19,9 +19,10 @@ from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import lane_labels, parameters_text, rule_title
 from ui.result.result import ended_result, run_speeds
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import DEFAULT_RULES, Values, lanes_of, parse
+from ui.settings.fields import DEFAULT_RULES
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel
+from ui.settings.values import Values, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.token_view.tiles import LaneCounts, stat_tiles
 from ui.token_view.view import LaneView

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mars_core.types import RuleConfig, RunConfig, Trace
-from ui.jobs.admission import JobError, admit, errors_as_frames, job_errors
+from ui.jobs.admission import JobError, errors_as_frames, job_errors
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.result import run_speeds
+from ui.settings.admission import admit
 from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 

@@ -11,17 +11,18 @@ from evaluation.format import count, displayable, plural, shorten
 from mars_core.demo.corpus import unknown_words
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig
-from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE
-from ui.settings.fields import Fields, Values, form_values, parse, read_form
+from ui.settings.admission import chosen_pair
+from ui.settings.fields import Fields
 from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
+from ui.settings.values import Values, form_values, parse, read_form
 from ui.sharing import consent_line
 
 NOT_LOADED = "The token count appears once the models are loaded."

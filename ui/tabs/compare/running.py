@@ -19,12 +19,12 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
-from ui.kit.figure import figure_json
 from ui.public.latest import Latest
 from ui.result.details import Details
+from ui.result.figure import figure_json
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
+from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
 from ui.tabs.compare.arrange import set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more

@@ -19,9 +19,9 @@ from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.fields import parse
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.presets import PRESETS
+from ui.settings.values import parse
 from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running

@@ -12,6 +12,7 @@ import gradio as gr
 from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import count, displayable
 from storage import StoredComparison
+from ui.jobs.admission import LIST_ONLY
 from ui.jobs.services import Services
 from ui.kit.address import Address
 from ui.kit.components import (
@@ -26,7 +27,7 @@ from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.form import CUSTOM, LIST_ONLY, MOST_LANES, Form
+from ui.settings.form import CUSTOM, MOST_LANES, Form
 from ui.settings.stored import richest, stored_form
 from ui.sharing import READ_ONLY, share_component
 from ui.token_view.view import LaneView

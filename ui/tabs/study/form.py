@@ -1,26 +1,26 @@
-"""The form with which a study is started from the page: its fields, the plan that they describe,
-and how long it may take. Fields can hold anything: what cannot be read gets one clear sentence."""
+"""The form with which a study is started from the page: its fields, and the plan that they
+describe. Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evaluation.format import about, count, plural
+from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
-from evaluation.suites.demo import ARITHMETIC, BUILT_IN
+from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
 from mars_core.demo.corpus import held_out
-from mars_core.models import PairSpec
+from mars_core.models import BUNDLED_PAIR, PairSpec
 from mars_core.rules import PLAIN, RULES, Parameter
 from mars_core.types import DrafterConfig, RuleConfig
-from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
+from ui.settings.admission import chosen_pair
 from ui.settings.drafters import taken
-from ui.settings.fields import Fields, Values, default_theta, parse, read, suggestion
+from ui.settings.fields import Fields, default_theta, suggestion
 from ui.settings.form import (
     RunForm,
     read_drafter,
@@ -30,6 +30,7 @@ from ui.settings.form import (
     read_stop,
     read_thinking,
 )
+from ui.settings.values import Values, parse, read
 from ui.tabs.study.lists import named_numbers, numbers
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
@@ -38,7 +39,22 @@ RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
-EXAMPLES = 4  # prompts that stand there at first
+# Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
+# less than five minutes on two cores.
+EXAMPLES = 12
+QUESTIONS = """\
+What is the capital of France? => Paris
+What is the capital of Japan? => Tokyo
+What is 7 + 8? => 15
+How many days are in a week? => 7
+What colour is the sky on a clear day? => blue
+Which planet is the closest to the Sun? => Mercury
+What is the opposite of hot? => cold
+What do bees make? => honey
+Who wrote Romeo and Juliet? => Shakespeare
+Which ocean is the largest? => Pacific
+What gas do plants take from the air? => carbon dioxide
+How many minutes has an hour? => 60"""  # that a small model answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,22 +136,6 @@ class StudyForm(RunForm):
             return f"{rules}, {plural(len(items), 'prompt')}: {first}"[:120]
         return f"{suite.name}, {plural(len(items), 'problem')}: {rules}"[:200]
 
-    def estimate(self, plan: Plan, services: Services) -> str:
-        """What will be run, and how long that takes at the pace of the latest jobs."""
-        tokens, most = plan.runs * plan.max_new_tokens, services.limits.seconds
-        seconds = tokens * services.queue.pace_s
-        item = "prompt" if self.suite == TYPED else "problem"
-        parts = [plural(plan.items, item), plural(len(plan.lanes), "lane")]
-        parts += [plural(plan.repeats, "seed")] if plan.repeats > 1 else []
-        parts += (
-            [plural(len(plan.temperatures), "temperature")] if len(plan.temperatures) > 1 else []
-        )
-        stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
-        words = (
-            f"{' × '.join(parts)} = {plural(plan.runs, 'run')}, at most {count(tokens)} new tokens"
-        )
-        return f"{words}: {about(seconds)}.{stops}"
-
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Every rule, with each of the values where it has that parameter. Raises ValueError."""
@@ -182,14 +182,15 @@ def thresholds(values: Values) -> list[RuleConfig]:
 def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
-    fields.choice("suite", "Suite", titles, ARITHMETIC, width=160, redraws=True)
+    bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
+    fields.choice("suite", "Suite", titles, TYPED, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    fields.number("problems", "Problems", 10, visible=not typed)
+    fields.number("problems", "Problems", EXAMPLES, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",
         "Prompts, one a line",
-        "\n".join(examples),
+        "\n".join(examples) if bundled else QUESTIONS,
         kind="lines",
         width=600,
         visible=typed,
@@ -238,13 +239,6 @@ def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:
     plan = form.plan(spec)
     check_size(services, plan, plan.runs)
     return spec, plan
-
-
-def estimated(services: Services, form: StudyForm) -> str:
-    try:
-        return form.estimate(admitted(services, form)[1], services)
-    except ValueError as error:
-        return str(error)
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:

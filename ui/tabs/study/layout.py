@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from ui.jobs.services import Services
+from ui.jobs.stop_button import StopButton
 from ui.kit.components import (
     downloads_component,
     message_strip,
@@ -52,7 +53,7 @@ class QualityLayout:
         with gr.Row(elem_classes=["mars-quality-line"]):
             self.strip = strip_component(message_strip(HINT), scope=SCOPE)
             self.resume = self._button("Resume", "quality-resume", visible=False)
-            self.stop = self._button("Stop", "quality-stop", variant="stop", visible=False)
+            self.stop = StopButton(services, SCOPE, min_width=120, scale=0)
         # not visible=False: Gradio loses the properties of a component that is updated before it
         # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:
@@ -77,7 +78,7 @@ class QualityLayout:
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
             self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
-        line = [self.studies, self.strip, self.resume, self.stop, self.result, *self.filters]
+        line = [self.studies, self.strip, self.resume, self.stop.button, self.result, *self.filters]
         report = [self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
         self.outputs = [
             *line,

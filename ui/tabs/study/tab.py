@@ -24,9 +24,10 @@ from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
+from ui.tabs.study.estimate import estimated
 from ui.tabs.study.filters import EVERY, filter_choices, narrowed
-from ui.tabs.study.form import estimated, read_study
-from ui.tabs.study.layout import RESULT, SCOPE, QualityLayout
+from ui.tabs.study.form import read_study
+from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
     charts_html,
     first_html,
@@ -62,7 +63,7 @@ class QualityTab(QualityLayout):
         form, filters = self.panel.component, [*self.opened, *self.filters]
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
-        self.stop.click(self.request_stop, None, self.stop, **PRIVATE)
+        self.stop.wire()
         tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
         form.change(
             lambda value: estimated(self.services, read_study(value)),
@@ -82,7 +83,7 @@ class QualityTab(QualityLayout):
     def _wire_job(
         self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
     ) -> None:
-        buttons = [self.run, self.resume, self.stop, *self.filters]
+        buttons = [self.run, self.resume, self.stop.button, *self.filters]
         pressed = button.click(
             self.begin, None, [*buttons, self.strip], trigger_mode="once", **PRIVATE
         )
@@ -90,26 +91,14 @@ class QualityTab(QualityLayout):
         running.failure(lambda: self.say(BROKE), None, [self.strip], **PRIVATE)
         running.then(self.ended, self.opened, [*buttons, self.studies, self.sharing], **PRIVATE)
 
-    def visitor(self, request: gr.Request) -> str:
-        """Who may stop the job: apart from the same visitor's comparison."""
-        return f"{self.services.for_visitor(request).key}/{SCOPE}"
-
     def begin(self, request: gr.Request) -> Updates:
-        self.services.stops.begin(self.visitor(request))
-        changed: Updates = {
-            self.stop: gr.update(visible=True, interactive=True, value="Stop"),
-            **self.say(STARTING),
-        }
+        changed: Updates = self.stop.begin(request) | self.say(STARTING)
         changed |= dict.fromkeys((self.run, self.resume), gr.update(visible=False))
         return changed | dict.fromkeys(self.filters, gr.update(interactive=False))
 
-    def request_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(self.visitor(request))
-        return gr.update(value="Stopping …", interactive=False)
-
     def ended(self, request: gr.Request, study: str, share: str) -> Updates:
         again: Updates = dict.fromkeys(self.filters, gr.update(interactive=True))
-        again |= {self.run: gr.update(visible=True), self.stop: gr.update(visible=False)}
+        again |= {self.run: gr.update(visible=True)} | self.stop.end()
         return again | self.surroundings(request, study, share)
 
     def enter(
@@ -130,7 +119,7 @@ class QualityTab(QualityLayout):
     ) -> Iterator[Updates]:
         """The updates of a job for whoever asks."""
         services = self.services.for_visitor(request)
-        updates = self.progress(services, job(services, self.visitor(request)))
+        updates = self.progress(services, job(services, self.stop.visitor(request)))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:
@@ -166,27 +155,32 @@ class QualityTab(QualityLayout):
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """The part that the filters ask for, of the report that is known."""
-        if not study:
-            return self.timer_off
-        try:
-            return (
-                self.report(self.readable(request, study, share)[0].known(study), *filters)
-                | self.opened_prompt()
-            )
-        except FAILURES as error:
-            return self.failed(error)
+
+        def part(reports: Reports) -> Updates:
+            return self.report(reports.known(study), *filters) | self.opened_prompt()
+
+        return self.of_opened(request, study, share, part)
 
     def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """What a study that runs has come to since; the report where enough is new."""
+
+        def since(reports: Reports) -> Updates:
+            studies = studies_html(self.services.for_visitor(request), study, share)
+            return self.news(reports, study, filters) | {self.studies: studies}
+
+        return self.of_opened(request, study, share, since)
+
+    def of_opened(
+        self, request: gr.Request, study: str, share: str, changed: Callable[[Reports], Updates]
+    ) -> Updates:
+        """What ``changed`` says of the study that is open. Where there is none, or it cannot be
+        read, nothing is looked at again."""
         if not study:
             return self.timer_off
         try:
-            changed = self.news(self.readable(request, study, share)[0], study, filters)
+            return changed(self.readable(request, study, share)[0])
         except FAILURES as error:
             return self.failed(error) | self.timer_off
-        return changed | {
-            self.studies: studies_html(self.services.for_visitor(request), study, share)
-        }
 
     def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""

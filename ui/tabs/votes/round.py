@@ -21,12 +21,13 @@ from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
-from ui.jobs.admission import admit, errors_as_frames
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
 from ui.public.latest import Latest
+from ui.settings.admission import admit
 from ui.settings.form import Form, read_configs
 from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
 

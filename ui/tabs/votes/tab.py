@@ -14,6 +14,7 @@ from storage import Choice, StorageError
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
+from ui.jobs.stop_button import StopButton
 from ui.kit.components import (
     Strip,
     chips_component,
@@ -25,10 +26,11 @@ from ui.kit.components import (
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
-from ui.settings.fields import Fields, Values, lane, parse, read_form
+from ui.settings.fields import Fields, lane
 from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
+from ui.settings.values import Values, parse, read_form
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
@@ -62,7 +64,7 @@ class VotesTab:
                 self.write = gr.Button(
                     "Write two answers", variant="primary", elem_id="votes-write"
                 )
-                self.stop = gr.Button("Stop", variant="stop", visible=False, elem_id="votes-stop")
+                self.stop = StopButton(services, "votes")
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
@@ -87,7 +89,7 @@ class VotesTab:
         self.panel.wire(self._follow, outputs=[self.chips])
         wire_examples(self.chips, self.prompt, self.panel)
         round_ = [self.round, *self.pair.outputs]
-        buttons = [self.write, self.stop, self.after]
+        buttons = [self.write, self.stop.button, self.after]
         cleared = [
             *buttons,
             self.comment,
@@ -107,8 +109,8 @@ class VotesTab:
             self.on_write, [self.prompt, self.panel.component], outputs, **COMPUTES, **QUEUED
         )
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
-        running.then(self.on_end, None, [self.write, self.stop], **PRIVATE)
-        self.stop.click(self.on_stop, None, self.stop, **PRIVATE)
+        running.then(self.on_end, None, [self.write, self.stop.button], **PRIVATE)
+        self.stop.wire()
         voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
         self.round.select(self.on_vote, self.name, voted, **PRIVATE)
         self.keep.click(
@@ -125,12 +127,11 @@ class VotesTab:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
         values = parse(value)
         seed = {"seed": secrets.randbelow(SEEDS)}
-        self.services.stops.begin(_visitor(self.services.for_visitor(request)))
         return {
             **dict.fromkeys((self.comment, self.saved, self.name, self.vote), ""),
             self.after: gr.update(visible=False),
             self.write: gr.update(visible=False),
-            self.stop: gr.update(visible=True, interactive=True, value="Stop"),
+            **self.stop.begin(request),
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
             self.panel.component: self.panel.value(values | seed)
@@ -142,12 +143,11 @@ class VotesTab:
         self, prompt: str | None, value: str | None, request: gr.Request
     ) -> Iterator[Updates]:
         form = read_form(prompt, parse(value))
-        yield from errors_as_frames(
-            self._updates(self.services.for_visitor(request), form), self.broken, "votes"
-        )
+        yield from errors_as_frames(self._updates(request, form), self.broken, "votes")
 
-    def _updates(self, services: Services, form: Form) -> Iterator[Updates]:
-        for frame in write_answers(services, self.rounds, form, _visitor(services)):
+    def _updates(self, request: gr.Request, form: Form) -> Iterator[Updates]:
+        services = self.services.for_visitor(request)
+        for frame in write_answers(services, self.rounds, form, self.stop.visitor(request)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
                 changed |= self.show(frame.view) | {self.name: frame.round}
@@ -161,12 +161,8 @@ class VotesTab:
     def broken(self, strip: Strip) -> Updates:
         return {self.strip: strip.html(), **self.show(RoundView())}
 
-    def on_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(_visitor(self.services.for_visitor(request)))
-        return gr.update(value="Stopping …", interactive=False)
-
     def on_end(self) -> Updates:
-        return {self.write: gr.update(visible=True), self.stop: gr.update(visible=False)}
+        return {self.write: gr.update(visible=True)} | self.stop.end()
 
     def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
         """A second vote on the same round, or one that is none, changes nothing."""
@@ -207,8 +203,3 @@ def _describe(fields: Fields) -> None:
     fields.bar(LONGEST)
     fields.check("fresh", "A new seed each round", True)
     fields.advanced()
-
-
-def _visitor(services: Services) -> str:
-    """Stop here is not Stop on Compare."""
-    return f"{services.key}/votes"

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.recovery import RecoveryOutcome
+from evaluation.recovery import RecoveryOutcome, RecoveryVerdict, right_answers_needed
 from evaluation.report.document.blocks import Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
@@ -20,7 +20,7 @@ from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.panels import drawings, front
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
-from evaluation.report.values import Report
+from evaluation.report.values import Measured, Report
 from evaluation.statistics import Interval
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
@@ -210,6 +210,25 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     assert all(warning in text for warning in report.warnings)
 
 
+def test_what_is_not_decided_says_how_many_prompts_it_had_and_needs(report: Report) -> None:
+    def measured(row: Measured, needed: int | None) -> Measured:
+        few = RecoveryVerdict(0.98, RecoveryOutcome.TOO_FEW, needed, "")
+        scores = {
+            name: replace(each, verdict=each.verdict and few) for name, each in row.scores.items()
+        }
+        return replace(row, prompts=10, scores=scores)
+
+    for needed, words in ((190, "about 190 needed"), (None, "the number needed is not known")):
+        rows = tuple(measured(row, needed) for row in report.measured)
+        page = html(document(replace(report, measured=rows), {}))
+        assert f"Not decided: 10 prompts, {words}, for recovery ≥ 98 % in " in page
+    first = next(row for row in report.measured if row.main_score and row.main_score.verdict)
+    one = [measured(row, 190) if row is first else row for row in report.measured]
+    page = html(document(replace(report, measured=tuple(one)), {}))
+    assert re.search(r"Recovery ≥ 98 % in .*not decided \(10 prompts, about [\d,]+ needed\)", page)
+    assert right_answers_needed(0.98) == 189
+
+
 def test_every_measured_number_has_its_interval_and_its_amount(
     full_document: ReportDocument, report: Report
 ) -> None:
@@ -258,11 +277,15 @@ def test_texts_part_at_the_mark_and_lost_ones_are_told(full_document: ReportDocu
 
 
 def test_charts_are_well_formed_and_show_every_lane(full_document: ReportDocument) -> None:
-    names = [f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in ("parameter", "tradeoff")]
+    names = [
+        f"chart-{number}-{kind}"
+        for number in (1, 2, 3)
+        for kind in ("parameter", "tradeoff", "tau")
+    ]
     assert [picture.name for picture in full_document.pictures] == names
     names = ["Recovery", "Texts equal to strict's", "TV per token"]
     marks = {  # 4 series of 3 θ, and strict; 2 drafters × 2 temperatures × 5 rules
-        "y": dict.fromkeys(["Speed-up over none", "τ", "Relaxed tokens", *names], 16),
+        "y": dict.fromkeys(["Speed-up over none", "τ", "τ ratio", "Relaxed tokens", *names], 16),
         "x": dict.fromkeys(names, 20),
     }
     for picture in full_document.pictures:

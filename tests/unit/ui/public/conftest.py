@@ -42,27 +42,21 @@ class Stranger:
     def get(self, path: str, **query: str) -> httpx.Response:
         return self.http.get(path, params=query)
 
+    def _send(
+        self, path: str, event: int, values: Sequence[Any], event_data: Any, session: str
+    ) -> httpx.Response:
+        body = {"fn_index": event, "data": list(values), "event_data": event_data}
+        return self.http.post(f"/gradio_api/{path}", json=body | {"session_hash": session})
+
     def join(
-        self, event: int, values: Sequence[Any], event_data: Any = None, session: str | None = None
+        self, event: int, values: Sequence[Any], event_data: Any = None, session: str = ""
     ) -> httpx.Response:
         """Put one event into the queue."""
-        body = {
-            "fn_index": event,
-            "data": list(values),
-            "event_data": event_data,
-            "session_hash": session or self.session,
-        }
-        return self.http.post("/gradio_api/queue/join", json=body)
+        return self._send("queue/join", event, values, event_data, session or self.session)
 
     def direct(self, event: int, values: Sequence[Any], event_data: Any = None) -> httpx.Response:
         """One event that does not queue, as the page sends it."""
-        body = {
-            "fn_index": event,
-            "data": list(values),
-            "event_data": event_data,
-            "session_hash": self.session,
-        }
-        return self.http.post("/gradio_api/run/predict", json=body)
+        return self._send("run/predict", event, values, event_data, self.session)
 
     def heard(self, session: str | None = None) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
