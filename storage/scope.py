@@ -66,20 +66,20 @@ class Linked:
     def of(self, table: Table | type[Link | Facet]) -> Conditions:
         if table is Study:
             return (Study.id.in_(self._linked(Link.study_id)),)
-        return self._comparisons() if table is ComparisonRow else (false(),)
+        if table is Facet:
+            return (Facet.comparison_id.in_(self._comparisons()),)
+        there = ComparisonRow.deleted_at.is_(None), ComparisonRow.id.in_(self._comparisons())
+        return there if table is ComparisonRow else (false(),)
 
-    def _comparisons(self) -> Conditions:
-        there = ComparisonRow.deleted_at.is_(None)
+    def _comparisons(self) -> Select[Any]:
         if self.kind is Shared.COMPARISON:
-            return there, ComparisonRow.id.in_(self._linked(Link.comparison_id))
+            return self._linked(Link.comparison_id)
         each = func.json_each(StudyTask.comparison_ids).table_valued("value")
         if self.dialect != "sqlite":
             ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
-        return there, ComparisonRow.id.in_(
-            tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
-        )
+        return tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
 
     def _linked(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
         """The id that the link shares; no row after the link is removed."""
@@ -119,7 +119,7 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
     """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the
     scope."""
-    noun = table.__name__.lower()
+    noun = "study" if table is Study else "comparison"
     check_id(id_, noun)
     statement = select(*(columns or (table.id,))).where(
         table.id == id_, *scope_of(connection).of(table)
