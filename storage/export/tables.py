@@ -25,6 +25,7 @@ from storage.export.columns import (
     NODES,
     RUNS,
     SCHEMA_VERSION,
+    STRUCTS,
     TOKENS,
     VOTES,
     ExportColumn,
@@ -32,7 +33,7 @@ from storage.export.columns import (
 )
 from storage.runs.votes import votes_of
 from storage.schema import ComparisonRow, RunRow, RunTrace
-from storage.schema.text import encode, mapped
+from storage.schema.text import decode, encode, mapped
 from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
 from storage.traces.derived import TraceShape, judged
@@ -88,12 +89,23 @@ def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]])
             return json.dumps(finite(value), ensure_ascii=False)
         if kinds[name] == "floats":
             return list(map(float, value))  # "nan"
-        return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
+        return list(map(tuple, value)) if kinds[name] in STRUCTS else value
 
     values = [{name: stored(name, value) for name, value in row.items()} for row in rows]
     return pa.Table.from_pylist(
         [{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns)
     )
+
+
+def read_values(columns: tuple[ExportColumn, ...], row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a table as the database has it."""
+    values = mapped(row, decode)
+    for each in columns:
+        if each.kind == "JSON":
+            values[each.name] = json.loads(values[each.name], strict=False)
+        elif each.kind in STRUCTS and each.name in values:
+            values[each.name] = [list(item.values()) for item in values[each.name]]
+    return dict(values)
 
 
 def _trace_values(

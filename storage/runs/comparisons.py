@@ -266,18 +266,16 @@ class Comparisons(Connected):
         return removed
 
 
-def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str) -> str:
-    """The id of a new comparison, which belongs to ``owner``."""
-    comparison_id = new_id()
-    row = {
-        "id": comparison_id,
-        "created_at": datetime.now(UTC),
-        **prompt_row(prompt),
-        "owner": owner,
-    }
-    connection.execute(insert(ComparisonRow), row | {"source": source})
-    reindex(connection, [comparison_id])
-    return comparison_id
+def add_comparison(
+    connection: Connection, prompt: PromptConfig, source: Source, owner: str, **more: Any
+) -> str:
+    """The id of a new comparison, which belongs to ``owner``. ``more``: further columns, or others
+    than of a new one."""
+    row: dict[str, Any] = {"id": new_id(), "created_at": datetime.now(UTC), "source": source}
+    row |= {"owner": owner} | prompt_row(prompt) | more
+    connection.execute(insert(ComparisonRow), row)
+    reindex(connection, [row["id"]])
+    return str(row["id"])
 
 
 def remove(connection: Connection, ids: Sequence[str]) -> int:
