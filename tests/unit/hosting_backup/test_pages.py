@@ -85,7 +85,7 @@ def test_a_page_pushes_at_its_start_and_at_its_end(
         assert hub.repos[REPO].private
         save(store, "later")
         assert backup.stop(60.0) == f"The backup at the dataset repository {REPO} is up to date."
-        assert rows(page(tmp_path / "two" / "runs.db").store) == rows(store)
+        assert page("two").rows == rows(store)
 
 
 def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, backup: Backup) -> None:
@@ -132,19 +132,19 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
         until(lambda: table(hub, "data/runs"))
     child.kill()
     hub.faults.clear()
-    first = page(path)
+    first = page("one")
     assert first.push() == ""
     assert first.store.count() == 1
     assert [each.name for each in (tmp_path / "one").glob(".runs.db.backup/*")] == []
-    second = page(tmp_path / "two" / "runs.db")
-    assert rows(second.store) == rows(first.store)
+    second = page("two")
+    assert second.rows == first.rows
     assert second.push() == "" and second.tidy() == ""
 
 
 @pytest.mark.parametrize("word", ["/commit/", "/resolve/"])
 def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open, word: str) -> None:
     """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
-    save((first := page(tmp_path / "first" / "runs.db")).store, "a prompt")
+    save((first := page("first")).store, "a prompt")
     first.push()
     hub.asked.clear()
     hub.fail(word, *[Fault(delay_s=600)] * 20)
@@ -169,7 +169,7 @@ def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open,
 
 
 def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
+    first = page("first")
     save(first.store, "a prompt")
     first.push()
     hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
@@ -180,7 +180,7 @@ def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, 
     child.kill()
     hub.faults.clear()
     assert not path.exists()
-    assert rows(page(path).store) == rows(first.store)
+    assert page("one").rows == first.rows
 
 
 def test_a_push_that_hangs_is_given_up(
