@@ -23,6 +23,7 @@ from storage.schema import ComparisonRow, Facet, Link, Shared, Study, StudyTask
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
+IN_A_STATEMENT = 500  # rows that are named by their ids
 Item = TypeVar("Item")
 Conditions = tuple[ColumnElement[bool], ...]
 Table = type[ComparisonRow | Study]
@@ -135,7 +136,7 @@ def check_page(limit: int, offset: int = 0) -> None:
         raise StorageError(f"limit and offset must be 0 or more, not {limit} and {offset}.")
 
 
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def batches(items: Sequence[Item], size: int = IN_A_STATEMENT) -> Iterator[Sequence[Item]]:
     """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is
     limited."""
     return (items[start : start + size] for start in range(0, len(items), size))

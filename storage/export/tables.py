@@ -42,7 +42,6 @@ from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 20_000
-_CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": ComparisonRow.id, "run_id": RunRow.id, "created_at": RunRow.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
 _KIND = "tv_kind"  # from the environment of the run
@@ -287,7 +286,7 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     live = select(ComparisonRow.id).where(
         ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow)
     )
-    for some in batches(wanted, _CHECK_A_READ):
+    for some in batches(wanted):
         known = {id_ for (id_,) in _fetch(store, live.where(ComparisonRow.id.in_(some)))}
         if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
             raise unknown(missing[0])

@@ -27,7 +27,6 @@ from storage.schema.text import folded, readable
 from storage.scope import Conditions, batches, check_page
 
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
-COMPARISONS_A_READ = 500
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
 _SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
@@ -229,7 +228,7 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
     rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
-    for some in batches(ids, COMPARISONS_A_READ):
+    for some in batches(ids):
         for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings():
             rows[row["id"]] = row
         for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():

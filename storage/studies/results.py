@@ -44,7 +44,6 @@ from storage.schema.text import ESCAPE
 from storage.scope import batches, row_of
 from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
 
-RESULTS_A_WRITE = 200
 Relatives = Mapping[int, Mapping[str, Any]]  # lane → values relative to its baseline
 _TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyResult.task)
 
@@ -167,7 +166,7 @@ class Results(Connected):
                 .with_for_update(of=StudyTask)
             )
             rows = connection.execute(failed).all()
-            for some in batches(rows, RESULTS_A_WRITE):
+            for some in batches(rows):
                 of_result = RunRow.id.in_([run_id for row in some for run_id in row.run_ids])
                 changed = connection.scalars(select(RunRow.comparison_id).where(of_result)).all()
                 connection.execute(delete(RunRow).where(of_result))

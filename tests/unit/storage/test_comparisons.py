@@ -136,7 +136,7 @@ def test_a_record_says_where_its_run_is(store: RunStore) -> None:
 
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.runs.comparisons.RUNS_A_READ", 2)
+    monkeypatch.setattr("storage.scope.batches.__defaults__", (2,))
     ids = [
         run.id
         for seed in range(3)
