@@ -77,10 +77,10 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
 
     def counts(self) -> StoreCounts:
         """The number of stored objects."""
-        live, mine = ComparisonRow.deleted_at.is_(None), self.scope.of(ComparisonRow)
+        live, visible = ComparisonRow.deleted_at.is_(None), self.scope.of(ComparisonRow)
         number = func.count()
         votes = select(number).select_from(Vote).join(ComparisonRow)
-        votes = votes.where(live, *mine, *self.scope.votes).correlate(None)
+        votes = votes.where(live, *visible, *self.scope.votes).correlate(None)
         studies = select(number).select_from(Study).where(*self.scope.of(Study))
         query = select(
             number.filter(live).label("comparisons"),
@@ -88,7 +88,7 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
             number.filter(not_(live)).label("deleted"),
             votes.scalar_subquery().label("votes"),
             studies.scalar_subquery().label("studies"),
-        ).where(*mine)
+        ).where(*visible)
         shares = len(self.shares())
         with self.read() as connection:
             return StoreCounts(**connection.execute(query).mappings().one(), shares=shares)
